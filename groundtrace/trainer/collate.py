@@ -95,7 +95,7 @@ class Batch:
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     """Return the samples as one batch: a single row of tokens, in the order of the samples.
 
-    Raises ValueError if the first token of a sample is a target of the loss, because no earlier token can predict it.
+    Raises ValueError if the loss includes the prediction of a sample's first token, since no earlier token predicts it.
     """
     if any(bool(sample.loss_mask[0]) for sample in samples):
         raise ValueError(

@@ -33,12 +33,12 @@ Message = Mapping[str, str]
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a training sample, in which only the assistant's turns are targets of the loss.
+    """Return a conversation as a training sample, in which only the tokens of the assistant's turns count in the loss.
 
     ``messages`` are the turns; the last one must be the assistant's. ``images`` are the images for the ``<image>``
     placeholders in the turns, in order. ``id`` is the row's id, for error messages. The end token of an assistant turn
-    is also a target. The turns of all other roles, such as observations (results of tools), are masked. Raises
-    UnusableRow in these cases:
+    counts, too. The turns of all other roles, such as observations (results of tools), are masked. Raises UnusableRow
+    in these cases:
 
     - The number of ``<image>`` placeholders differs from the number of images.
     - The last turn is not the assistant's.
@@ -61,7 +61,7 @@ def encode_messages(
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return a conversation as a prompt: a sample without targets of the loss, which ends where the next answer starts.
+    """Return a conversation as a prompt: a sample without tokens for the loss, which ends where the next answer starts.
 
     ``messages`` are the turns so far. ``images`` are the images for the ``<image>`` placeholders in the turns, in
     order. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of ``<image>`` placeholders
@@ -94,7 +94,8 @@ def with_response(
 
     ``ids`` are the tokens of the response. ``observed`` are the observations (results of tools) among these tokens.
     ``group`` is the name of the group to which the response belongs. ``is_truncated`` is True if the response was cut
-    off at the maximum length. The targets of the loss are the tokens of the response without its observations.
+    off at the maximum length. In the result, the loss mask is True for the tokens of the response except those of
+    observations.
     """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     is_ours = torch.ones(len(ids), dtype=torch.bool)

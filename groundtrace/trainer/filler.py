@@ -22,9 +22,10 @@ _NAME = "filler"
 
 
 def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
-    """Return a filler: a short sample without targets of the loss. If ``has_image`` is True, it has a small image.
+    """Return a filler: a short sample whose tokens do not count in the loss.
 
-    A rank (the process of one GPU) computes a filler if it has fewer batches than the other ranks.
+    A rank (the process of one GPU) computes a filler if it has fewer batches than the other ranks. If ``has_image`` is
+    True, the filler has a small image.
     """
     size = vlm.processor.image_processor
     side = 2 * size.patch_size * size.merge_size
@@ -36,8 +37,8 @@ def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
 def evened(vlm: VisionLanguageModel, batches: Sequence[Sequence[Sample]]) -> list[list[Sample]]:
     """Return this rank's micro-batches, with fillers added so that all ranks have the same number of micro-batches.
 
-    A rank is the process of one GPU. A filler is a short sample without targets of the loss. ``batches`` are the
-    micro-batches of this rank. If any rank has an image in this step, a filler with an image is added to each
+    A rank is the process of one GPU. A filler is a short sample whose tokens do not count in the loss. ``batches`` are
+    the micro-batches of this rank. If any rank has an image in this step, a filler with an image is added to each
     micro-batch without images. If no rank has an image, the vision tower does not run. Its weights then have no
     gradient, as in a training of one process. All ranks must call this function. In a training of one process, nothing
     is added.

@@ -70,7 +70,7 @@ class Ranks:
             )
 
     def wait(self) -> Report | None:
-        """Wait until all ranks have ended; return the failure of the rank that failed first, or None if none failed.
+        """Wait until all processes (ranks) have ended; return the failure of the first that failed, or None.
 
         If a rank fails, the other ranks are killed after ``GRACE_S`` seconds.
         """
@@ -95,7 +95,7 @@ class Ranks:
                 process.kill()
 
     def close(self) -> None:
-        """Kill all ranks that are still running, wait for their end, and close the pipe that the ranks watch."""
+        """Kill all processes (ranks) that are still running, wait for their end, and close the pipe that they watch."""
         self.kill()
         for process in self.processes:
             process.wait()

@@ -75,9 +75,9 @@ class Clipping:
 class PolicyLoss:
     """Holds the loss of a micro-batch, and two numbers for the metrics. Each field is a tensor with one number.
 
-    ``loss`` is the micro-batch's part of the loss of the optimiser step. ``clipped`` is the number of targets whose
-    probability ratio was clipped. ``kl`` is the sum of the KL estimates of all targets; it is 0 without a reference
-    model.
+    A target is a token whose prediction is part of the loss. ``loss`` is the micro-batch's part of the loss of the
+    optimiser step. ``clipped`` is the number of targets whose probability ratio was clipped. ``kl`` is the sum of the
+    KL estimates of all targets; it is 0 without a reference model.
     """
 
     loss: torch.Tensor
@@ -97,7 +97,7 @@ def policy_loss(
 ) -> PolicyLoss:
     """Return GRPO's loss -1/N · Σ w · min(r·A, clip(r, 1 - low, 1 + high)·A), a sum over the M targets.
 
-    All tensors are (M,). Log-probabilities are those of the targets.
+    A target is a token whose prediction is part of the loss. All tensors are (M,), with one value for each target.
 
     - ``logprobs`` are the model's log-probabilities, with a gradient.
     - ``old`` are the model's log-probabilities before the step's first update. r = exp(logprobs - old) is the
@@ -128,8 +128,8 @@ def policy_loss(
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
     """Return the loss of supervised fine-tuning, -1/N · Σ ``logprobs``.
 
-    ``logprobs`` (M,) are the log-probabilities of a micro-batch's targets. ``denominator`` is N, the number of targets
-    in all micro-batches of the optimiser step.
+    A target is a token whose prediction is part of the loss. ``logprobs`` (M,) are the log-probabilities of a
+    micro-batch's targets. ``denominator`` is N, the number of targets in all micro-batches of the optimiser step.
     """
     return -logprobs.sum() / denominator
 

@@ -108,8 +108,8 @@ class VisionLanguageModel:
     def save(self, folder: Path) -> None:
         """Write the weights, config, processor and generation settings to a folder that transformers and vLLM can load.
 
-        LoRA adapters are merged into the weights. In a training on several GPUs, all ranks must call this method, and
-        the first rank writes the files. The method needs CPU memory for the whole model.
+        LoRA adapters are merged into the weights. In a training on several GPUs, all ranks (the processes of the GPUs)
+        must call this method, and the first rank writes the files. The method needs CPU memory for the whole model.
         """
         state = _gathered_state(self.model) if parts(self.model) else _plain_state(self.model)
 

@@ -214,7 +214,7 @@ class SilentMonitor(Monitor):
         """Do nothing, because only the first rank writes records."""
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Do nothing, because the first rank also records the unusable rows of the other ranks."""
+        """Do nothing, because the first process (rank) also records the unusable rows of the other processes."""
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:

@@ -103,7 +103,10 @@ class Optimiser:
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Return whether all weights on all ranks are finite numbers. All ranks must call this method."""
+        """Return whether all weights are finite numbers, including those that other processes hold.
+
+        In a training on several GPUs, all ranks (the processes of the GPUs) must call this method.
+        """
         own = all(bool(local(master).isfinite().all()) for master in self.masters.values())
         return all(ranks.gathered(own))
 

@@ -24,7 +24,7 @@ _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 @dataclass(frozen=True)
 class Scores:
-    """Holds two tensors (M,) float32 about the M targets of a batch.
+    """Holds two tensors (M,) float32 about the M targets of a batch (tokens whose prediction is part of the loss).
 
     ``logprobs`` are the log-probabilities of the targets. ``entropy`` holds the entropies of the distributions from
     which the targets are predicted.
@@ -37,9 +37,9 @@ class Scores:
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
     """Return the log-probabilities of the batch's targets, and the entropies of the distributions that predict them.
 
-    ``batch`` must be on the model's device. ``temperature`` is the sampling temperature, by which the logits are
-    divided. ``never`` are the ids of the tokens that the sampler must not draw. Their probability is set to 0, as in
-    sampling. The entropies have no gradient.
+    A target is a token whose prediction is part of the loss. ``batch`` must be on the model's device. ``temperature``
+    is the sampling temperature, by which the logits are divided. ``never`` are the ids of the tokens that the sampler
+    must not draw. Their probability is set to 0, as in sampling. The entropies have no gradient.
     """
     set_attention(vlm.model, attention.NAME)
     return Scores(*as_forward(vlm.model, lambda: _scored(vlm, batch, temperature, never)))

@@ -56,7 +56,7 @@ class Place:
 
 
 class FailedElsewhere(RuntimeError):
-    """Raised by :func:`together` on a rank whose own work succeeded, if the work failed on another rank."""
+    """Raised by :func:`together` on a rank (a training process) that succeeded, if another rank failed."""
 
 
 _store: Any = None
@@ -64,20 +64,23 @@ _is_alone = False
 
 
 def is_rank() -> bool:
-    """Return whether this process is a rank: one of several processes that the launcher started."""
+    """Return whether this process is a rank: one of the processes that the launcher starts, one for each GPU."""
     return ENV in os.environ
 
 
 def place() -> Place | None:
-    """Return the :class:`Place` that the launcher gave to this process; None if this process is not a rank."""
+    """Return the number of this process, the number of all processes, and more, as the launcher has set them.
+
+    The launcher starts one process (rank) for each GPU. The result is None if the launcher did not start this process.
+    """
     return Place(**json.loads(os.environ[ENV])) if is_rank() else None
 
 
 def join(own: Place) -> None:
-    """Make this process a rank of the training, so that it can exchange values with the other ranks.
+    """Connect this process to the other processes (ranks) of the training, so that they can exchange values.
 
-    ``own`` is the place that the launcher gave to this process. From now on, the process is killed if the launcher
-    ends.
+    ``own`` is the result of :func:`place`, the data that the launcher gave to this process. From now on, the process is
+    killed if the launcher ends.
     """
     global _store
     threading.Thread(target=_end_with_launcher, args=(own.alive_fd,), daemon=True).start()
@@ -92,7 +95,10 @@ def join(own: Place) -> None:
 
 
 def leave() -> None:
-    """Wait until all ranks have called this function, then end the exchange. Call it only if the training succeeded."""
+    """Wait until all ranks (training processes) have called this function, then disconnect this process from them.
+
+    Call it only if the training succeeded.
+    """
     if count() > 1:
         dist.barrier()
         dist.destroy_process_group()
@@ -114,14 +120,14 @@ def index() -> int:
 
 
 def is_first() -> bool:
-    """Return whether this is the first rank. Only the first rank writes logs, pages and models."""
+    """Return whether this process is the first of all training processes. Only the first writes logs and models."""
     return index() == 0
 
 
 def gathered(value: T) -> list[T]:
-    """Return the values that all ranks passed to this call, in the order of the ranks.
+    """Return the values that all ranks (training processes) passed to this call, in the order of the ranks.
 
-    All ranks must call this function.
+    All ranks must call this function. Each of them gets the same list.
     """
     if count() == 1:
         return [value]
@@ -131,19 +137,20 @@ def gathered(value: T) -> list[T]:
 
 
 def of_first(value: T) -> T:
-    """Return the value that the first rank passed to this call. All ranks must call this function."""
+    """Return the value that the first rank (training process) passed to this call. All ranks must call it."""
     return gathered(value)[0]
 
 
 def total(value: int) -> int:
-    """Return the sum of the numbers that all ranks passed to this call. All ranks must call this function."""
+    """Return the sum of the numbers that all ranks (training processes) passed to this call. All must call it."""
     return sum(gathered(value))
 
 
 def totals(values: Mapping[str, float]) -> dict[str, float]:
-    """Return, for each name, the sum of its numbers over all ranks. All ranks must call this function.
+    """Return, for each name, the sum of its numbers over all ranks (training processes).
 
-    ``values`` maps names to the numbers of this rank. A name that a rank does not have counts as 0.
+    ``values`` maps names to the numbers of this rank. If a rank lacks a name, its number counts as 0. All ranks must
+    call this function.
     """
     found: dict[str, float] = {}
     for own in gathered(dict(values)):
@@ -153,7 +160,7 @@ def totals(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def own_seed(seed: int) -> int:
-    """Return the seed of this rank for random numbers, so that the ranks do not sample the same responses.
+    """Return the seed of this rank (training process), so that the ranks do not sample the same responses.
 
     The first rank gets ``seed`` itself, as a training of one process does. Each other rank gets a number made from
     ``seed`` and from the rank's number.
@@ -164,16 +171,17 @@ def own_seed(seed: int) -> int:
 def may_interrupt() -> bool:
     """Return whether a signal may raise an exception in this process now.
 
-    The result is False if another rank could then wait forever for a value of this rank.
+    The result is False if another rank (training process) could then wait forever for a value of this process.
     """
     return count() == 1 or _is_alone
 
 
 def together(work: Callable[[], T]) -> T:
-    """Call ``work`` on all ranks, and return its result. If it fails on any rank, an error is raised on all ranks.
+    """Call ``work`` in all training processes (ranks). If it fails in any of them, raise an error in all of them.
 
-    A rank on which the work failed raises the work's error. A rank on which it succeeded raises FailedElsewhere.
-    ``work`` must not exchange values between ranks. A signal may interrupt it. All ranks must call this function.
+    If ``work`` succeeds on all ranks, each rank gets the result of its own call. A rank on which ``work`` failed raises
+    its error. Every other rank then raises FailedElsewhere. ``work`` must not exchange values between ranks. A signal
+    may interrupt it. All ranks must call this function.
     """
     global _is_alone
     if count() == 1:
@@ -198,10 +206,11 @@ def together(work: Callable[[], T]) -> T:
 
 
 def first_before_others(work: Callable[[], T]) -> T:
-    """Call ``work`` on the first rank, then on all other ranks, and return its result.
+    """Call ``work`` in the first training process (rank), then in all other processes.
 
-    For example, the first rank fills a cache that the other ranks then use. If the work fails on any rank, an error is
-    raised on all ranks, as by :func:`together`. All ranks must call this function.
+    Each process gets the result of its own call. For example, the first rank fills a cache that the other ranks then
+    use. If the work fails on any rank, an error is raised on all ranks, as by :func:`together`. All ranks must call
+    this function.
     """
     if count() == 1:
         return work()
@@ -214,10 +223,10 @@ def first_before_others(work: Callable[[], T]) -> T:
 
 
 def all_arrive() -> bool:
-    """Return whether all ranks call this function within ``MEETING_S`` seconds. Call it at most once in a process.
+    """Return whether all ranks (training processes) call this function within ``MEETING_S`` seconds.
 
-    A rank may call it after any error, because it waits for no value of another rank. If the result is True, all ranks
-    are at the same point, and can exchange values again.
+    Call it at most once in a process. A rank may call it after any error, because it does not wait for a value of
+    another rank. If the result is True, all ranks are at the same point, and can exchange values again.
     """
     if count() == 1:
         return True
@@ -234,7 +243,7 @@ def all_arrive() -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """Holds why a rank failed, for the launcher.
+    """Holds why a rank (training process) failed. The launcher, which started the ranks, reads it.
 
     Attributes:
         code: the exit code of the command.
@@ -250,7 +259,7 @@ class Report:
 
 
 def report(failure: Report) -> bool:
-    """Report the failure of this rank to the launcher, which shows it to the user.
+    """Report the failure of this process to the launcher, which started it and shows the failure to the user.
 
     Returns True if this process is a rank. Otherwise nothing is reported, and the result is False.
     """

@@ -26,7 +26,7 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Prepare the weights for sampling. If the model is sharded, its weights are gathered on each rank.
+        """Prepare the weights for sampling. The weights of a sharded model are gathered on each GPU.
 
         A model that is not sharded needs no preparation, because the sampler uses the same weights as the training.
         """

@@ -89,7 +89,7 @@ class Sample:
 
     @property
     def response_tokens(self) -> int:
-        """Return the number of tokens from the first target of the loss to the end; 0 if the sample has no target.
+        """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
         In a prompt for a further turn of a response, this is the length of the response so far.
         """

@@ -6,9 +6,10 @@ are gathered one after the other in the forward pass, and again in the backward 
 output layer, final norm) are gathered once for both passes, because the output layer is computed in chunks after the
 forward pass of the model. If input and output embeddings are tied, they are one of these remaining weights.
 
-The weights keep their number type. Gradients are summed over the ranks in float32, so the loss must be divided by the
-number of targets on all ranks. No tensor is cast at the input of a layer, because the rotary positions of a vision
-tower are float32 in a bfloat16 model. In a training of one process, every function leaves the model unchanged.
+The weights keep their number type. Gradients are summed over the ranks in float32. So the loss must be divided by the
+number of targets (tokens whose prediction is part of the loss) on all ranks. No tensor is cast at the input of a layer,
+because the rotary positions of a vision tower are float32 in a bfloat16 model. In a training of one process, every
+function leaves the model unchanged.
 """
 
 import types
@@ -125,20 +126,20 @@ def is_sharded(tensor: torch.Tensor) -> bool:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the whole tensor, joined from the parts of all ranks; a tensor that is not sharded is returned unchanged.
+    """Return the whole tensor, joined from the parts of all ranks (the processes of the GPUs).
 
-    If the tensor is sharded, all ranks must call this function.
+    If the tensor is sharded, all ranks must call this function. A tensor that is not sharded is returned unchanged.
     """
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the part of a tensor that this rank holds. A tensor that is not sharded is returned unchanged."""
+    """Return the part of a sharded tensor that this process holds; any other tensor is returned unchanged."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def placed_like(whole_tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return ``whole_tensor``, divided among the ranks in the same way as the tensor ``like``.
+    """Return ``whole_tensor``, divided among the ranks (the processes of the GPUs) in the same way as ``like``.
 
     If ``like`` is not sharded, ``whole_tensor`` is returned unchanged. Every rank must hold the whole tensor.
     """

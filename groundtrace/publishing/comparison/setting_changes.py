@@ -45,9 +45,9 @@ class SettingChanges:
     folded: tuple[tuple[str, str, str], ...]
 
     def section(self, all_of_them: bool) -> Section:
-        """Return a table of the differences in ``shown``.
+        """Return a table of the settings that differ.
 
-        If ``all_of_them`` is True, the table also has the differences in ``folded``.
+        If ``all_of_them`` is True, the table also has the differences in ``folded``, which the user did not make.
         """
         rows = [*self.shown, *(self.folded if all_of_them else ())]
         n = len(self.folded)

@@ -284,8 +284,8 @@ def _text(name: str | None, stage: str | None, reason: str | None) -> str:
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:
-    """Return the names of the sets that at least one run has, without duplicates, in order.
+    """Return the names of the sets (sft, rl) that at least one run has, each name once.
 
-    Each argument holds the names of the sets of one run.
+    Each argument holds the names of the sets of one run. The names are in the order of their first occurrence.
     """
     return list(dict.fromkeys(name for each in sets for name in each))

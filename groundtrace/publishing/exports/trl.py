@@ -66,7 +66,7 @@ class ByAnswer(ParquetWriter):
 def by_answer(row: ExportRow) -> list[ExportRow]:
     """Split a row into one row for each turn of the assistant.
 
-    Each returned row holds the turns up to and including this turn, and the images that these turns show.
+    Each returned row holds the turns from the first one up to this turn of the assistant, and their images.
     """
     found = []
     for number, turn in enumerate(row.turns, 1):

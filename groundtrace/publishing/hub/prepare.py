@@ -95,11 +95,12 @@ class Prepared:
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
-    ``run`` is the folder of a finished run. ``extras`` are names of :data:`EXTRAS` that are published too. ``asked``
-    are sources whose rows are published whatever their licence is.
+    ``run`` is the folder of a finished run. ``extras`` names parts of the run that are published only on request: the
+    rejected records and the rubrics (:data:`EXTRAS`). ``asked`` are names of sources (data sets from which rows come);
+    their rows are published whatever their licence is.
 
-    Raises PublishError if some records of the run are in no set, if no row may be published, or if the data card is not
-    valid. Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
+    Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it

@@ -171,8 +171,9 @@ class RowReward:
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
         """Score the answers in ``call``, which :meth:`prepare` has grouped. Return the score of each answer, in order.
 
-        ``is_step`` is the same as in :meth:`score`. If an endpoint (model server) is down, raise JudgesDown without
-        waiting. The coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
+        questions. If an endpoint (model server) is down, raise JudgesDown without waiting. The coroutine must run on
+        the event loop of :mod:`groundtrace.inference.runtime`.
         """
         found = []
         for each in await self._reward.attempt(call.parts):
