@@ -30,9 +30,9 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
-    """Yield the question of each row in the RL ``shards``, with the columns that a reward uses, but without the images.
+    """Yield the question of each RL row, with the other data of the row that a reward uses, but without the images.
 
-    ``shards`` are the paths of Parquet files. They are read in the order of their paths.
+    ``shards`` are the paths of the Parquet files with the rows. They are read in the order of their paths.
     """
     for path in sorted(shards):
         with pq.ParquetFile(path) as file:

@@ -65,8 +65,8 @@ class Publication:
         """Return the share-alike licences of the published rows, by the Hub's ids, if the card has to name them.
 
         A share-alike licence demands that adapted material has the same licence. The list is empty if no published row
-        has such a licence. It is also empty if the strictest licence is the only such licence, because the card names
-        that one anyway.
+        has such a licence. It is also empty if the strictest licence of all published rows is the only share-alike
+        licence, because the card always names the strictest licence.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

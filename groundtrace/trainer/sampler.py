@@ -66,13 +66,13 @@ class Sampler(Protocol):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt, turn by turn.
 
-        Each new turn is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the response's
-        next turn, or None if the response has ended. The method itself returns nothing: ``take`` collects the
-        responses.
+        ``prompts`` are the prompts, and ``take`` is a function of the caller that collects the responses. Each new turn
+        is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the response's next turn, or
+        None if the response has ended.
 
         The first turns of all responses are drawn first, then the second turns of all responses that continue, and so
-        on. This order depends only on the responses, and not on how long the observations take. So the same weights and
-        the same ``seed`` give the same responses.
+        on. This order depends only on the responses, and not on how long tools take to compute their results. So the
+        same weights and the same ``seed`` give the same responses.
         """
         going: dict[Place, Future[Sample | None]] = {}
         try:

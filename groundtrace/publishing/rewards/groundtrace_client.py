@@ -225,9 +225,9 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
 
     ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the reference by
     which the reward finds the row. For a single dict outside a list, the result is a single dict. Further numbers
-    describe the outcome and the format of the response: ``outcome_or_0`` is the value, or 0 if it could not be scored,
-    and ``outcome_scored`` is 1 if it is scored, else 0. ``format_or_0`` and ``format_scored`` have the same meaning for
-    the format. ``given`` may hold settings.
+    describe the outcome (whether the answer is right) and the format of the response. ``outcome_or_0`` is the outcome,
+    or 0 if it could not be scored. ``outcome_scored`` is 1 if the outcome could be scored, else 0. ``format_or_0`` and
+    ``format_scored`` have the same meaning for the format. ``given`` may hold settings of the client.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)

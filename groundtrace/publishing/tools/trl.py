@@ -54,7 +54,7 @@ class CodeEnvironment:
     def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema
         """Execute the ``code`` of a call, and return its result as text and image parts.
 
-        TRL passes the description in :data:`TOOL_SCHEMA` to the policy, and not this text.
+        TRL describes the tool to the model in training by :data:`TOOL_SCHEMA`, and not by this text.
         """
         result = runtime().submit(self._calls.run(code)).result()
         parts: list[dict[str, Any]] = [{"type": "text", "text": result.text}] if result.text else []

@@ -75,12 +75,12 @@ class TensorBoard:
         self._writer = SummaryWriter(str(output / "tensorboard"), purge_step=step)
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Write the metrics of a step.
+        """Write the metrics of a step to TensorBoard's files.
 
-        ``values`` maps their names to the values; ``prefix`` is put in front of each name.
-
-        The metrics of a validation (those with a prefix) after N steps are written at the index N - 1 of the last step.
-        So they are kept if the training resumes after N steps.
+        ``values`` maps the names of the metrics to the values, and ``prefix`` is put in front of each name. The metrics
+        of a validation have a prefix. If the validation took place after N steps, its metrics are written at the index
+        N - 1, which is that of the last step before it. The reason is that a training that resumes after N steps
+        discards all metrics from the index N on.
         """
         index = max(step - 1, 0) if prefix else step
         for name, value in values.items():
