@@ -11,6 +11,11 @@ ingest → clean → deduplicate → decontaminate → draw
                                                         └──────────────────────────────────┘
 → RL side:  difficulty → confirm → cut → cap answers → rl shards
 
+The SFT side is the part of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the
+run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this
+number of rows; without a target, both keep all questions. ``cap answers`` limits the questions with the same answer.
+``confirm`` removes questions whose gold answer is not confirmed.
+
 Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
 judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
 used as the gold answer (``question_source``).
@@ -20,9 +25,9 @@ pass rate is above the band of pass rates that ``difficulty`` sets. A strong tea
 questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names one kind of
 operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code.
 
-Two further routes are off by default. ``trajectory.rewritten_sources`` names sources whose hard questions are first
-solved in text; then code replaces the calculations (Tables 8 and 9). ``text_from`` is a pass rate: hard questions with
-at least this pass rate keep a solution in text.
+Two further ways to answer hard questions are off by default. ``trajectory.rewritten_sources`` names sources whose hard
+questions are first solved in text; then code replaces the calculations (Tables 8 and 9). ``text_from`` is a pass rate:
+hard questions with at least this pass rate keep a solution in text.
 
 The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts. Here a
 question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,
@@ -116,9 +121,11 @@ class Settings(RunSettings):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Return the weight of each class of SFT rows, such as ``{"code": 1.0, "direct": 1.0}``, from ``ratio``.
+        """Return the weight of each class of SFT rows, from the setting ``ratio``.
 
-        If ``ratio`` is empty, all classes have the weight 1.
+        The numbers of rows of the classes have the ratio of these weights. For example, ``{"code": 2.0, "direct":
+        1.0}`` means twice as many rows with code as rows with the answer alone. If ``ratio`` is empty, all classes have
+        the weight 1.
         """
         return self.ratio or dict.fromkeys((*sorted(self._modes), WITH_CODE), 1.0)
 
@@ -137,8 +144,8 @@ class Settings(RunSettings):
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     """Return the class of an SFT row: ``direct``, ``text``, ``code``, or the row's kind of operation.
 
-    ``draft`` holds the question and the response from which the row is made. The class is the mode of the response: the
-    answer alone, reasoning in text, or reasoning with code. ``weights`` holds a weight for each class. If it has no
+    ``draft`` holds the question, and the response from which the row is made. The class is the mode of the response:
+    the answer alone, reasoning in text, or reasoning with code. ``weights`` holds a weight for each class. If it has no
     class ``code``, rows with code are divided further: the class of such a row is its kind of operation, such as a
     drawing, or :data:`SEVERAL` if it does not have exactly one kind.
     """
@@ -176,9 +183,10 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
     """Return the collection of the drafts with a question. The teacher writes a question for each image without one.
 
-    ``drawn`` is the collection of all sampled drafts; some of them are images without a question. ``settings`` is the
-    config. ``models`` names the models that judge the images, write the questions and find the boxes. The stages in
-    this function may reject an image or a written question. Rejected drafts are not in the returned collection.
+    ``drawn`` is the collection of the drafts that this run uses. A draft is a question with its data; some of the
+    drafts are images without a question. ``settings`` is the config. ``models`` names the models that judge the images,
+    write the questions and find the boxes. The stages in this function may reject an image or a written question.
+    Rejected drafts are not in the returned collection.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept

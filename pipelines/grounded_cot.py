@@ -7,10 +7,16 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
 
-A media group consists of the questions that share an image. Points are found before the split, because the rewards of
-the RL side also need them: a reward compares them with the points of a response. If the run has no target number of SFT
-rows, the stages ``draw`` and ``cut`` keep all records. The records that any stage rejects are written to the rejected
-shards.
+A media group consists of the questions that share an image. The SFT side is the part of the questions that becomes SFT
+rows, and the RL side the part that becomes RL rows. ``open choices`` turns multiple-choice questions into questions
+with a free answer. ``propose`` names the things to point at, and ``point`` finds them. ``overlay`` draws the points on
+a copy of the image, which the teacher sees. ``leak`` rejects traces that mention something that only the teacher was
+shown, such as these points.
+
+Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
+points of a response. If the run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and
+``cut`` keeps exactly this number of rows; without a target, both keep all questions. The records that any stage rejects
+are written to the rejected shards.
 """
 
 from dataclasses import field

@@ -10,6 +10,12 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
               → STEM:    attempt → difficulty ┐
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
 
+The SFT side is the part of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the
+run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this
+number of rows; without a target, both keep all questions. ``leak`` rejects traces that mention something that only the
+teacher was shown. ``alike`` and ``cap answers`` limit the questions that are nearly the same and those with the same
+answer.
+
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
 The recipe deviates from the paper in some points. The complexity of a question states whether the question needs
@@ -119,8 +125,8 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
     the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
-    and the models of this run. ``settings`` is the config. ``judges.json`` holds how the three thinking judges did on a
-    sample of the SFT drafts.
+    and the models of this run. ``settings`` is the config. ``judges.json`` holds how often the three judges of the
+    reasoning were right on a sample of the SFT drafts.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

@@ -44,7 +44,8 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class OneAttempt(AttemptSettings):
-    """Holds the settings of the base policy's attempts: one attempt at each question of the sample (RuCL §3.2).
+    """Holds the settings of the base policy's attempts: by default one attempt at each question of the sample on which
+    rubrics are measured (RuCL §3.2).
 
     More attempts are useful if ``attempt_all`` is set and ``difficulty`` has a band.
     """

@@ -1,4 +1,6 @@
-"""Reads a TOML config file. A config may extend another config: it then changes the values of the other."""
+"""Reads a TOML config file. A config may extend another config: it then has all values of that config, except those
+that it sets itself.
+"""
 
 import tomllib
 from collections.abc import Mapping

@@ -28,7 +28,8 @@ class ConfigKey:
 
     Attributes:
         name: The key without its section, such as ``n``.
-        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for a key of a default entry.
+        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for a key in one of the
+            ``entries`` of a :class:`ConfigSection`.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.
@@ -49,8 +50,9 @@ class ConfigSection:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
-        entries: The entries that the section has by default. Only sections whose entries the user names can have
-            entries. For example, the section ``endpoints`` has one entry for each model server.
+        entries: The subsections that the section has by default, if the user chooses the names of its subsections. For
+            example, the section ``endpoints`` has one subsection for each model server. It is empty for all other
+            sections.
     """
 
     path: str

@@ -55,7 +55,8 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """Annotates a text field that names a part, such as a scorer.
+    """Annotates a text field that names a part, i.e. an exchangeable piece of Groundtrace such as a scorer or an input
+    format.
 
     The text is the part's name in a registry (:mod:`groundtrace.schemas.registry`), or its path in the form
     ``module:NAME``. ``registry`` holds the known parts of this kind. If ``or_empty`` is True, the text may also be "",
@@ -66,7 +67,7 @@ class PartName:
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Return ``name`` unchanged if it is allowed. The part is not imported.
+        """Return the part's ``name`` unchanged if it is allowed. The part, such as a scorer, is not imported.
 
         Raises RegistryError, which is a ValueError, if ``name`` is neither a known name nor a path ``module:NAME``.
         """
@@ -97,9 +98,10 @@ def settings(cls: type[T]) -> type[T]:
     ``beam config`` and docs/config.md show the meaning. Types are strict: a bool is not accepted as an int, though an
     int is accepted as a float. Floats must be finite.
 
-    A method ``__post_init__`` can check several fields together. If the message of its ValueError begins with the name
-    of a field, the user's message names the full key, such as ``trace.n``. A ConfigError is raised unchanged. The
-    message of a field's own validator is the end of a sentence that begins with the key ("must be …").
+    A method ``__post_init__`` can check several fields together. It raises ValueError for invalid values. If the
+    message of this error begins with the name of a field, such as "n must be even", the user gets the message with the
+    full key: "trace.n must be even". A ConfigError is raised unchanged. A validator of a single field leaves the key
+    out of its message ("must be even"), and the key is put in front.
 
     A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
     this section. A config with a former key is refused, with the new key in the message.
@@ -154,8 +156,8 @@ def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path 
 
     These are the values in the config file ``path``, in the configs that it extends, and in ``overrides``. If ``path``
     is None, no file is read. ``overrides`` are the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the
-    folder with the configs that ``extends`` may name without a path; None if there is no such folder. If the config is
-    a pipe, such as the shell's ``<(…)``, only the first call can read it.
+    folder with the configs that ``extends`` may name without a path; None if there is no such folder. A config that is
+    a pipe, such as the shell's ``<(…)``, can be read by one call only.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """

@@ -22,7 +22,7 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """Limits how many frames of a clip (a video) the models see. Argos §4 uses 32 frames."""
+    """Limits how many frames of a clip (a video) the models see. The paper Argos (§4) uses 32 frames."""
 
     max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
     pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8

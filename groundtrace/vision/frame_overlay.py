@@ -85,12 +85,13 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
     """Return a picture of each frame, with the frame's points and a caption (``frame F (T s)``) drawn on it.
 
-    ``frames`` are the sampled frames of one clip. ``points`` are in original pixels; the ``frame`` of each point is the
-    ``number`` of a :class:`Frame`. ``ids`` has the object number of each point, from :func:`stable_ids`.
+    ``frames`` are the sampled frames of one clip. ``points`` are in original pixels; the field ``frame`` of a point
+    holds the number of the frame to which the point belongs (:attr:`Frame.number`). ``ids`` has the object number of
+    each point, from :func:`stable_ids`.
 
     The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
-    factor by which the frame is enlarged. ``k`` is 1 unless the frames are small. Frames without points are enlarged,
-    too.
+    factor by which the frame is enlarged. Small frames are enlarged, so that their text is legible; for all other
+    frames ``k`` is 1. Frames without points are enlarged, too.
 
     Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """

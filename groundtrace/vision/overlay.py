@@ -73,7 +73,8 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB. The coordinates of ``points`` and ``boxes`` are in pixels of this image;
     those outside the image are drawn on its border. The result is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
-    factor by which the image is enlarged. ``k`` is 1 unless the image is small, or if there is nothing to draw.
+    factor by which the image is enlarged. A small image is enlarged, so that the captions are legible; for a larger
+    image, and if there is nothing to draw, ``k`` is 1.
 
     The caption of a point is ``number (x, y) label``, and that of a box is ``number [x1, y1, x2, y2] label``. A label
     that the built-in font cannot write is left out. All labels are left out if they do not fit beside the coordinates.

@@ -1,4 +1,7 @@
-"""Implements the ``beam`` command."""
+"""Implements the ``beam`` command, the command line of Groundtrace, with one module for most subcommands.
+
+The subcommands check, run, inspect, export and publish the runs of a pipeline.
+"""
 
 import logging
 

@@ -2,7 +2,7 @@
 
 The exit codes are:
 
-- 0: The command is done. Outputs are replaced only with this exit code.
+- 0: The command is done. A run with any other exit code leaves the old outputs in its folder unchanged.
 - 1: The run failed: records were lost or written twice, or an error occurred.
 - 2: The user has to change something first: the command, the config, the input, or an endpoint (a model server) that
   refuses requests or mostly fails. The code is also 2 if a run kept no rows and would replace a run that has rows.

@@ -1,4 +1,9 @@
-"""Implements ``beam loop``: curation, SFT, pass rates, GRPO and evaluation as one command that can be resumed."""
+"""Implements ``beam loop``, which runs the whole way from questions to a trained model as one command that can be
+resumed.
+
+It curates SFT rows, trains by SFT, measures the pass rates of the trained model, trains by GRPO, and evaluates the
+models.
+"""
 
 import argparse
 import sys

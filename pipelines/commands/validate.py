@@ -29,11 +29,11 @@ MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Describe a run before it is started, and check whether it is possible. Return the exit code (2: not possible).
+    """Describe a run before it is started, and check whether it is possible. Return 0 if it is, and otherwise 2.
 
-    The description and all problems are printed. ``parsed`` holds the parsed arguments of the command line.
-    ``beam_options`` are the options for Beam, which come after ``--`` on the command line. Raises the errors of
-    planning (:func:`make_plan`), such as for an invalid config.
+    The returned number is the exit code of the command. The description and all problems are printed. ``parsed`` holds
+    the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come after ``--`` on the
+    command line. Raises the errors of planning (:func:`make_plan`), such as for an invalid config.
     """
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)

@@ -44,8 +44,8 @@ class Answered:
 
     ``figures`` holds two mappings, ``accuracy`` and ``point_f1``, from the id of a question to its value (0–1). A
     question without a value is left out, such as a question without gold boxes in ``point_f1``. ``first`` maps the id
-    of a question to three facts about the first answer: how right it is (0–1; None if unscored), its text, and its
-    reward (None if unscored).
+    of a question to three facts about the first of the model's answers to it: how right it is (0–1; None if unscored),
+    its text, and its reward (None if unscored).
     """
 
     figures: Mapping[str, Mapping[str, float]]

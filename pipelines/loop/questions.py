@@ -1,5 +1,8 @@
 """Writes the two parts of a divided input as folders: OUT/questions/train and OUT/questions/held.
 
+OUT is the output folder of ``beam loop``. The questions in ``train`` are trained on; those in ``held`` are only used to
+evaluate the models.
+
 Each folder has a file ``records.jsonl`` and the media. The records are read as ``beam run`` reads them, with the
 layout, the column map and the constants of the config's section ``[input]``. They are written in Groundtrace's own
 fields, so that the later steps need none of these settings. Of the other columns, only those in ``input.keep`` are

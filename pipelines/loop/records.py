@@ -1,4 +1,8 @@
-"""Stores a record of each step of a loop in OUT/steps: its identity, its times and its last exit code."""
+"""Stores a record of each step of ``beam loop`` in OUT/steps: its identity, its times and its last exit code.
+
+A step is one command of the loop, such as the SFT. OUT is the output folder of the loop. The identity is a digest of
+all that the step depends on; it shows whether the step must be done again.
+"""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,7 +14,8 @@ from groundtrace.storage.files import write_atomically
 
 @dataclass(frozen=True)
 class StepRecord:
-    """Holds the record of a step of a loop, which is a file in OUT/steps.
+    """Holds the record of a step of ``beam loop``, such as the SFT. The record is a file in the folder OUT/steps of the
+    loop.
 
     Attributes:
         identity: The digest of the step and of all that it depends on. If it differs now, the step must be done again.

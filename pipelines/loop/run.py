@@ -1,8 +1,9 @@
-"""Runs the steps of a loop in their order. A finished step is not repeated.
+"""Runs the steps of ``beam loop``, such as the SFT, in their order. A finished step is not repeated.
 
 A step that was stopped or killed is started again with the same command: ``beam run`` then continues from its reply
 cache, and ``trainer`` from its last checkpoint. A step is also done again if its command, its config, or a step that it
-depends on has changed. The folder of the earlier result is then moved to OUT/earlier.
+depends on has changed. The folder of the earlier result is then moved to OUT/earlier, where OUT is the output folder of
+the loop.
 """
 
 import hashlib
@@ -61,7 +62,9 @@ RunCommand = Callable[[Sequence[str], Path], int]
 
 
 class StepFailed(Exception):
-    """Raised if the command of a step failed. ``code`` is the exit code with which ``beam loop`` ends."""
+    """Raised if the command of a step of ``beam loop`` failed, for example the training. ``code`` is the exit code with
+    which ``beam loop`` ends.
+    """
 
     def __init__(self, step: Step, code: int, log: Path) -> None:
         what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -142,7 +145,7 @@ def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]
 
 
 def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
-    """Run all steps of a loop that are not finished, and return the path of the page OUT/loop.html.
+    """Run all steps of a loop that are not finished, and return the path of the page ``loop.html`` with the results.
 
     ``loop`` holds the arguments and settings of the loop; its questions must be divided already. ``run_command`` runs
     the command of a step: it gets the words of the command and the path of a log file, and returns the exit code. Tests

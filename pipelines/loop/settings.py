@@ -47,7 +47,7 @@ class TrainerConfigSettings:
 
 @settings
 class StepSettings:
-    """Holds changes to the config of one step. The config of the other steps stays unchanged."""
+    """Holds the changes to the config of one step of the loop, such as GRPO. They do not apply to the other steps."""
 
     set: Overrides = field(default_factory=dict)
 

@@ -58,13 +58,15 @@ class Loop:
     def base(self) -> str:
         """Return the path or the Hub id of the model before training.
 
-        For ``tiny``, this is the folder in which a step makes the model.
+        For the model ``tiny``, it is the path of the folder into which a step of the loop writes the model.
         """
         return str(self.out / MODEL) if self.model == TINY else self.model
 
     @property
     def served_by(self) -> str:
-        """Return how the model after SFT is served in the second run: the kind of its endpoint, such as ``vllm``."""
+        """Return the kind of the endpoint that serves the model after SFT in the second run of the pipeline, such as
+        ``vllm``.
+        """
         return self.settings.serve.kind or ("transformers_chat" if self.model == TINY else "vllm")
 
     @property
@@ -88,7 +90,7 @@ class Step:
         name: The name of the step, of its record and of its log.
         title: One line on what the step does, for people.
         command: The words of the command, such as ``beam run …``.
-        folder: The folder that the step writes.
+        folder: The folder into which the step writes its outputs.
         result: The file or folder whose existence shows that the step is finished.
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
@@ -113,8 +115,8 @@ def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
     """Return the steps of a loop in the order in which they run.
 
     ``loop`` holds the arguments and settings of the loop. ``revision`` identifies the present weights of the model
-    after SFT; "" as long as there is no such model. Replies that an earlier model gave are then not used again. Raises
-    UserError if the trainer's config is not set.
+    after SFT; "" as long as there is no such model. A model that was trained again has another revision, so that cached
+    replies of the earlier model are not used for it. Raises UserError if the trainer's config is not set.
     """
     tiny = [_tiny(loop)] if loop.model == TINY else []
     first = (MODEL,) if tiny else ()

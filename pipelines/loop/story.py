@@ -1,4 +1,7 @@
-"""Writes OUT/loop.html: one page with the results of each step of a loop so far. It needs no network and no script."""
+"""Writes OUT/loop.html: one page with the results so far of each step of ``beam loop``.
+
+OUT is the output folder of the loop. A browser shows the page without a network, and the page contains no script.
+"""
 
 import contextlib
 import json
@@ -109,7 +112,7 @@ class Story:
 
 
 def write_story(loop: Loop, running: str = "") -> None:
-    """Write the page OUT/loop.html, which shows the results of a loop so far.
+    """Write the page ``loop.html`` into the folder of a loop. The page shows the results of the loop so far.
 
     ``loop`` holds the arguments and settings of the loop. ``running`` is the name of the step that is running now; ""
     if no step is running.

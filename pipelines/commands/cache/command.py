@@ -1,4 +1,4 @@
-"""Implements ``beam cache``: parses its arguments, and calls the function of the action."""
+"""Implements ``beam cache``: parses its arguments, and calls the function of the action (stats, prune or export)."""
 
 import argparse
 import sqlite3

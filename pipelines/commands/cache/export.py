@@ -1,4 +1,6 @@
-"""Implements ``beam cache export``: writes the replies of a cache to a JSON Lines or Parquet file, one row each."""
+"""Implements ``beam cache export``: writes the models' replies in a cache to a JSON Lines or Parquet file, one row
+each.
+"""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Finds a reply cache and opens it for reading.
+"""Finds a reply cache (the stored replies of models, which later runs use again) and opens it for reading.
 
 A cache is named by a run folder, its cache folder, its SQLite file, or the remote location of a shared cache.
 """

@@ -1,4 +1,4 @@
-"""Implements ``beam cache prune``, which permanently removes the replies that match all given filters."""
+"""Implements ``beam cache prune``, which permanently removes those replies of a cache that match all given filters."""
 
 import argparse
 import re
