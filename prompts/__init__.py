@@ -1,4 +1,4 @@
-"""Contains the versioned prompt files and their loader."""
+"""Contains the prompts with which stages and rewards call models, as versioned files, and their loader."""
 
 if __name__ != "groundtrace.prompts":  # for example if the repository's top folder is on a script's path
     raise ImportError(

@@ -72,7 +72,7 @@ class Prompt:
         name: the prompt's id and version, e.g. "judge_pair.v1".
         sha256: the digest of the file's bytes.
         purpose: a sentence about what the prompt is for.
-        paper: the part of a paper on which the prompt is based.
+        paper: the paper, and its section, on which the prompt is based.
         variables: the names of the variables that the texts use.
         media: the names of the media slots, i.e. the places where images or frames are inserted.
         system: the template of the system turn.

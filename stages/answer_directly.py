@@ -1,8 +1,8 @@
 """Answers easy questions with the gold answer alone, without any reasoning, as the paper encourages (CodeDance §3.2).
 
-The inputs are drafts of easy questions. A question is easy if the weak policy nearly always answers it right; the
-policy's attempts measure this. The outputs are drafts whose only trace is the gold answer in answer tags. Their rows
-teach a model when code is not needed. No model is called.
+The inputs are drafts (questions with their data) of easy questions. A question is easy if the weak policy nearly always
+answers it right; the policy's attempts measure this. The outputs are drafts whose only trace is the gold answer in
+answer tags. Their rows teach a model when code is not needed. No model is called.
 """
 
 from dataclasses import dataclass, replace

@@ -1,10 +1,10 @@
 """Lets the policy answer again, in words alone, while it sees crops of the images (iVGR §3.4, third step).
 
-A crop is the part of an image inside a box that the policy predicted. The inputs are drafts with attempts (sampled
-answers) for which the policy saw no crops. The outputs are the same drafts with new graded answers, one for each
-attempt. For these answers the policy saw the images and their crops. A draft is rejected if a call failed or too few
-answers could be graded. For a draft without crops no call is made: its attempts are also used as its answers with
-crops.
+A crop is the part of an image inside a box that the policy predicted. The inputs are drafts (questions with their data)
+that have attempts. An attempt is a sampled answer of the policy, here one for which the policy saw no crops. The
+outputs are the same drafts with new graded answers, one for each attempt. For these answers the policy saw the images
+and their crops. A draft is rejected if a call failed or too few answers could be graded. For a draft without crops no
+call is made: its attempts are also used as its answers with crops.
 """
 
 import json
@@ -42,7 +42,9 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt that shows the policy the images of a draft's question and their crops."""
+    """Return the prompt that shows the policy the images of a question and their crops. ``draft`` holds the question
+    and the crops.
+    """
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},

@@ -62,8 +62,9 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Add the domain to a draft (a question with its data), and send it to the output with the domain's name (``stem``
-    or ``general``).
+    """Add the domain to a draft (a question with its data), and return a route, by which the draft leaves the stage.
+
+    The route leads to the stage's output with the name of the domain: ``stem`` or ``general``.
     """
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))

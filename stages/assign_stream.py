@@ -1,11 +1,13 @@
-"""Chooses, for each cold-start question, whether its trace reasons with boxes or in words alone (iVGR §4.1).
+"""Chooses, for each question of the cold start (the SFT before RL), whether its trace reasons with boxes or in words
+alone (iVGR §4.1).
 
 These two ways of answering are called streams: a trace of the grounded stream has boxes, and a trace of the textual
-stream has words alone. The inputs are drafts of the SFT side. The outputs are the same drafts, in which a field names
-the form of the trace: with boxes, or in words alone. A hash of the question's id chooses the stream before the teacher
-is called. So the teacher is called for each question in one stream only, and the choice does not depend on other
-questions. On average, the numbers of questions in the two streams have the ratio of the config (32 to 3 in the paper,
-for 35,000 questions). :class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
+stream has words alone. The inputs are drafts (questions with their data) of the SFT side, i.e. of the questions that
+become SFT rows. The outputs are the same drafts, in which a field names the form of the trace: with boxes, or in words
+alone. A hash of the question's id chooses the stream before the teacher is called. So the teacher is called for each
+question in one stream only, and the choice does not depend on other questions. On average, the numbers of questions in
+the two streams have the ratio of the config (32 to 3 in the paper, for 35,000 questions).
+:class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
 
 The boxes of a grounded trace are later compared with the question's boxes. A question of the grounded stream without
 boxes is therefore rejected. So on the SFT side, only the textual stream has questions without boxes. This follows the
@@ -60,8 +62,8 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of a draft's trace: with boxes, or in words alone. The stage KeepRatio keeps a ratio of these
-    forms.
+    """Return the form of the trace of ``draft`` (a question with its data): with boxes, or in words alone. The stage
+    KeepRatio keeps a ratio of these forms.
     """
     return draft.form
 

@@ -59,8 +59,9 @@ class AttemptSettings:
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
     """Return the prompt with which the policy answers a question.
 
-    ``form`` is a form of response, such as reasoning with points. The prompt requests this form only if
-    ``settings.as_trained`` is True.
+    ``form`` is a form of response, such as reasoning with points. If ``settings.as_trained`` is True, the prompt
+    requests this form, with the same words as the user turns of the training rows. If it is False, ``form`` is ignored,
+    and the prompt requests no special form.
     """
     variables = {
         "question": question.question,

@@ -1,9 +1,10 @@
 """Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering): no length has too large a share.
 
-The inputs are verified drafts. The outputs are ``kept`` and ``rejected``. Chains are sorted into bins by their number
-of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more chains, the chains with the
-highest id hashes are rejected as over_quota. Drafts with an empty thought have no chain and always pass. The paper
-balances "to ensure a varied representation of complexity", but gives neither the bins nor the shares.
+The inputs are verified drafts (questions with their data). The outputs are ``kept`` and ``rejected``. Chains are sorted
+into bins by their number of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more
+chains, the chains with the highest id hashes are rejected as over_quota. Drafts with an empty thought have no chain and
+always pass. The paper balances "to ensure a varied representation of complexity", but gives neither the bins nor the
+shares.
 
 If few bins hold chains, ``max_share`` may be impossible. For example, two bins cannot both stay below 0.3. Then the
 maximum share is 1 divided by the number of bins that hold chains.
@@ -56,7 +57,8 @@ def length_of(text: str) -> int:
 
 
 def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
-    """Return the name of the length bin of a draft's best trace, such as ``32 to 63`` (words of its think section).
+    """Return the name of the length bin of the best trace of ``draft`` (a question with its data), such as ``32 to 63``
+    (words of its think section).
 
     Returns None if the think section is empty. Raises ValueError for a draft without a best trace.
     """

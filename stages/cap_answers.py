@@ -1,8 +1,8 @@
 """Limits two kinds of RL questions that a policy could answer without using the image.
 
 These are questions with the same answer as many others, and questions about things that are not in the image. No paper
-describes these limits; they are our addition. The inputs are drafts of the RL side. The outputs are ``kept`` and
-``rejected`` (over_quota). Of the kept questions,
+describes these limits; they are our addition. The inputs are drafts (questions with their data) of the RL side, i.e. of
+the questions that become RL rows. The outputs are ``kept`` and ``rejected`` (over_quota). Of the kept questions,
 
 - at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
   points at objects) found nothing. A policy can answer these questions right without pointing;

@@ -1,8 +1,8 @@
 """Compares answers that the teacher wrote with the policy's attempts, before they are used as gold answers.
 
-The inputs are drafts with attempts (the policy's sampled answers). A draft whose question and answer come from the
-input record passes. A draft with an answer of the teacher passes if more attempts give this answer than any other
-single answer. All other drafts are rejected.
+The inputs are drafts (questions with their data) that have attempts (the policy's sampled answers). A draft whose
+question and answer come from the input record passes. A draft with an answer of the teacher passes if more attempts
+give this answer than any other single answer. All other drafts are rejected.
 
 This check is our addition; the paper does not say how it confirms written answers. The judge has called the pair of
 question and answer GOOD. But the judge may make the same errors as the teacher, and a reward with a wrong gold answer

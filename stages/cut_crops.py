@@ -1,9 +1,10 @@
 """Cuts crops out of each image (iVGR §3.4, second step): one for each box of the policy, and one around all its boxes.
 
-The inputs are drafts with or without a grounded trace (reasoning with boxes). The outputs are drafts with one image
-file for each crop, in the order of the images. A draft without boxes gets no crops. Each crop is written once to the
-run folder, in a file that is named by its hash. Between stages only the reference to this file is passed on.
-:mod:`groundtrace.vision.crops` describes how small boxes, boxes outside the image, and too many boxes are treated.
+The inputs are drafts (questions with their data). They may have a grounded trace, i.e. the policy's reasoning with
+boxes. The outputs are drafts with one image file for each crop, in the order of the images. A draft without boxes gets
+no crops. Each crop is written once to the run folder, in a file that is named by its hash. Between stages only the
+reference to this file is passed on. :mod:`groundtrace.vision.crops` describes how small boxes, boxes outside the image,
+and too many boxes are treated.
 """
 
 from dataclasses import dataclass, replace

@@ -1,9 +1,9 @@
 """Draws overlays (Argos §4.1): copies of images on which points are drawn with numbers, labels and coordinates.
 
-The inputs are drafts with points. The outputs are drafts with one overlay for each image or frame that has points. A
-thing has the same number on all frames of a clip, and a caption names the frame. Each overlay is written once to the
-run folder, in a file that is named by its hash. Between stages only the reference to this file is passed on. Originals
-are not changed.
+The inputs are drafts (questions with their data) that have points. The outputs are drafts with one overlay for each
+image or frame that has points. A thing has the same number on all frames of a clip, and a caption names the frame. Each
+overlay is written once to the run folder, in a file that is named by its hash. Between stages only the reference to
+this file is passed on. Originals are not changed.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,10 +1,11 @@
-"""Selects (draws) the questions of a run that has to make exactly N SFT rows, by a hash of their ids.
+"""Selects (draws) the questions for a run that has to make exactly N SFT rows, by a hash of their ids.
 
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
-questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. The
-highest of these N hashes is the limit of both sides, SFT and RL. Drafts above the limit are rejected: as over_quota on
-the SFT side, and as not_drawn on the RL side. So the result is the same if a run draws more questions than it needs. It
-depends only on the ids and on the models' replies.
+questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. A
+draft is a question with its data. The questions were divided into two sides: the SFT side becomes SFT rows, and the RL
+side becomes RL rows. The highest of these N hashes is the limit of both sides. Drafts above the limit are rejected: as
+over_quota on the SFT side, and as not_drawn on the RL side. So the result is the same if a run draws more questions
+than it needs. It depends only on the ids and on the models' replies.
 """
 
 from collections.abc import Iterator
@@ -42,16 +43,18 @@ def is_drawn(question_id: str, below: str | None) -> bool:
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
-    """Return the largest id hash to keep on the SFT side, and the largest on the RL side. None means that all are kept.
+    """Return the largest id hash of the SFT rows to keep, and the largest id hash of the RL rows to keep.
+
+    None means that all rows are kept.
 
     ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is True in the
     last pass over the input. There are three cases:
 
     - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
       hashes.
-    - If there are fewer drafts in the last pass, neither side has a limit.
-    - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT side has no limit.
-      The RL limit is "", so that the RL side keeps nothing, because rubrics mined in this pass would be discarded.
+    - If there are fewer drafts in the last pass, both limits are None.
+    - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT limit is None. The RL
+      limit is "", so that no RL rows are kept, because rubrics mined in this pass would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -128,9 +131,9 @@ class CutToTarget(DraftStage):
     drafts up to the same hash.
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
-    collections: ``sft`` has the verified drafts, and ``rl`` has the drafts of the RL side before rubrics are mined on
-    them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is True in the last pass over the input
-    (:func:`limit_of`).
+    collections: ``sft`` has the verified drafts that become SFT rows, and ``rl`` has the drafts that become RL rows,
+    before rubrics are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is True in the last
+    pass over the input (:func:`limit_of`).
     """
 
     target_sft: int | None = None
@@ -145,7 +148,7 @@ class CutToTarget(DraftStage):
     def expand(self, sides: Any) -> Any:
         """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``.
 
-        ``sides`` maps ``sft`` and ``rl`` to the drafts of the two sides.
+        ``sides`` maps ``sft`` to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows.
         """
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)

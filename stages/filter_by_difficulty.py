@@ -1,9 +1,10 @@
 """Filters questions by difficulty: keeps questions whose pass rate (share of right attempts) is in a range (band).
 
-The inputs are drafts with attempts (the policy's sampled answers). Drafts whose pass rate is in the band are kept.
-Drafts outside the band are rejected as too_easy or too_hard. If the setting ``route`` contains ``too_easy`` or
-``too_hard``, the drafts of this kind are not rejected but go to the output of this name. SAIL-RL's "pass@4" filter is
-the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two right answers of five.
+The inputs are drafts (questions with their data) that have attempts (the policy's sampled answers). Drafts whose pass
+rate is in the band are kept. Drafts outside the band are rejected as too_easy or too_hard. If the setting ``route``
+contains ``too_easy`` or ``too_hard``, the drafts of this kind are not rejected but go to the output of this name.
+SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two right
+answers of five.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Generates traces (Argos §4.2, App. C.2): several samples of the teacher's grounded reasoning for each question.
 
-The inputs are drafts with points and overlays (copies of images with the points drawn on them). The outputs are drafts
-with up to ``n`` traces, whose points are in tags of one fixed form. Truncated traces are dropped, because no model
-should learn from an unfinished trace. A draft is rejected if the call failed or all traces were truncated.
+The inputs are drafts (questions with their data) that have points and overlays. An overlay is a copy of an image with
+the points drawn on it. The outputs are drafts with up to ``n`` traces, whose points are in tags of one fixed form.
+Truncated traces are dropped, because no model should learn from an unfinished trace. A draft is rejected if the call
+failed or all traces were truncated.
 
 For images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees each frame
 once: the overlay of the frame if the frame has one, else the frame itself (§4.2). The prompt lists the points with
@@ -127,7 +128,9 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes traces for the draft's question."""
+    """Return the prompt with which the teacher writes traces for a question. ``draft`` holds the question, its points
+    and its overlays (images with the points drawn on them).
+    """
     question = draft.question
     asked = {
         "question": question.question,

@@ -1,10 +1,10 @@
 """Finds boxes around the objects that written questions are about (CodeDance §7.2, Table 6).
 
-The inputs are drafts with a question that the teacher wrote and the name of the question's object. The outputs are the
-same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected if the teacher
-finds no such object, or too many. Later stages use these boxes as gold boxes, and the column ``boxes_source`` of every
-row marks them as boxes of a model. Coordinates in prompts and replies have the form and the frame (pixels, 0–1 or
-0–1000) that the config declares for the teacher's endpoint.
+The inputs are drafts, i.e. questions with their data. Here the teacher wrote each question, and named its object. The
+outputs are the same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected
+if the teacher finds no such object, or too many. Later stages use these boxes as gold boxes, and the column
+``boxes_source`` of every row marks them as boxes of a model. Coordinates in prompts and replies have the form and the
+frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's endpoint.
 
 A box over nearly the whole image is left out, because the boxes of every response would be inside it. A box of less
 than a pixel is left out, because nothing is inside it. A repeated box is used once.

@@ -1,9 +1,9 @@
 """Reads an input into validated questions, and decodes each medium (image or clip) once.
 
 The inputs are the sources of a data set, such as files. The outputs are one :class:`groundtrace.schemas.records.Draft`
-for each usable record, and a rejection with a reason for each other record. Media files stay where they are; only
-references to them are passed on. A record of images without a question is usable only in a recipe that writes
-questions.
+(a question with its data) for each usable record, and a rejection with a reason for each other record. Media files stay
+where they are; only references to them are passed on. A record of images without a question is usable only in a recipe
+that writes questions.
 """
 
 import threading
@@ -56,8 +56,8 @@ _ONE_CLIP = threading.Lock()
 class CheckedMedium:
     """Holds the result of checking one image or clip.
 
-    ``uri`` is its URI. ``ref`` is the reference to it; None if it is unusable. ``reason`` and ``detail`` say why it is
-    unusable; both are "" if it is usable.
+    ``uri`` is the URI of the medium. ``ref`` is the reference to it; None if it is unusable. ``reason`` and ``detail``
+    say why it is unusable; both are "" if it is usable.
     """
 
     uri: str
@@ -85,7 +85,8 @@ class IngestPart:
     """Holds one of three things: a valid record, an invalid record, or a checked medium of a record. The others are
     None.
 
-    The parts with the same record id are joined into a draft.
+    The objects with the same record id, i.e. a record and its checked media, are joined into a draft (a question with
+    its data).
     """
 
     valid: InputRecord | None = None

@@ -1,8 +1,8 @@
 """Joins the questions of the input with the questions that the teacher has written.
 
-The inputs are drafts with questions of the input, and drafts with questions of the teacher. The outputs are the same
-drafts. The column ``question_source`` holds the source of each draft's question and answer, so that data card, report
-and rows distinguish the two.
+The inputs are two collections of drafts (questions with their data): those with questions of the input, and those with
+questions of the teacher. The outputs are the same drafts. The column ``question_source`` holds the source of each
+draft's question and answer, so that data card, report and rows distinguish the two.
 """
 
 from dataclasses import dataclass

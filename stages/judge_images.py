@@ -1,7 +1,7 @@
 """Judges whether images are suitable for questions that need a close look (CodeDance §7.2, Table 5).
 
-The inputs are drafts, most of them without a question. The outputs are the drafts whose images meet all four
-conditions. All other drafts are rejected with the first condition that they do not meet:
+The inputs are drafts, i.e. records with their images, most of them without a question. The outputs are the drafts whose
+images meet all four conditions. All other drafts are rejected with the first condition that they do not meet:
 
 A. The image shows enough objects: four kinds, or six single objects.
 B. At least one object is not hidden, covers less than 30 % of the image, and is not one of many that look the same.

@@ -1,8 +1,9 @@
 """Lets the judge assess each question that the teacher wrote, with its answer (CodeDance §7.2, Table 7).
 
-The inputs are drafts with a question of the teacher. The outputs are the drafts whose question and answer the judge
-calls GOOD: the answer is right, and a close look is needed to find it. Drafts that the judge calls BAD are rejected. A
-reply that is neither GOOD nor BAD is requested again. If no new reply is GOOD or BAD either, the draft is rejected.
+The inputs are drafts (questions with their data) whose question and answer the teacher wrote. The outputs are the
+drafts whose question and answer the judge calls GOOD: the answer is right, and a close look is needed to find it.
+Drafts that the judge calls BAD are rejected. A reply that is neither GOOD nor BAD is requested again. If no new reply
+is GOOD or BAD either, the draft is rejected.
 """
 
 from dataclasses import dataclass

@@ -63,9 +63,9 @@ STAGE = Stage(
 class KeepRatio(DraftStage):
     """Stage that keeps the classes of questions in a given ratio.
 
-    ``ratio`` maps each class to its weight. ``class_of`` returns the class of a draft; workers must be able to import
-    it. ``most`` is the maximum number of drafts to keep; None means no maximum. This stage applies the maximum, because
-    a later cut would break the ratio.
+    ``ratio`` maps each class to its weight. ``class_of`` is a function that returns the class of a draft (a question
+    with its data); workers must be able to import it. ``most`` is the maximum number of drafts to keep; None means no
+    maximum. This stage applies the maximum, because a later cut would break the ratio.
     """
 
     ratio: Mapping[str, float]

@@ -3,10 +3,11 @@
 The teacher proposes candidate rubrics. The judge applies them to a sample of attempts. Then the candidates are filtered
 and sorted into two strata, easy and hard.
 
-The inputs are the drafts of the RL side. The outputs are ``kept``, the same drafts with the run's rubrics, and
-``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of the questions
-with the lowest id hashes among all questions with attempts. The judge judges the first attempt at each question of the
-sample. A failed reply is listed as a problem and left out of the statistics; it is never used as a score.
+The inputs are the drafts (questions with their data) that become RL rows. The outputs are ``kept``, the same drafts
+with the run's rubrics, and ``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The
+sample consists of the questions with the lowest id hashes among all questions with attempts. The judge judges the first
+attempt at each question of the sample. A failed reply is listed as a problem and left out of the statistics; it is
+never used as a score.
 
 The candidates come from the teacher or from the default pool, a fixed list. In §3.2 the teacher sees task category,
 image, question and gold answer of some examples. Here it also sees an attempt at each example. Rubrics whose criterion
@@ -127,11 +128,12 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return the examples that the teacher sees, as parts of a prompt, and the mark that delimits their quoted texts.
+    """Return the examples that the teacher sees, as parts of a prompt, and the delimiter of the quoted texts in them.
 
     An example has the draft's media and four quoted texts: kind of task, question, gold answer and first attempt. The
-    mark is a text that occurs in none of them. The line before a quoted text is ``BEGIN`` with the mark, and the line
-    after it is ``END`` with the mark. The kind of task (§3.2: task category) is the source's name and the answer type.
+    delimiter is a text that occurs in none of them. The line before a quoted text is ``BEGIN`` with the delimiter, and
+    the line after it is ``END`` with the delimiter. The kind of task (§3.2: task category) is the source's name and the
+    answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
@@ -148,9 +150,10 @@ def _kind_of_task(draft: Draft) -> str:
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
-    """Let the judge score the first attempt of a task's draft by each candidate rubric, and return the scores.
+    """Let the judge score an attempt by each candidate rubric (criterion), and return the scores.
 
-    The judge also decides whether a candidate applies to the attempt. ``session`` makes the calls.
+    ``task`` holds the candidates and the question, whose first attempt is scored. The judge also decides whether a
+    candidate applies to the attempt. ``session`` makes the calls.
     """
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
@@ -239,9 +242,9 @@ class MineRubrics(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs.
 
-        ``kept`` has all drafts with the rubrics. ``mined`` has one element, the rubrics with their statistics.
-        ``side_calls`` has all calls made. ``rejected`` is empty, because a failed call is listed as a problem in
-        ``mined``.
+        ``kept`` has all drafts (questions with their data), to which the rubrics were added. ``mined`` has one element,
+        the rubrics with their statistics. ``side_calls`` has all calls made. ``rejected`` is empty, because a failed
+        call is listed as a problem in ``mined``.
         """
         sample = (
             drafts

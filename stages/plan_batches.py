@@ -1,15 +1,16 @@
 """Makes the batch plan: the share of a batch's prompts that come from RL rows with two streams (iVGR App. B).
 
-A stream is a way to answer a question: grounded (reasoning with boxes) or textual (in words alone). The inputs are RL
-drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:
+A stream is a way to answer a question: grounded (reasoning with boxes) or textual (in words alone). The inputs are
+drafts (questions with their data) that become RL rows. The output is the text of ``batch_plan.json``, which the
+trainer's sampler reads:
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
 
-``share`` is the part's share of a batch's prompts. A row gives one prompt for each of its streams. For example, the
-first part of a batch of 100 prompts has 90 prompts. They come from 45 rows, each with two prompts. If a part has no
-rows, its share goes to the other part, so that a batch is always full. ``rows`` is the number of rows to draw from; the
-shares do not depend on it.
+A part consists of the RL rows with the same streams. ``share`` is the share of a batch's prompts that come from this
+part. A row gives one prompt for each of its streams. For example, the first part of a batch of 100 prompts has 90
+prompts. They come from 45 rows, each with two prompts. If a part has no rows, its share goes to the other part, so that
+a batch is always full. ``rows`` is the number of rows to draw from; the shares do not depend on it.
 """
 
 import json
@@ -74,7 +75,8 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Beam transform that makes the batch plan for all RL drafts, as one text.
+    """Beam transform that makes the batch plan, as one text, from all drafts (questions with their data) that become RL
+    rows.
 
     It makes this text even if there are no drafts.
     """
@@ -87,7 +89,7 @@ class PlanBatches(beam.PTransform):
     def expand(self, drafts: PCollection) -> Any:
         """Add the transform to the pipeline. Returns a collection whose only element is the text of the plan.
 
-        ``drafts`` is the collection of RL drafts.
+        ``drafts`` is the collection of the drafts that become RL rows.
         """
         counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
         chosen = self.settings

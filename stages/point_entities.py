@@ -1,9 +1,9 @@
-"""Points at entities (Argos §4.1): finds the 2D points of every entity in every medium.
+"""Points at entities, i.e. visible things (Argos §4.1): finds the 2D points of every entity in every image and clip.
 
-The pointer (the model that points at objects) is called for each entity. The inputs are drafts with entities. The
-outputs are drafts with points in pixels of the originals. A draft is rejected if a call failed. An entity that is in no
-image has no points. The points of a draft are numbered in order, from 1. For a clip the pointer sees some evenly spread
-frames, and each point has the number and the time of its frame.
+The pointer (the model that points at objects) is called for each entity. The inputs are drafts (questions with their
+data) that have entities. The outputs are drafts with points in pixels of the originals. A draft is rejected if a call
+failed. An entity that is in no image has no points. The points of a draft are numbered in order, from 1. For a clip the
+pointer sees some evenly spread frames, and each point has the number and the time of its frame.
 """
 
 import asyncio

@@ -1,9 +1,10 @@
 """Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that a question is about.
 
 The teacher names things that occur in the question, the gold answer or the initial rollout. The rollout is a sampled
-answer of the policy: its first right attempt, or its first attempt if no attempt is right. The inputs are drafts with
-attempts. The outputs are drafts with at most ``max_entities`` entities. A draft is rejected if the call failed. The
-draft of a clip also gets events, which are actions and interactions with their times.
+answer of the policy: its first right attempt, or its first attempt if no attempt is right. The inputs are drafts
+(questions with their data) that have attempts. The outputs are drafts with at most ``max_entities`` entities. A draft
+is rejected if the call failed. The draft of a clip also gets events, which are actions and interactions with their
+times.
 """
 
 from dataclasses import dataclass, replace

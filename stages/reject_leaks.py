@@ -3,11 +3,11 @@
 The writer (the teacher) may have been shown numbered labels drawn on the image, coordinates, the gold answer or a hint
 (Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-The inputs are verified drafts. The outputs are the drafts whose best trace shows no sign of a leak. First, the trace is
-searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a phrase certainly has a
-leak. Then the judge checks every other trace whose think section is not empty. If the judge cannot decide, or its call
-fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose, or if the setting ``ask`` is
-``none``. The run, its card and its report then state that only phrases were searched for.
+The inputs are verified drafts (questions with their data). The outputs are the drafts whose best trace shows no sign of
+a leak. First, the trace is searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a
+phrase certainly has a leak. Then the judge checks every other trace whose think section is not empty. If the judge
+cannot decide, or its call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose,
+or if the setting ``ask`` is ``none``. The run, its card and its report then state that only phrases were searched for.
 """
 
 from dataclasses import dataclass

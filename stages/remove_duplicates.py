@@ -64,8 +64,9 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 class KeptImages:
     """Holds the kept questions of one :func:`question_key`, and finds those with equal or nearly equal media.
 
-    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` maps a number and the value
-    of a part of the perceptual hash to the questions with this value.
+    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index by parts of the
+    64-bit perceptual hash, which is divided into 5 parts. It maps the number of a part and the bits in it to the
+    questions with these bits.
     """
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)

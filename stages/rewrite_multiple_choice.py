@@ -1,10 +1,11 @@
 """Rewrites multiple-choice questions that rules could not convert to free response (SAIL-RL §3.4, App. A.1).
 
-The inputs are drafts from :mod:`groundtrace.stages.open_multiple_choice`. The outputs are the same drafts. The teacher
-rewrites each question that still has choices. The judge then checks the rewritten question. The rewritten question is
-used if it has the same meaning and the gold answer is its only right answer. Its choices are kept in a separate field.
-All other questions stay multiple choice. Without a judge that reads prose, every question stays multiple choice,
-because rewritten questions could not be checked. Deviation: the paper converts all questions and does not say how.
+The inputs are the drafts (questions with their data) that :mod:`groundtrace.stages.open_multiple_choice` has made. The
+outputs are the same drafts. The teacher rewrites each question that still has choices. The judge then checks the
+rewritten question. The rewritten question is used if it has the same meaning and the gold answer is its only right
+answer. Its choices are kept in a separate field. All other questions stay multiple choice. Without a judge that reads
+prose, every question stays multiple choice, because rewritten questions could not be checked. Deviation: the paper
+converts all questions and does not say how.
 """
 
 import re

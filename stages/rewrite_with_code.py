@@ -1,11 +1,11 @@
 """Replaces the calculations of a solution in text by code and its results (CodeDance §7.2, Table 9).
 
-The inputs are drafts with a right solution in text. The outputs are drafts whose only trace is the solution with
-scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`). The teacher also writes the
-output that it expects of each script. Each script is executed with the state of the scripts before it. It must succeed
-and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``) may differ. Otherwise the
-rewritten solution is unusable. The trajectory holds the real outputs. A draft is rejected if no rewritten solution is
-usable.
+The inputs are drafts (questions with their data) that have a right solution in text. The outputs are drafts whose only
+trace is the solution with scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`). The
+teacher also writes the output that it expects of each script. Each script is executed with the state of the scripts
+before it. It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``)
+may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is rejected if
+no rewritten solution is usable.
 
 The teacher must keep all sentences except calculations, in the same order. It must also keep failed attempts. The paper
 describes no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's words

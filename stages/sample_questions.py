@@ -86,7 +86,7 @@ class SampleQuestions(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs ``kept``, ``others`` and ``rejected``.
 
-        ``drafts`` is the input.
+        ``drafts`` are the questions. ``kept`` has the sample, and ``others`` all other questions.
         """
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (

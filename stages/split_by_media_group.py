@@ -1,4 +1,5 @@
-"""Splits the drafts into an SFT side and an RL side, so that no image is on both sides.
+"""Splits the questions into an SFT side, which becomes SFT rows, and an RL side, which becomes RL rows. No image is on
+both sides.
 
 The inputs are drafts (questions with their data). The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``.
 Two questions are connected if they have a medium with the same hash of decoded pixels. A media group is a connected

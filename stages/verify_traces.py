@@ -1,9 +1,9 @@
 """Verifies traces (Argos §4.3, App. C.3): scores every trace, and keeps the best one if it is good enough.
 
-The inputs are drafts with traces. The outputs are drafts with verdicts and the index of the best trace. This trace has
-a right answer, a score of at least ``min_score``, and verdicts that reach the minimum values in ``floors``. If no trace
-meets these conditions, a rejection names the best score and the scorer that failed. Of traces with equal scores, the
-first is the best.
+The inputs are drafts (questions with their data) that have traces. The outputs are drafts with verdicts and the index
+of the best trace. This trace has a right answer, a score of at least ``min_score``, and verdicts that reach the minimum
+values in ``floors``. If no trace meets these conditions, a rejection names the best score and the scorer that failed.
+Of traces with equal scores, the first is the best.
 
 Deviation from the paper: Eq. 9 is a mean. With equal weights, a trace with a right answer has a score below 0.7 only if
 more than nine tenths of its points are off their objects. Minimum values of single verdicts (``floors``) were therefore

@@ -1,8 +1,8 @@
 """Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code, and the statements about code results.
 
-The inputs are drafts with trajectories (turns of text and code). The outputs are drafts with the first trajectory that
-passes all checks, its turns and its kinds of operations. If no trajectory passes, a rejection names the first check
-that the first right trajectory fails. The checks are, in this order:
+The inputs are drafts (questions with their data) that have trajectories (turns of text and code). The outputs are
+drafts with the first trajectory that passes all checks, its turns and its kinds of operations. If no trajectory passes,
+a rejection names the first check that the first right trajectory fails. The checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
@@ -103,7 +103,9 @@ class _Check:
 
 
 def checks_of(draft: Draft) -> list[_Check]:
-    """Return the trajectories of a draft, each with its turns and the images that its code showed."""
+    """Return one object for each trajectory of a draft (a question with its data), with its turns and the images that
+    its code showed.
+    """
     found, start = [], 0
     for trace in draft.traces:
         turns = read_trajectory(trace.text)

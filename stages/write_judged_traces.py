@@ -1,9 +1,10 @@
 """Writes one judge-think-answer trace for each question, by its complexity (SAIL-RL §3.4, App. A.1).
 
-The inputs are drafts with a complexity. The outputs are drafts with one trace
-``<judge>…</judge><think>…</think>\\boxed{…}`` (Conditional Annotation). For a complex question the prompt shows the
-teacher the gold answer, and the teacher writes all three sections. For a simple question the teacher writes only the
-judge section. This stage adds a think section of one blank line, and the gold answer in ``\\boxed``.
+The inputs are drafts (questions with their data) with a complexity, i.e. the label ``simple`` or ``complex``. The
+outputs are drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}`` (Conditional Annotation). For a complex
+question the prompt shows the teacher the gold answer, and the teacher writes all three sections. For a simple question
+the teacher writes only the judge section. This stage adds a think section of one blank line, and the gold answer in
+``\\boxed``.
 
 A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. Then these three
 parts are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of any other

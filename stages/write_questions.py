@@ -1,9 +1,9 @@
 """Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
 
-The inputs are drafts without a question. The outputs are drafts with the teacher's question and answer, and the name of
-the object in the column ``object``. A draft is rejected if the teacher finds no good question. The column
-``question_source`` of the drafts is ``teacher``, because no person has checked the answer. The answer is used as the
-gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
+The inputs are drafts that hold only images, without a question. The outputs are drafts with the teacher's question and
+answer, and the name of the object in the column ``object``. A draft is rejected if the teacher finds no good question.
+The column ``question_source`` of the drafts is ``teacher``, because no person has checked the answer. The answer is
+used as the gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
 :mod:`groundtrace.stages.confirm_answers`).
 
 The question and its answer are cleaned and checked like questions and answers of the input. The answer type is derived

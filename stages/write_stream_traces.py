@@ -1,11 +1,12 @@
-"""Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
+"""Writes the traces of the cold start (the SFT before RL): the teacher's reasoning with boxes, or in words alone (iVGR
+§3.2, §4.1, App. A).
 
-The inputs are drafts in which an earlier stage chose the form of the trace: reasoning with boxes, or in words alone.
-The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call failed or all traces were
-truncated. The teacher sees the question and the original image without drawn points or boxes, so that it boxes only
-things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1 or 0–1000), and this
-stage converts them to pixels of the original. A box outside of that frame is made invalid, so that the trace fails the
-check of its form.
+The inputs are drafts (questions with their data) in which an earlier stage chose the form of the trace: reasoning with
+boxes, or in words alone. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call
+failed or all traces were truncated. The teacher sees the question and the original image without drawn points or boxes,
+so that it boxes only things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1
+or 0–1000), and this stage converts them to pixels of the original. A box outside of that frame is made invalid, so that
+the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.

@@ -52,8 +52,8 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
             ``target_sft``, ``replace`` and ``beam_options``.
 
     Raises:
-        UserError: The user made a mistake, or an endpoint does not serve the run. Also if the run keeps no rows, the
-            folder holds a run with rows, and ``replace`` is False.
+        UserError: The user made a mistake, or an endpoint (model server) refuses the requests. Also raised if the run
+            keeps no rows, the folder holds a run with rows, and ``replace`` is False.
         RunPaused: A server is unreachable. The same call resumes the run.
         ConservationError: The outputs do not hold every record exactly once.
     """
@@ -98,7 +98,7 @@ def verify(
         media: The files of the question's images and clips, in order.
         answer: The gold answer, which is known to be right.
         answer_type: The type of the answer, such as ``numeric``, which decides how answers are written and graded
-            (:mod:`groundtrace.grading.answers.registry`). By default, the type is found from the answer and the
+            (:mod:`groundtrace.grading.answers.registry`). None means that the type is found from the answer and the
             choices.
         choices: The choices of a multiple-choice question; None for other questions.
         entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
@@ -108,9 +108,9 @@ def verify(
             are used, as in a run; other sections are ignored.
         endpoints: Instead of ``config``, the endpoints (model servers) by name; by default the embedded engine.
         roles: The name of the endpoint of each role, such as ``judge``; by default the embedded engine has all roles.
-        gate: The weights and the threshold of Argos Eq. 9; None for the defaults.
+        gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos; None for the defaults.
         scorers: The scorers that may run, each of which makes one verdict; by default those of the pipelines.
-        cache: A folder for the replies of models. By default they are kept only during this call.
+        cache: A folder for the replies of models. None means that they are kept only during this call.
 
     Returns:
         The response as a trace in canonical tags, with its verdicts and its score (None: unscored).

@@ -1,6 +1,6 @@
-"""Runs a pipeline in three steps: plans it, executes its graph of stages, and puts the outputs in place.
+"""Runs a pipeline in three steps: plans it, executes its graph of stages, and moves the outputs into the run folder.
 
-The outputs are put in place only if all records are accounted for. Each step is a package:
+The outputs are moved only if every record of the input is in them exactly once. Each step is a package:
 :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
 """
 

@@ -1,4 +1,4 @@
-"""Computes the counts, costs, failures and summary of a run, and puts the outputs in place.
+"""Computes the counts, costs, failures and summary of a run, and moves its outputs into the run folder.
 
-It imports ``execute`` and ``plan``.
+It uses the packages ``plan`` (prepares a run) and ``execute`` (runs it); they do not use it.
 """

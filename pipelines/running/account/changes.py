@@ -13,14 +13,15 @@ ABSENT = "(none)"
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
     """Return how a new run differs from the finished run in its folder; None if the folder holds no finished run.
 
-    If the old run has rows and the two runs differ, ``kept`` of the result is True: the old outputs must then be kept.
+    The field ``kept`` of the result is True if the old outputs must be kept, i.e. if the old run has rows and the two
+    runs differ.
 
     Args:
         root: The run folder.
         summary: The summary of the new run.
         config: The complete config of the new run, as TOML text.
-        other_input: Whether the folder belonged to another input until now. If the input's name is the same, its
-            content differs.
+        other_input: Whether the finished run was made from another input. If both runs name the same input, its content
+            has changed, and this is then listed as a difference.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """

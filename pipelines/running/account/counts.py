@@ -1,8 +1,10 @@
-"""Computes the counts and the usage of a run from its records' final outcomes and the notes on its requests.
+"""Computes the counts of a run (records and rows) and its usage (calls, tokens, cost).
+
+They are computed from the final outcomes of the records and from the notes on the requests.
 
 A record's final outcome is a row in the SFT, RL or rejected set. For each file of rows, the job writes a table of the
-final outcomes in it ("table of ends"). Each process of a run writes notes on the requests that it sends. A runner's
-metrics are not used, since they count repeated work twice.
+final outcomes in it ("table of ends"). Notes are files in which each process of a run writes one line for each request
+that it sends. The metrics of the Beam runner are not used, since they count repeated work twice.
 """
 
 import tempfile
@@ -42,17 +44,17 @@ class RunCounts:
     Attributes:
         counts: The number of records that were read, the numbers of rows, and the rejections.
         kept: For each stage, the number of records that passed it, according to their final outcomes.
-        side: For each stage that reads a sample: the number of elements that it read, and the number of elements that
-            have a result.
+        side: For each stage that reads only a sample of the records: the number of elements that it read, and the
+            number of elements for which it has a result.
         asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
             and the cost that the calls would have had without the cache. The field ``cached`` does not have its usual
-            meaning here: it is the number of all samples of these calls, cached or not.
+            meaning here: it is the number of all replies to these calls, cached or not.
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
-        taken_over: The number of replies that this run took from the cache of another run folder, by folder.
+        taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
         labels: For each scorer, how often each pair of labels occurred: the label of the first judge, and the label of
             the second judge for the same item.
-        refused: Whether a record, or an element of a sample, was rejected because the budget was exhausted.
+        refused: Whether a record, or an element that a stage sampled, was rejected because the budget was exhausted.
         forecast: The sums over the final outcomes that a forecast needs
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
@@ -74,7 +76,10 @@ class RunCounts:
     truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def entered(self, stage: str) -> int:
-        """Return how many records entered the stage with the name ``stage``; 0 for a stage that no record reached."""
+        """Return how many records entered the stage with the name ``stage``; 0 for a stage that no record reached.
+
+        For a stage that reads only a sample of the records, this is the number of sampled elements.
+        """
         if stage in self.side:
             return self.side[stage][0]
         return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
@@ -82,7 +87,8 @@ class RunCounts:
     def passed(self, stage: str) -> int:
         """Return how many records the stage with the name ``stage`` passed on; 0 for a stage that no record reached.
 
-        For a stage that reads a sample, this is the number of elements that have a result.
+        For a stage that reads only a sample of the records, this is the number of sampled elements for which it has a
+        result.
         """
         return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
@@ -90,7 +96,8 @@ class RunCounts:
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
     """Read the files of a finished job, and return its counts and its usage.
 
-    ``samples`` are the names of the stages that read only a sample of the records.
+    ``job`` is the outcome of the job: its folder and a description of its files. ``samples`` are the names of the
+    stages that read only a sample of the records.
     """
     with (
         tempfile.TemporaryDirectory(prefix="sums-", dir=job.folder) as scratch,
@@ -265,8 +272,8 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
     """Return the usage of the calls of a run (requests, tokens, cost), by role and stage.
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
-    of the run's processes on their requests and payments; each request is counted once. A sample (one reply to a call)
-    is counted as cached if no request of this run returned it.
+    that the run's processes wrote on their requests and payments, one note for each request. A reply is counted as
+    cached if no request of this run returned it.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()

@@ -45,7 +45,8 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage could not do its work for too many of its records.
+    """Raise PipelineError if a stage could not process too many of its records, for example because its model calls
+    failed.
 
     The message contains the most frequent detail (the text that explains a rejection) of the failed records.
 
@@ -53,7 +54,7 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
         stages: The stages of the run.
         summary: The summary of the run, with the number of records that each stage rejected for each reason.
         staging: The staging folder of the run, whose folder ``rejected/`` holds the rejected records.
-        max_failed: The share (0–1) of its records for which a stage may fail.
+        max_failed: The maximum share (0–1) of a stage's records that the stage may fail to process.
     """
     for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))

@@ -23,7 +23,7 @@ class NothingKept(UserError):
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Return a text that states why a run kept no rows, and for some reasons what to do.
+    """Return a text that states why a run kept no rows. For some causes, the text also states what the user can do.
 
     The text is "" if the run kept rows, or if it rejected no record. ``summary`` is the summary of the run.
     """

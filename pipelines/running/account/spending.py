@@ -1,7 +1,8 @@
 """Sums up what a run folder has cost: over all its runs, including runs that failed, were stopped or were killed.
 
-RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts (:mod:`groundtrace.inference.flow.notes`).
-RUN/ledger/<run>.json holds the sum after the run has ended.
+RUN is the run folder. RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts, i.e. files with one
+line for each request and its cost (:mod:`groundtrace.inference.flow.notes`). RUN/ledger/<run>.json holds the sum after
+the run has ended.
 
 The notes of a run that did not finish stay until the next run. Until then, workers of the old run may still write
 payments into the files that they have open.
@@ -39,8 +40,8 @@ class _Sum:
 class Spending:
     """Records the costs of all runs in a run folder.
 
-    ``root`` is the run folder. ``gather`` is a function that downloads the notes of remote workers; by default it does
-    nothing.
+    ``root`` is the run folder. ``gather`` is a function that downloads the notes of remote workers, i.e. the files in
+    which they write the cost of their requests; by default it does nothing.
     """
 
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
@@ -50,7 +51,8 @@ class Spending:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """Start to record the cost of a new run, and yield the folder into which its processes write notes.
+        """Start to record the cost of a new run, and yield the folder into which its processes write notes on their
+        requests.
 
         The run's cost is written when the body of the ``with`` statement ends, even if the body raises an error. Raises
         the errors of ``gather``. After such an error the notes stay, and the next run sums them up.

@@ -1,7 +1,9 @@
-"""Makes the summary of a run (``run.json``) from the counts and the usage of its waves, and the notes on its requests.
+"""Makes the summary of a run (``run.json``) from the counts and the usage of its waves.
 
-A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, which draw more
-and more questions.
+A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, each of which
+uses more questions than the one before it.
+
+The costs come from the notes that the run's processes write on their requests.
 """
 
 from collections import Counter
@@ -44,9 +46,9 @@ _SETTING = "max_tokens"
 class Wave:
     """Holds the result of one wave, which is one pass over the input.
 
-    A run with a target number of SFT rows draws questions in several waves. Each wave includes the questions of the
-    waves before it. Other runs have one wave. ``figures`` holds the counts and the usage of the wave. ``files``
-    describes its files in the staging folder, by path.
+    A run with a target number of SFT rows consists of several waves, each of which uses more questions. Each wave
+    includes the questions of the waves before it. Other runs have one wave. ``figures`` holds the counts and the usage
+    of the wave. ``files`` describes its files in the staging folder, by path.
     """
 
     figures: RunCounts
@@ -54,17 +56,19 @@ class Wave:
 
     @property
     def questions(self) -> int:
-        """Return the number of questions that were available to this wave."""
+        """Return the number of questions that were available to this wave (a pass over the input)."""
         return self.figures.entered(DRAW.name)
 
     @property
     def drawn(self) -> int:
-        """Return the number of questions that this wave used."""
+        """Return the number of questions that this wave (a pass over the input) used."""
         return self.figures.passed(DRAW.name)
 
     @property
     def accepted(self) -> int:
-        """Return the number of SFT rows that this wave made, including rows beyond the target, which were dropped."""
+        """Return the number of SFT rows that this wave (a pass over the input) made. It includes rows beyond the target
+        number, which were dropped.
+        """
         counts = self.figures.counts
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
@@ -76,9 +80,9 @@ class Wave:
 def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     """Return the summary of a run.
 
-    ``plan`` is the plan of the run. ``waves`` are its waves; the counts and files of the summary are those of the last
-    one. ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last wave wrote more SFT rows than the
-    target number.
+    ``plan`` is the plan of the run. ``waves`` are its waves (passes over the input); the counts and files of the
+    summary are those of the last wave. ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last
+    wave wrote more SFT rows than the target number.
     """
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files

@@ -1,1 +1,3 @@
-"""Executes a plan as one Beam job: runner, workers, progress view and files. It imports ``plan``, not ``account``."""
+"""Executes the plan of a run as one Beam job: starts the runner and the workers, shows the progress, and collects the
+files.
+"""

@@ -15,7 +15,8 @@ from groundtrace.pipelines.shipping.ship import shipped
 def dry_run(plan: Plan) -> list[str]:
     """Build the job of a plan, and return lines of text on its graph and on the files that workers would get.
 
-    Nothing is submitted or written, and a store is only read. Raises the errors of ``check_plan``.
+    Nothing is submitted or written, and a store is only read. ``plan`` is the plan of a run on Dataflow. Raises the
+    errors of :func:`groundtrace.pipelines.running.plan.checks.check_plan`, for a plan that cannot be executed.
     """
     check_plan(plan)
     options = plan.options.copied()

@@ -34,7 +34,9 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 class EndpointRefuses(UserError):
-    """Raised if an endpoint of the config does not serve the run. The message names what to change."""
+    """Raised if an endpoint (model server) refuses the run's requests or mostly fails. The message names what to change
+    in the config.
+    """
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:

@@ -87,7 +87,9 @@ class Interrupting:
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the main thread the last signal again; SIGINT if no signal was handled so far.
+        """Send the last signal to the main thread again, because the KeyboardInterrupt that it raised was lost.
+
+        If no signal was handled so far, SIGINT is sent.
 
         Call this method in another thread. It sends a real signal, because ``_thread.interrupt_main`` would have no
         effect while the main thread waits for a lock or a reply.

@@ -1,4 +1,4 @@
-"""Runs the graph of stages of a plan once, as one Beam job that writes into a folder."""
+"""Runs the graph of stages of a planned run once, as one Beam job that writes its files into a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,11 +28,14 @@ from groundtrace.stages.sources.rows import kept_columns
 
 
 def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
-    """Run the graph of stages of a plan over the questions that ``draw`` selects, and wait for its end.
+    """Run the graph of stages of a run once, as a Beam job, and wait for its end.
 
-    ``folder`` is the folder for the files of the job. ``part`` is a text for the user that names this part of the run,
-    such as ``wave 2: ``; "" if the run has only one part. If the user interrupts the command, the function first waits
-    for the replies to requests that were already sent. Raises the error of the job.
+    ``plan`` is the plan of the run. ``draw`` determines which questions of the input the job uses: all of them, or
+    those with the lowest hashes of their ids.
+
+    ``folder`` is the folder for the files of the job. ``part`` is a text for the user that names this pass over the
+    input, such as ``wave 2: ``; "" if the run has only one pass. If the user interrupts the command, the function first
+    waits for the replies to requests that were already sent. Raises the error of the job.
     """
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)

@@ -39,8 +39,8 @@ class Job:
     """Holds the outcome of a finished job.
 
     ``folder`` is the folder with its files. ``shards`` describes each file of rows. ``artifacts`` maps the name of each
-    further output, such as ``rubrics.json``, to its text. ``side`` holds the model calls of stages that read only a
-    sample of the records.
+    further output, such as ``rubrics.json``, to its text. ``side`` has one dict for each element that a stage read as a
+    sample of the records: its id, the stage, the model calls, and the reason if it failed.
     """
 
     folder: Path
@@ -57,7 +57,11 @@ class Job:
 
     @property
     def ends(self) -> list[Path]:
-        """Return the paths of the tables of ends: one for each file of rows. It lists the records of these rows."""
+        """Return the paths of the tables of final outcomes (``ends``), one for each file of rows.
+
+        Such a table has one line for each row of the file: the record's id, the stages that the record passed, and its
+        model calls.
+        """
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 
     @property
@@ -69,10 +73,14 @@ class Job:
         return sorted((self.folder / RECORDS).glob("*.parquet"))
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
-        """Move the files of rows and the artifacts to their final names, and return a description of each file.
+        """Move the files of rows to their final names, write the artifacts as files, and return a description of each
+        file.
 
-        ``staging`` is the folder into which they are moved. The result maps the final path of a file, relative to
-        ``staging``, to its entry for ``run.json`` (size, digest and number of rows), in the order of the paths.
+        The artifacts are further outputs, such as ``rubrics.json``.
+
+        ``staging`` is the folder that gets all these files. The result maps the final path of a file, relative to
+        ``staging``, to its entry for ``run.json`` (size, digest and, for a file of rows, the number of rows), in the
+        order of the paths.
         """
         entries: dict[str, FileEntry] = {}
         for entry in self.shards:
@@ -124,7 +132,9 @@ class JobFolder:
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return where a job's files of rows are in the store: their present paths, by their paths in the run folder.
+        """Return the present path of each file of rows that a job wrote into the store.
+
+        The keys of the result are the final paths of the files, relative to the run folder, such as ``sft/a.parquet``.
 
         The result is empty if the workers are on this machine. ``job`` is the outcome of the job.
         """
@@ -156,10 +166,11 @@ class JobFolder:
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
     """Create a folder for the files of one job, yield it, and remove it when the body of the ``with`` statement ends.
 
-    The folder is in the run's staging folder, which is emptied first, so that files of earlier or abandoned jobs are
-    ignored. A local job keeps the data of its shuffles in the subfolder :data:`SPOOL`, on the disk instead of in
-    memory. ``run`` is the run folder. ``elsewhere`` is True if the workers are on other machines. If the run folder is
-    then in a store, the job also gets a folder in the store, until the run ends.
+    The folder is in the run's staging folder (for outputs that are not complete yet). The staging folder is emptied
+    first, so that files of earlier or abandoned jobs are ignored. A job on this machine writes the data of its shuffles
+    to the subfolder :data:`SPOOL`, to save memory. ``run`` is the run folder. ``elsewhere`` is True if the workers are
+    on other machines. If the run folder is then in a store, the job also gets a folder in the store, until the run
+    ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"

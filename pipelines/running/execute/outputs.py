@@ -1,6 +1,7 @@
 """Writes the outputs of a recipe into the files of its job. The main process then checks and moves these files.
 
-JOB/<set>/ holds the shards (files of rows), each under a unique name.
+JOB is the folder of the job:
+JOB/<set>/ holds the shards (files of rows) of the set ``sft``, ``rl`` or ``rejected``, each under a unique name.
 JOB/ends/ holds a table of the records of each shard (:mod:`groundtrace.stages.plumbing.ends`).
 JOB/records/ holds the number and id of each record that was read.
 JOB/manifest-* is written when all of these are complete. It holds an entry for each shard, the artifacts, and the calls

@@ -39,8 +39,8 @@ def show_progress(
 
     Args:
         stages: The stages of the run.
-        part: The name of this part of the run, shown before each line and above the table; "" if the run has only one
-            part.
+        part: The name of this pass over the input, such as ``wave 2: ``, shown before each line and above the table; ""
+            if the run has only one pass.
         notes: The folder in which the run's processes write their waits, requests and costs
             (:mod:`groundtrace.inference.flow.notes`); "" if there is none.
         expected: The expected calls and seconds of each stage, from which the time left of the whole run is estimated
@@ -66,7 +66,7 @@ class RunView:
 
     Args:
         stages: The stages of the run.
-        part: The name of this part of the run; "" if the run has only one part.
+        part: The name of this pass over the input, such as ``wave 2: ``; "" if the run has only one pass.
         notes: The folder in which the run's processes write their requests and costs; "" if there is none.
         expected: The expected calls and seconds of each stage; None if they are unknown.
     """
@@ -101,14 +101,18 @@ class RunView:
         return waiting(self._notes) if self._notes else []
 
     def watch(self) -> None:
-        """Record the present state of the stages. The time left is estimated from these records.
+        """Record how far the stages are now. The time left is estimated from a series of such records.
 
         Call this method about once a second.
         """
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Write the seconds of each stage into its live counts (``board()``). The run's summary reads them there."""
+        """Write the duration of each stage in seconds into the stage's live counts
+        (:func:`groundtrace.stages.plumbing.metrics.board`).
+
+        The run's summary reads the durations from these counts.
+        """
         self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():

@@ -1,5 +1,7 @@
 """Sums up the requests and costs of a run while it runs, from the notes of its processes.
 
+Notes are files in which each process writes one line for each request.
+
 :mod:`groundtrace.inference.flow.notes` writes the notes.
 """
 
@@ -34,7 +36,8 @@ class RunningTotals:
 
 
 class NotesReader:
-    """Reads the notes of a run's processes while they are written, and sums them up.
+    """Reads the notes of a run's processes (one line for each request, with its cost) while they are written, and sums
+    them up.
 
     ``root`` is the folder of the files of notes; "" for a run without notes. Each line of a file is read once.
     """
@@ -45,7 +48,7 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """Read the notes that were added since the last call, and return the sums of all notes so far."""
+        """Read the notes on requests that were added since the last call, and return the sums over all notes so far."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests

@@ -71,7 +71,7 @@ class TimeLeft:
         self._rest_s = 0.0
 
     def watch(self, now_s: float, stages: Mapping[str, StageProgress]) -> None:
-        """Record the present state of the stages.
+        """Record how far the stages are now. :meth:`left_s` and :meth:`seconds` use these records.
 
         ``now_s`` is the present time of ``time.monotonic()``. ``stages`` holds the counts of each stage that has begun.
         The time since the last call of this method is divided among the stages that are at work.

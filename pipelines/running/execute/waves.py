@@ -1,4 +1,4 @@
-"""Decides how many questions each wave of a run draws, if the run has a target number of SFT rows.
+"""Decides how many questions each wave (pass over the input) uses, for a run with a target number of SFT rows.
 
 A wave runs the whole graph of stages on the questions whose ids have a hash below a threshold. The threshold grows from
 wave to wave, so a wave includes the questions of earlier waves. The replies for those questions come from the cache.
@@ -12,7 +12,7 @@ _HASH_BITS = 64
 
 
 def first_wave_share(target: int, questions: int | None) -> float:
-    """Return the share (0–1) of the questions that the first wave draws.
+    """Return the share (0–1) of all questions of the input that the first wave (pass over the input) uses.
 
     ``target`` is the target number of SFT rows. ``questions`` is the number of questions in the input. If it is None
     (unknown), the share is 0, and the first wave only counts the questions. If it is 0, the share is 1.
@@ -24,7 +24,7 @@ def first_wave_share(target: int, questions: int | None) -> float:
 
 
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
-    """Return the share (0–1) of the questions that the next wave draws.
+    """Return the share (0–1) of all questions of the input that the next wave (pass over the input) uses.
 
     The yield of the last wave (rows for each question) is extrapolated to the target plus two standard deviations, so
     that a further wave is seldom needed. A wave is at least 1.5 times and at most 8 times as large as the wave before
@@ -35,7 +35,7 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
         accepted: The number of SFT rows that the last wave made.
         drawn: The number of questions that the last wave used.
         questions: The number of questions in the input.
-        share: The share of the questions that the last wave drew. If it is 0, the result is that of
+        share: The share of all questions that the last wave used. If it is 0, the result is that of
             :func:`first_wave_share`.
     """
     if share <= 0:
@@ -46,7 +46,8 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the threshold for a share (0–1) of the questions, as a hexadecimal number; "" for a share of 1.
+    """Return the id hash below which the given share (0–1) of all questions lies, as a hexadecimal number; "" for a
+    share of 1.
 
     :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a hash below this threshold.
     For example, half of the questions have a hash below the threshold for the share 0.5, ``8000000000000000``.

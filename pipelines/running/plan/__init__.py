@@ -1,4 +1,5 @@
 """Plans a run: finds its recipe, config, input, models, Beam options and run folder.
 
-It does not import ``account`` or ``execute``.
+The packages ``execute`` (runs the plan) and ``account`` (counts records and costs) use this package; it does not use
+them.
 """

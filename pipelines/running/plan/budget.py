@@ -1,4 +1,6 @@
-"""Defines the spending limit of a run. It holds for all worker processes and all waves of the run together."""
+"""Defines the spending limit of a run. It holds for all worker processes and all waves (passes over the input) of the
+run together.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -53,8 +55,9 @@ class RunBudget:
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """Return the settings of the models with this budget added, so that all workers of a run share it.
 
-        :class:`groundtrace.inference.coordination.budget.Budget` enforces the budget. The settings are returned
-        unchanged in two cases: no limit is set, or ``models.notes`` names no folder for notes on requests.
+        :class:`groundtrace.inference.coordination.budget.Budget` enforces the budget. ``models`` are the settings
+        without the budget. They are returned unchanged in two cases: no limit is set, or the field ``notes`` of
+        ``models``, the folder into which workers write the cost of their requests, is empty.
         """
         if not self.bounded or not models.notes:
             return models

@@ -89,10 +89,10 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
     """Return the problems and the notes, as two lists of lines, if no judge grades answers that are free text.
 
-    There is at most one line in all. It states what a run does with records whose gold answer is free text. If a stage
-    rejects them, the line names the stage. It is a problem if the input has no other records, and otherwise a note. If
-    no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty if a judge
-    reads text, or if ``scan`` has found no free text.
+    The two lists have at most one line in all. It states what a run does with records whose gold answer is free text.
+    If a stage rejects them, the line names the stage. It is a problem if the input has no other records, and otherwise
+    a note. If no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty
+    if a judge reads text, or if ``scan`` has found no free text.
 
     ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
     stages of the recipe.

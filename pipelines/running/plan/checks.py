@@ -78,7 +78,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 
 
 def check_cache(plan: Plan) -> None:
-    """Raise :class:`OptionError` if the place of the reply cache cannot be used.
+    """Raise :class:`OptionError` if the reply cache (the stored replies of models) cannot be written where the user
+    wants it.
 
     The reason is one of these: its folder cannot be created or written, the cache's file is a folder, or the cache's
     log folder is a file. If the folder is missing, it is created. The cache is not checked if it is remote or if the

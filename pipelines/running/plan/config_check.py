@@ -14,7 +14,7 @@ JUDGES = frozenset({"judge", "second_judge"})
 
 
 def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the stages could not work with the config, or if their results would be wrong.
+    """Raise ConfigError if a stage could not work with the config, or if its results would be wrong.
 
     ``stages`` are the stages that the recipe has with this config. ``settings`` is the config. ``given`` holds the
     values of the config that the user has set, without the defaults.

@@ -41,7 +41,8 @@ START_S = 64.0
 
 @dataclass(frozen=True)
 class Sums:
-    """Describes the values of previewed records, such as their numbers of calls.
+    """Sums up one value of each previewed record, such as its number of calls, so that the sum over more records can be
+    predicted.
 
     ``n`` is the number of values, ``total`` their sum, and ``squares`` the sum of their squares.
     """

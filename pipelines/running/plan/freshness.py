@@ -1,6 +1,7 @@
 """Stores the time of ``--fresh``. This option makes a run ignore replies that are older than the command.
 
-The file RUN/.fresh.json holds the time. Only replies since that time are used in this run folder.
+The file RUN/.fresh.json holds the time, where RUN is the run folder. Only replies since that time are used in this run
+folder.
 
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
 nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
@@ -19,7 +20,9 @@ FRESH = ".fresh.json"
 
 
 class FreshnessError(UserError):
-    """Raised if the file RUN/.fresh.json cannot be read. It is then unknown which replies may be used."""
+    """Raised if the file ``.fresh.json`` in the run folder cannot be read. This file holds the time since which replies
+    may be used.
+    """
 
 
 def fresh_since(root: Path) -> str:

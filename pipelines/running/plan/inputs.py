@@ -93,7 +93,7 @@ def first_rows(found: Input) -> list[Row]:
 
 
 def seen_shape(found: Input) -> Shape:
-    """Return the shape of an input (how its rows hold records), as its columns and first rows suggest.
+    """Return the layout of an input's rows that its columns and first rows suggest, such as the layout of LLaVA.
 
     ``found`` describes the input.
     """

@@ -50,7 +50,7 @@ class LocalRun:
 
     @property
     def place(self) -> Place:
-        """Return the place where the user finds the folder: its path on a disk, or its place in a store."""
+        """Return where the user finds the run folder: a path on a disk, or a location in a store."""
         return self.root
 
     @property
@@ -62,7 +62,7 @@ class LocalRun:
     def previous(self) -> Path:
         """Return the folder of older outputs, RUN/previous.
 
-        They were replaced by the last run whose result differed from theirs.
+        It holds the outputs that the last run with a different result replaced.
         """
         return self.root / "previous"
 
@@ -73,7 +73,7 @@ class LocalRun:
 
     @property
     def cache_path(self) -> str:
-        """Return the path or URL of the file of this run's reply cache."""
+        """Return the path or URL of the file in which this run stores the replies of models (its reply cache)."""
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
@@ -100,8 +100,8 @@ class LocalRun:
             fingerprint: A digest of the input's content.
             resume: Whether to refuse a folder that belongs to another input. If it is False, such a folder is accepted,
                 but it is marked only when :meth:`commit` replaces its outputs.
-            fresh: Whether to ignore replies from before this command. Otherwise cached replies are used, even those of
-                another input, because the cache finds them by the content of their requests.
+            fresh: Whether to ignore replies from before this command. If it is False, cached replies are used, even
+                those of another input, because the cache finds them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
@@ -189,7 +189,7 @@ class LocalRun:
             yield
 
     def bring_notes(self) -> None:
-        """Download the notes that workers on other machines wrote about their requests.
+        """Download the notes that workers on other machines wrote, with the cost of each of their requests.
 
         Nothing happens for a folder on a disk.
         """
@@ -210,7 +210,8 @@ class LocalRun:
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Remember outputs that workers have already written into the store, for :meth:`commit`.
+        """Remember outputs that workers have already written into the store, so that :meth:`commit` need not upload
+        them.
 
         ``outputs`` maps the final name of each output to its present path in the store. Nothing happens for a folder on
         a disk.

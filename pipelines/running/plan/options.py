@@ -122,8 +122,8 @@ def see_no_disk(options: PipelineOptions) -> bool:
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
     """Raise :class:`OptionError` if an option names a folder of this machine, although the workers cannot access it.
 
-    ``named`` are pairs of an option and its value, such as ``("--output", "runs/a")``. A value of ``--input`` that is
-    no existing local path is accepted, since it may be the id of a data set of the Hugging Face Hub.
+    ``named`` are pairs of an option and its value, such as ``("--output", "runs/a")``. If the value of ``--input`` is
+    not an existing local path, it is accepted, since it may be the id of a data set of the Hugging Face Hub.
     """
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):

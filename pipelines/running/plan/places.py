@@ -1,4 +1,6 @@
-"""Finds the places that a command names: the run folder of ``--output``, and the reply cache of ``--cache``."""
+"""Finds the run folder that ``--output`` names, and the reply cache (the stored replies of models) that ``--cache``
+names.
+"""
 
 from pathlib import Path
 
@@ -51,14 +53,15 @@ def _root_on_disk(name: str) -> Path:
 
 
 def cache_path(named: str | None, folder: LocalRun) -> str:
-    """Return the path or URL of the reply cache's file.
+    """Return the path or URL of the file that holds the reply cache (the stored replies of models).
 
     ``named`` is the value of ``--cache``: the folder of the file, or its URL. None means that the option is left out;
     the file is then in the run folder ``folder``.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` if ``named`` is empty, or if a run would
-    delete a cache at this place. Also raises it if ``named`` is the folder of another run: the user should name the
-    subfolder ``cache`` instead. Raises :class:`groundtrace.storage.places.StorageError` for an invalid URL.
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` if ``named`` is empty, or is a part of the
+    run folder that each run rewrites, such as ``RUN/sft``. Also raises it if ``named`` is the folder of another run:
+    the user should name the subfolder ``cache`` instead. Raises :class:`groundtrace.storage.places.StorageError` for an
+    invalid URL.
     """
     if named is None:
         return folder.cache_path

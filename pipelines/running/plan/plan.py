@@ -1,4 +1,4 @@
-"""Makes the plan of a run, before anything is written: the recipe, its settings, the input and the folder."""
+"""Makes the plan of a run, before anything is written: the recipe, its settings, the input and the run folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

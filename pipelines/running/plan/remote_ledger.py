@@ -1,8 +1,9 @@
 """Copies the ledger (the payments of a run folder) between a store and this machine, in both directions.
 
-The main process writes sums on this machine, and workers on this machine write notes on it. Workers on other machines
-write notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote
-it, it is also deleted on the other side.
+The ledger consists of notes, i.e. files in which workers write the cost of each request, and of the sums of these
+costs. The main process writes the sums on this machine. Workers on this machine write their notes on this machine, too.
+Workers on other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is
+deleted where it was written, its copy is deleted, too.
 """
 
 import contextlib
@@ -32,7 +33,8 @@ class RemoteLedger:
         self._uploads = Uploads()
 
     def bring(self) -> None:
-        """Download the notes that other machines have written into the store since the last call.
+        """Download the notes (the costs of requests) that other machines have written into the store since the last
+        call.
 
         Raises OSError if the store is unreachable.
         """
@@ -67,13 +69,15 @@ class RemoteLedger:
     def begin(self) -> None:
         """Start a thread that copies the ledger in both directions every few seconds.
 
-        :mod:`groundtrace.storage.uploads` runs it.
+        The thread is one of :mod:`groundtrace.storage.uploads`. :meth:`end` stops it.
         """
         self._uploads = Uploads()
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop copying the ledger. Afterwards the caller must call :meth:`send` to upload the last notes."""
+        """Stop copying the ledger. Afterwards the caller must call :meth:`send`, which uploads the files that were
+        written last.
+        """
         self._uploads.close()
 
     def _copy(self) -> None:

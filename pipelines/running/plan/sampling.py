@@ -50,8 +50,8 @@ class Problem:
 class RecordSample:
     """Holds the first records of an input, as a run would read them.
 
-    ``read`` is the number of records read. ``drafts`` are the usable records. ``problems`` states why the other records
-    cannot be used.
+    ``read`` is the number of records read. ``drafts`` are the usable records; a draft is a question with its data.
+    ``problems`` states why the other records cannot be used.
     """
 
     read: int

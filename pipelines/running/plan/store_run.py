@@ -1,11 +1,11 @@
 """Manages a run folder in a store. A run works in a local folder, which is uploaded when the run has succeeded.
 
-Workers on this machine write the staging folder, drawn images and notes on its disk. Workers on other machines write
-all of these into the store. They write a job's files into ``jobs/<job>/``, and the main process downloads the files
-that it needs. Data that must survive the loss of this machine is uploaded every few seconds: replies into ``cache/``
-(:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
-``previous/`` if they must be kept, and the new outputs are written under their names. ``run.json`` is written last: a
-folder without it holds no finished run.
+Workers on this machine write three things on its disk: outputs into the staging folder, drawn images, and notes (the
+costs of their requests). Workers on other machines write these things into the store. They write a job's files into
+``jobs/<job>/``, and the main process downloads the files that it needs. Data that must survive the loss of this machine
+is uploaded every few seconds: replies into ``cache/`` (:mod:`groundtrace.inference.cache.shared`), and payments into
+``ledger/``. At the end the old outputs are copied to ``previous/`` if they must be kept, and the new outputs are
+written under their names. ``run.json`` is written last: a folder without it holds no finished run.
 """
 
 import contextlib
@@ -113,7 +113,7 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def bring_notes(self) -> None:
-        """Download the notes that workers on other machines wrote about their requests."""
+        """Download the notes that workers on other machines wrote, with the cost of each of their requests."""
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
@@ -142,7 +142,8 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def begin(self) -> None:
-        """Write two facts into the store: the input of the folder, and the time since which replies are used.
+        """Write two facts into the run folder in the store: the name and digest of its input, and the time since which
+        replies are used.
 
         Also remove the files that an earlier run left: the files of its jobs, and failed.html.
         """

@@ -1,7 +1,7 @@
 """Adds a recipe's stages to a Beam pipeline (wires them), and finds out which stages the recipe has.
 
-The rejections of each stage, and the columns of each set, are also found in the pipeline. So a recipe's file names a
-stage only once, at the place where it wires the stage.
+The pipeline also shows the rejections of each stage, and the columns that the stages add to each set of rows (``sft``,
+``rl``, ``rejected``). So a recipe's file names a stage only once, where it wires the stage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,10 +32,10 @@ class WiredPipeline:
 
     Attributes:
         ends: The outputs that the recipe's ``build`` returned.
-        stages: The stages in the order in which they are wired. Stages that read a sample are last.
+        stages: The stages in the order in which they are wired. Stages that read only a sample of the records are last.
         rejected: The collections of rejected records, one for each stage that rejects records.
         read: The collections with the number and the id of each record that was read.
-        side_calls: The collections with the model calls of the stages that read only a sample.
+        side_calls: The collections with the model calls of the stages that read only a sample of the records.
         added: The columns that the stages add to each set (``sft``, ``rl``, ``rejected``). A set has the columns of the
             stages through which its rows passed.
     """

@@ -35,7 +35,7 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
 
 
 def overshoot_line(models: ModelsSettings) -> str:
-    """Return a sentence for the user on how far the machines of a run can exceed its budget at most.
+    """Return a sentence for the user that states by how much the machines of a run can exceed the run's budget at most.
 
     ``models`` are the settings of the run's models, which also hold the number of machines.
     """
