@@ -61,7 +61,7 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 
     ``form`` is a form of response, such as reasoning with points. If ``settings.as_trained`` is True, the prompt
     requests this form, with the same words as the user turns of the training rows. If it is False, ``form`` is ignored,
-    and the prompt requests no special form.
+    and the prompt only requests reasoning in think tags and the answer in answer tags.
     """
     variables = {
         "question": question.question,

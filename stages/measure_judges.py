@@ -1,13 +1,13 @@
 """Measures how reliably the three judges of SAIL-RL (§3.1) find faults in a chain of thought.
 
-The inputs are verified drafts (questions with their data), each with a chain of thought. The output is one
-:class:`JudgeReport` for the run, ``judges.json``; no draft is passed on. The sample consists of the chains of thought
-with the lowest hashes of their questions' ids. First, all three judges judge each chain unchanged, and should find no
-fault. Then rules put (plant) a fault into a copy of the chain for each judge (:mod:`groundtrace.rewards.planting`). The
-fault is a wrong step for the judge of logic, a wrong claim for the judge of grounding, and another answer for the judge
-of consistency. Each judge should find the fault that was planted for it. An unchanged trace is called clean because its
-answer and form were verified. If a judge finds a fault in a clean trace, the judge may be right, because verification
-may have missed the fault. The paper gives no figures for its judges.
+The inputs are verified drafts (questions with their data). The output is one :class:`JudgeReport` for the run,
+``judges.json``; no draft is passed on. The sample consists of the chains of thought with the lowest hashes of their
+questions' ids. First, all three judges judge each chain unchanged, and should find no fault. Then rules put (plant) a
+fault into a copy of the chain for each judge (:mod:`groundtrace.rewards.planting`). The fault is a wrong step for the
+judge of logic, a wrong claim for the judge of grounding, and another answer for the judge of consistency. Each judge
+should find the fault that was planted for it. An unchanged trace is called clean because its answer and form were
+verified. If a judge finds a fault in a clean trace, the judge may be right, because verification may have missed the
+fault. The paper gives no figures for its judges.
 """
 
 import json
@@ -55,10 +55,11 @@ class JudgeSampleSettings:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Holds the verdict of one judge on one text.
+    """Holds the verdict of one judge on one chain of thought.
 
-    ``judge`` is the name of the judge's scorer. ``planted`` is True if a fault was put into the text. ``value`` is 1 if
-    the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
+    ``judge`` is the name of the judge's scorer. ``planted`` is True if a fault was put into the chain on purpose, to
+    see whether the judge finds it. ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it
+    gave no verdict.
     """
 
     judge: str
@@ -68,7 +69,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class MeasuredTrace:
-    """Holds the judgements on one trace, without and with planted faults.
+    """Holds the judgements on one trace: unchanged, and with faults that were put into it on purpose (planted).
 
     ``unplanted`` lists the judges for which no fault could be planted in this trace.
     """
@@ -86,7 +87,8 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, a copy of the response with a planted fault that this judge should find.
+    """Return, for each judge, a copy of the response with a fault that rules have put into it (planted). This judge
+    should find the fault.
 
     The keys are the names of the judges' scorers. A value is None if the rules cannot plant a fault for this judge in
     this response.
@@ -128,7 +130,8 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 def judges_json(report: JudgeReport) -> str:
     """Return the content of the run's file ``judges.json``: how often each judge was right (:func:`agreement_of`).
 
-    The figures are given for unchanged (clean) texts, for texts with planted faults, and for all texts.
+    The figures are given for unchanged (clean) chains of thought, for chains with faults that were put into them on
+    purpose (planted), and for all chains.
     """
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
@@ -149,10 +152,10 @@ def judges_json(report: JudgeReport) -> str:
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Return how often judgements are right, as a mapping of figures.
 
-    A judgement is right if the judge found a fault in a text with a planted fault, or no fault in an unchanged text.
-    ``judged`` is the number of texts with a verdict, and ``unjudged`` the number of texts without one. ``agree`` is the
-    number of right verdicts, ``share`` their share of all verdicts, and ``interval`` the Wilson interval of this share.
-    Share and interval are None if no text has a verdict.
+    A judgement is right in two cases: the judge found a fault in a text into which a fault was put on purpose
+    (planted), or no fault in an unchanged text. ``judged`` is the number of texts with a verdict, and ``unjudged`` the
+    number of texts without one. ``agree`` is the number of right verdicts, ``share`` their share of all verdicts, and
+    ``interval`` the Wilson interval of this share. Share and interval are None if no text has a verdict.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]

@@ -1,1 +1,1 @@
-"""Contains the Beam code that all stages use."""
+"""Contains the Beam code that all stages use, such as the base classes of stages, and the code that writes shards."""

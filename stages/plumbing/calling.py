@@ -1,4 +1,4 @@
-"""Runs asynchronous work that calls models in a Beam pipeline: many elements at once, with results in any order.
+"""Runs the coroutines of stages that call models in a Beam pipeline: many elements at once, with results in any order.
 
 A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
 :class:`CallingStage`. :class:`CallModels` runs this function for each element on the event loop of the process. It
@@ -54,12 +54,13 @@ returns a draft, the session's calls are added to the draft.
 
 
 class CallModels(beam.DoFn):
-    """Runs ``work`` for each element of a collection, for at most ``in_flight`` elements at once.
+    """Runs the coroutine function ``work``, which calls models, for each element of a collection. At most ``in_flight``
+    elements are processed at once.
 
-    The inputs are drafts, or other elements with an ``id``. ``stage`` is the description of the stage, and ``models``
-    holds the endpoints of the run's models. The outputs are the results and the rejections (``rejected``). A failed
-    call, a used-up budget and a reply of the wrong form become rejections. Any other exception is a defect of the code
-    and fails the run.
+    The inputs are drafts (questions with their data), or other elements with an ``id``. ``stage`` is the description of
+    the stage, and ``models`` holds the endpoints of the run's models. The outputs are the results and the rejections
+    (``rejected``). A failed call, a used-up budget and a reply of the wrong form become rejections. Any other exception
+    is a defect of the code and fails the run.
 
     If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
     the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
@@ -80,7 +81,7 @@ class CallModels(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the work on the element, and emit the results that are finished.
+        """Start the stage's coroutine for the element, and emit the results that are finished by now.
 
         If the limit of simultaneous elements is reached, wait until one of them is finished. ``window`` and
         ``timestamp`` are those that Beam gave to the element; its result gets the same.
@@ -188,24 +189,26 @@ class CallingStage(DraftStage):
     """Base class of the stages that call models.
 
     A subclass is a dataclass. Its fields are its settings and ``models``, which holds the endpoints of the run's
-    models. Its method :meth:`work` returns a coroutine function of a draft and the session that makes the calls. If
-    ``spread`` is True, the drafts are redistributed over the workers before the calls. It may be False if the stage
-    directly follows another stage that calls models, because the drafts are redistributed already.
+    models. Its method :meth:`work` returns a coroutine function with two arguments: a draft (a question with its data),
+    and the session that makes the calls. If ``spread`` is True, the drafts are redistributed over the workers before
+    the calls. It may be False if the stage directly follows another stage that calls models, because the drafts are
+    redistributed already.
     """
 
     spread: ClassVar[bool] = True
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """Return the coroutine function that is run on each draft. Its arguments are the draft and the draft's
-        session.
+        """Return the coroutine function that is run on each draft (a question with its data). Its arguments are the
+        draft, and the session that makes the calls for it.
         """
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs.
 
-        ``drafts`` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        ``drafts`` is the collection of the questions. The outputs are ``kept`` (drafts that pass), ``rejected``
+        (rejections), and one for each name in the class variable ``routes``.
         """
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

@@ -81,7 +81,8 @@ class SideCalls:
 def end_data(end: Draft | Rejected) -> EndData:
     """Return the row of a record in the table of final outcomes, without the id.
 
-    ``end`` is the last state of the record: the draft that is written as a row, or the rejection.
+    ``end`` is the last state of the record: a rejection, or the draft (a question with its data) that is written as an
+    SFT or RL row.
     """
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces

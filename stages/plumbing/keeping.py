@@ -1,4 +1,5 @@
-"""Limits how many drafts of each class are kept. The kept drafts are those with the lowest hashes of their ids.
+"""Limits how many drafts (questions with their data) of each class are kept. The kept drafts are those with the lowest
+hashes of their ids.
 
 So the result does not depend on the order of the drafts. A single worker finds the limits; it holds only the hashes of
 the ids in memory.
@@ -23,18 +24,20 @@ Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
 
 
 def draft_key(draft: Draft) -> str:
-    """Return the hash of a draft's id. Drafts are sorted by this key to select some of them independently of their
-    order.
+    """Return the hash of the id of ``draft`` (a question with its data). Drafts are sorted by this key to select some
+    of them independently of their order.
     """
     return order_key(draft.id)
 
 
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
-    """Return, for each class, the highest key of the drafts to keep; "" if no draft of the class is kept.
+    """Return, for each class of drafts, the highest key of the drafts to keep; "" if no draft of the class is kept.
 
-    ``keyed`` yields pairs of a class and the keys (:func:`draft_key`) of its drafts. ``limits`` is a function. Its
-    argument maps each class to its number of drafts. Its result maps each class to the number of drafts to keep. For
-    example, if a class has the keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
+    A draft is a question with its data; its key is the hash of its id (:func:`draft_key`).
+
+    ``keyed`` yields pairs of a class and the keys of its drafts. ``limits`` is a function. Its argument maps each class
+    to its number of drafts. Its result maps each class to the number of drafts to keep. For example, if a class has the
+    keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -57,7 +60,8 @@ class _KeepLowestKeys(beam.DoFn):
 
 
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
-    """Keep a limited number of drafts of each class, and return the outputs ``kept`` and ``rejected``.
+    """Keep a limited number of drafts (questions with their data) of each class, and return the outputs ``kept`` and
+    ``rejected``.
 
     The kept drafts of a class are those with the lowest keys (:func:`draft_key`). ``stage`` is the description of the
     stage. ``class_of`` returns the class of a draft; a draft with the class None is always kept. ``limits`` is a

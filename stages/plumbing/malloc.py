@@ -1,4 +1,6 @@
-"""Returns free memory of the process to the operating system between the steps of a run."""
+"""Returns free memory of this process to the operating system, between the stages of a run and while large files are
+written.
+"""
 
 import ctypes
 import functools

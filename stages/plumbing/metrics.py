@@ -37,8 +37,10 @@ class StageProgress:
         in_flight: the number of its requests that are being answered (:mod:`groundtrace.inference.flow.in_flight`).
         calls: the number of its model calls.
         requests: the number of requests that were sent to endpoints.
-        cached: the number of replies from the cache or from a call already in flight.
-        wall_s: its share of the run's time in seconds. It is set at the end of a run.
+        cached: the number of replies that needed no request, because they came from the cache or from an equal call
+            that was waiting for its reply already.
+        wall_s: the part of the run's wall time that is counted for this stage, in seconds. It is set at the end of a
+            run.
         in_flight_s: the sum of the durations of its requests in seconds. It is set at the end of a run.
     """
 
@@ -95,8 +97,8 @@ def progress(stage: str) -> StageProgress:
 
 
 def board() -> dict[str, StageProgress]:
-    """Return the live counts of all stages that have begun in this process, by name, in the order in which they
-    began.
+    """Return the live counts of all stages that have begun in this process, by the stage's name, in the order in which
+    they began.
     """
     with _lock:
         return dict(_board)

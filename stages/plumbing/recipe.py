@@ -40,8 +40,8 @@ class RunContext:
 
     ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder, and
     ``models`` the endpoints of the models. ``limit`` is the number of records to read from the beginning of the input;
-    None means all. ``draw`` selects the questions of this pass. A DAG that can make an exact number of rows applies
-    ``draw`` in DrawQuestions before its first model call, and in CutToTarget before its outputs.
+    None means all. ``draw`` selects the questions of this pass. A recipe that can make an exact number of SFT rows
+    passes ``draw`` to two of its stages: DrawQuestions before the first model call, and CutToTarget before the outputs.
     """
 
     sources: tuple[Source, ...]
@@ -53,12 +53,12 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Holds the outputs of a DAG (graph of Beam transforms), except for rejections, which are collected from its
-    stages.
+    """Holds the outputs of a recipe's DAG (graph of Beam transforms). Rejections are not in it; they are collected from
+    the stages.
 
     Attributes:
-        sft: verified drafts; None if the recipe makes no SFT rows.
-        rl: drafts that become RL rows; None if the recipe makes no RL rows.
+        sft: the verified drafts (questions with their data) that become SFT rows; None if the recipe makes no SFT rows.
+        rl: the drafts that become RL rows; None if the recipe makes no RL rows.
         artifacts: further files of the run folder, by name. Each value is a collection of exactly one text.
     """
 

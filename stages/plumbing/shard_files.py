@@ -1,4 +1,5 @@
-"""Writes the files of a job under unique names, and lists them in the job's manifest.
+"""Writes the files of a job under unique names, and lists them in the job's manifest, the file that names all complete
+files.
 
 A runner may run a writer twice, at the same time or later. A writer may also be lost before its files are complete. So
 every execution of a writer creates its own files, and only complete files get an entry in the manifest. The driver (the
@@ -30,7 +31,8 @@ records read (:mod:`groundtrace.stages.plumbing.ends`).
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """Holds the manifest's entry of one shard (Parquet file of rows).
+    """Holds the entry of one shard (Parquet file of rows) in the manifest, the file that names all complete files of a
+    job.
 
     Attributes:
         set: the set of rows: sft, rl or rejected.
@@ -136,7 +138,8 @@ def write_table(path: Place, table: pa.Table) -> None:
 
 
 def write_manifest(folder: Place, entries: Sequence[str]) -> str:
-    """Write the manifest of a job to a new file in ``folder``, and return the file's name.
+    """Write the manifest of a job, which names all its complete files, to a new file in ``folder``, and return the
+    file's name.
 
     ``entries`` are its lines: one JSON object for each shard or other result. They are sorted. The last line holds the
     number of entries, so that a reader notices a truncated manifest.
@@ -149,18 +152,22 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
 
 
 def entry_line(entry: ShardEntry) -> str:
-    """Return the line of the manifest for a shard, as JSON."""
+    """Return the line for a shard in the job's manifest (the list of its complete files), as JSON."""
     return json.dumps({"shard": asdict(entry)})
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the line of the manifest, as JSON, for the calls that a sample stage made for one element of its
-    sample.
+    """Return the line of the job's manifest (the list of its results), as JSON, for the model calls of a sample stage.
+
+    A sample stage reads some of the records and passes none on. ``side`` holds its calls for one of these records.
     """
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
 
 
 def artifact_line(name: str, text: str) -> str:
-    """Return the line of the manifest, as JSON, for a further text file of the run. ``name`` is the file's name."""
+    """Return the line of the job's manifest (the list of its results), as JSON, for a further text file of the run.
+
+    ``name`` is the name of the file, such as ``rubrics.json``, and ``text`` is its content.
+    """
     return json.dumps({"artifact": name, "text": text})

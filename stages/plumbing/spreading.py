@@ -48,8 +48,8 @@ class SpreadByKey(beam.PTransform):
 
 
 class SpreadDrafts(beam.PTransform):
-    """Redistributes drafts over the workers by the hashes of their ids, so that slow calls are shared by all
-    workers.
+    """Redistributes drafts (questions with their data) over the workers by the hashes of their ids, so that slow calls
+    are shared by all workers.
     """
 
     def expand(self, drafts: PCollection) -> Any:

@@ -1,4 +1,4 @@
-"""Defines a stage: its description, and the Beam transform that runs its work on each draft.
+"""Defines a stage: its description, and the Beam transform that runs the stage's function on each draft.
 
 A draft is a question on its way through the pipeline, with the data that stages have added to it. A stage has four
 parts: a function of one draft, settings, a description (:class:`Stage`), and a small class that joins these three. The
@@ -41,11 +41,12 @@ reasons.
 
 
 class Reject(Exception):
-    """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
+    """Raised by the function of a stage to reject a draft (a question with its data), for one of the reasons that the
+    stage declares.
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
-    the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all additions
-    of the work so far; None if there are no additions.
+    the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all that the
+    function has added so far; None if it has added nothing.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -60,7 +61,7 @@ class Stage:
 
     Attributes:
         name: the stage's name in ``rejected/``, the ledger (calls and costs) and the funnel.
-        does: its work, in one sentence for the data card.
+        does: what the stage does, in one sentence for the data card.
         reasons: its reasons to reject, each with its meaning. The reasons of failed calls are added automatically.
         asks: the model roles that it calls, such as teacher or judge, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
@@ -143,7 +144,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """Holds a draft that leaves its stage by another output than ``kept``. ``output`` is the name of this output."""
+    """Holds a draft (a question with its data) that leaves its stage by another output than ``kept``, such as
+    ``general``.
+
+    ``output`` is the name of this output.
+    """
 
     output: str
     draft: Draft
@@ -157,7 +162,8 @@ It may raise :class:`Reject`. Any other exception is a defect of the code and fa
 
 
 class RunWork(beam.DoFn):
-    """Runs a function for each draft, counts the drafts, and turns a raised :class:`Reject` into a rejection.
+    """Runs the function of a stage for each draft (a question with its data), counts the drafts, and turns a raised
+    :class:`Reject` into a rejection.
 
     ``stage`` is the description of the stage, and ``work`` is the function.
     """
@@ -166,8 +172,8 @@ class RunWork(beam.DoFn):
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Run the work on a draft. Emit the draft to ``kept`` or to the route that the work chooses, or emit its
-        rejection.
+        """Run the function of the stage on a draft. Emit the result to ``kept`` or to the output that a :class:`Route`
+        names, or emit the rejection to ``rejected``.
         """
         count_in(self.stage.name)
         try:
@@ -194,8 +200,9 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_added(stage: Stage, before: object, after: object) -> None:
     """Check that a stage sets only columns that it declares. Raises ColumnError for any other column.
 
-    No shard would hold an undeclared column. ``before`` is the stage's input. ``after`` is its result: a draft, a
-    route, or the draft of a rejection. If ``before`` or ``after`` holds no draft, nothing is checked.
+    The values of an undeclared column would be in no shard. ``before`` is the stage's input. ``after`` is its result: a
+    draft (a question with its data), a route, or the draft of a rejection. If ``before`` or ``after`` holds no draft,
+    nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -210,15 +217,17 @@ def check_added(stage: Stage, before: object, after: object) -> None:
 
 
 def passing(stage: Stage, draft: Draft) -> Draft:
-    """Return the draft with the name of this stage added to its list of passed stages."""
+    """Return the draft (a question with its data) with the name of ``stage`` added to the list of stages that it has
+    passed.
+    """
     return replace(draft, passed=(*draft.passed, stage.name))
 
 
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
     """Count a result as kept, and return its draft as an output of a Beam DoFn.
 
-    ``result`` is the draft, or a route that names another output for it. The name of this stage is added to the draft's
-    list of passed stages.
+    ``result`` is the draft (a question with its data), or a route that names another output for it. The name of
+    ``stage`` is added to the list of stages that the draft has passed.
     """
     count_kept(stage.name)
     if isinstance(result, Route):
@@ -248,7 +257,8 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 
 
 class DraftStage(beam.PTransform):
-    """Base class of the stages whose work is a plain function of one draft.
+    """Base class of all stages. By itself, it is for a stage that runs a plain function on each draft (a question with
+    its data).
 
     A subclass is a dataclass whose fields are its settings. It sets ``stage``, its description. Its method :meth:`work`
     returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the
@@ -264,12 +274,13 @@ class DraftStage(beam.PTransform):
         super().__init__()
 
     def work(self) -> Work:
-        """Return the function that is run on each draft."""
+        """Return the function that is run on each draft (a question with its data)."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
         """Add the stage to the pipeline, and return its outputs.
 
-        ``drafts`` is the input. The outputs are ``kept``, ``rejected``, and one for each name in ``routes``.
+        ``drafts`` is the collection of the questions. The outputs are ``kept`` (drafts that pass), ``rejected``
+        (rejections), and one for each name in the class variable ``routes``.
         """
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

@@ -1,4 +1,6 @@
-"""Lists the stages of a recipe's DAG, and derives the roles, prompts, columns and maximum counts that they need."""
+"""Lists the stages of a recipe's DAG (graph of Beam transforms), and derives from them the roles, prompts and columns
+that a run has, and the maximum counts.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -27,7 +29,8 @@ class RecipeError(UserError):
 
 @dataclass(frozen=True)
 class StageList:
-    """Holds the descriptions of a DAG's stages, each once, in the order in which records pass them.
+    """Holds the descriptions of the stages of a recipe's DAG (graph of Beam transforms), each once, in the order in
+    which records pass them.
 
     Sample stages, which read some of the records and pass none on, come last.
     """

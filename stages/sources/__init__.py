@@ -1,1 +1,3 @@
-"""Contains the input formats, which read files into numbered raw records."""
+"""Contains the input formats, such as Parquet. A format reads the files of an input as numbered raw records (not yet
+validated).
+"""

@@ -1,4 +1,4 @@
-"""Defines the interface of an input format, and the description of a run's input."""
+"""Defines the base class of an input format, such as Parquet, and the description of a run's input."""
 
 import abc
 import json
@@ -55,12 +55,16 @@ class Source:
 
     @property
     def place(self) -> Place:
-        """Return the source as a path object: a local path, or a location on remote storage."""
+        """Return the path of this source (a part of the input, such as a file) as an object: a local path, or a
+        location on remote storage.
+        """
         return place(self.path, self.storage)
 
     @property
     def folder(self) -> Place:
-        """Return the folder that contains the source. The result has no meaning if ``path`` is the id of a data set."""
+        """Return the folder that contains this source, such as the folder of a file. The result has no meaning if
+        ``path`` is the id of a data set.
+        """
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
@@ -149,6 +153,10 @@ class Format(abc.ABC):
     :meth:`rows` are called before a run, on the machine that starts the run. They read no bytes of media.
     :meth:`records` is called on a worker. In all methods, ``source`` is the part of the input to read, and ``rows``
     holds the settings by which rows become records. A format has no state.
+
+    The class variable ``name`` is the name of the format. ``is_read_whole`` is True if the format reads all files below
+    a folder, so that no run may write its outputs there. ``lacks_questions`` is True if the records of the format have
+    no questions; such a format is tried only for a recipe that writes questions.
     """
 
     name: ClassVar[str]

@@ -53,9 +53,10 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row with its boxes in the form of an input record, in the field ``boxes``, if Groundtrace made the row.
+    """Return a row of a data set in the form of an input record: with its gold boxes in the field ``boxes``.
 
-    Boxes that a detector found become None. A row that Groundtrace did not make is returned unchanged.
+    If a detector found the boxes, the field ``boxes`` is None, because they are not gold boxes. A row that Groundtrace
+    did not make is returned unchanged.
     """
     if not all(name in row for name in _OWN):
         return row

@@ -53,7 +53,7 @@ class JsonLines(Format):
 
         ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records.
         Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
-        line would be a bad record.
+        line would be rejected later.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
@@ -169,8 +169,8 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
     """Raise InputError if a file is compressed, is a Parquet file, or is text in UTF-16 or UTF-32.
 
-    The first bytes of the file show this. Without the check, every line of such a file would be a bad record.
-    ``expected`` is the name of the expected format in the error.
+    The first bytes of the file show this. Without this check, every line of such a file would be rejected later as a
+    bad record. ``expected`` is the name of the expected format in the error.
     """
     with path.open("rb") as stream:
         head = stream.read(4)

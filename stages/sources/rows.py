@@ -36,7 +36,9 @@ _PROBLEM = "problem of the row"
 def row_records(
     found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
-    """Convert the rows of a source to records, and yield the records, numbered from the source's first number.
+    """Convert the rows of a source to records, and yield the records, numbered from ``source.first_number``.
+
+    ``source`` is the part of the input to which the rows belong, such as a file.
 
     ``found`` yields the rows. A text in ``found`` is a row that is not an object; the later validation of its record
     reports the fault. ``rows`` holds the settings. Media that rows contain as bytes are written to ``store``.
@@ -50,11 +52,15 @@ def row_records(
 
 
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
-    """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows.
+    """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows, one for each
+    record.
+
+    For example, a row with a conversation becomes one row for each question in it. ``source`` is the part of the input
+    to which the rows belong, such as a file.
 
     ``found`` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. ``rows`` holds the
-    settings. A row that does not fit the shape becomes one row with its id, the columns that the config keeps, and the
-    reason why it does not fit.
+    settings. A row that does not have the configured layout becomes one row with its id, the columns that the config
+    keeps, and the reason why its layout is wrong.
     """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
@@ -70,7 +76,12 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """Convert rows as :func:`shaped` does, but leave out rows that are not objects or do not fit the shape."""
+    """Convert each row of the input by the shape (the layout of the rows), as :func:`shaped` does, but leave out
+    unusable rows.
+
+    A row is unusable if it is not an object or does not have the configured layout. ``found`` yields the rows,
+    ``source`` is the part of the input to which they belong, and ``rows`` holds the settings.
+    """
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 
@@ -99,8 +110,9 @@ def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
 
 
 def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
-    """Return the columns of the shards for the columns of the input that the config keeps. ``names`` are their
-    names.
+    """Return the columns to add to the shards (files of rows) for those columns of the input that the config keeps.
+
+    ``names`` are the names of these columns of the input (the setting ``keep``).
     """
     return tuple(Column(name, pa.string(), f"the input's column {name}, as text") for name in names)
 

@@ -1,4 +1,4 @@
-"""Finishes a run: checks its summary, writes its pages, and replaces the old outputs in the run folder by the new ones."""
+"""Finishes a run: checks its summary, writes its pages, and replaces the old outputs in the run folder by new ones."""
 
 import json
 from dataclasses import replace

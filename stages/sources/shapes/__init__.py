@@ -1,1 +1,1 @@
-"""Contains the shapes: layouts of input rows that need more than a map from fields to columns."""
+"""Contains the shapes, i.e. the layouts of input rows that Groundtrace can read, such as the conversations of LLaVA."""

@@ -1,4 +1,4 @@
-"""Defines the interface of a shape, which is a layout of input rows.
+"""Defines the base class of a shape. A shape is a layout of input rows, such as the conversations of LLaVA.
 
 A shape converts rows that are nested, or that need data of another file. After this, the column map (``input.columns``)
 can be applied to them.
@@ -22,7 +22,9 @@ FIRST_ROWS = 20
 
 
 class BadRow(ValueError):
-    """Raised if a row does not fit the shape. The message says why; it becomes the detail of the row's rejection."""
+    """Raised if a row does not have the layout (shape) that the config names. The message says why; it becomes the
+    detail of the row's rejection.
+    """
 
 
 @settings
@@ -56,6 +58,10 @@ class Shape(abc.ABC):
     A new shape needs a file with its class and an instance of it, and one line in
     :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape has no state. The column map reads the fields
     that a shape adds to a row as if they were columns of the input.
+
+    The class variable ``name`` is the name of the shape in the setting ``input.shape``, and ``title`` is its name in
+    messages. ``gives`` has the fields that the shape adds to a row. ``is_expanding`` is True if a row may contain
+    several records. ``list_columns`` are the columns whose cells in a CSV file may hold a JSON list.
     """
 
     name: ClassVar[str]
@@ -75,7 +81,7 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether an input has this shape.
+        """Return whether the rows of an input seem to have this shape (layout of rows).
 
         ``columns`` are the names of its columns. ``first`` are its first rows; it may be empty.
         """
@@ -86,11 +92,13 @@ class Shape(abc.ABC):
 
         In the yielded rows, media are paths, mappings with ``bytes`` and ``path``, or mappings with ``base64``.
         ``id_column`` is the name of the column that holds the ids. If a row becomes several rows, a suffix is added to
-        each id. Raises :class:`BadRow` for a row that does not fit the shape.
+        each id. Raises :class:`BadRow` for a row of another layout.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return a function that calls :meth:`read` with the given settings and the name of the id column.
+        """Return a function that converts one row of the input to rows with one record each.
+
+        It calls :meth:`read` with ``settings`` and with ``id_column``, the name of the column that holds the ids.
 
         If the shape needs other files (:meth:`files`), they are read from ``folder``, the folder of the input.
         """
@@ -139,12 +147,12 @@ def _below(path: Place, root: Place) -> str:
 
 
 class OneRecordPerRow(Shape):
-    """Implements the default shape: each row is one record, and its columns hold the record's fields."""
+    """Implements the default shape (layout of rows): each row is one record, and its columns hold the fields."""
 
     name, title = "rows", "one record a row"
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return False, because this shape is used only if no other shape fits.
+        """Return False, because this shape (layout of rows) is used only if the rows have no other known layout.
 
         ``columns`` are the names of the input's columns, and ``first`` are its first rows.
         """

@@ -67,7 +67,9 @@ class CocoFile:
 
 
 class Coco(Shape):
-    """Implements the shape of rows that name their image by ``image_id``. The image's boxes are in a COCO file."""
+    """Implements the shape (layout) of rows that name their image by ``image_id``. The image's boxes are in a COCO
+    file.
+    """
 
     name, title = "coco", "questions about the images of a COCO file"
     gives = frozenset({"media", "boxes"})

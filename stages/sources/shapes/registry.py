@@ -1,4 +1,4 @@
-"""Registers the shapes of rows by name. A new shape needs a file in this folder, and one line here."""
+"""Registers the shapes (layouts of input rows) by name. A new shape needs a file in this folder, and one line here."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,8 @@ SHAPES: "Registry[Shape]" = Registry(
 
 
 def shape_of(columns: frozenset[str], first: "Sequence[Row]") -> "Shape":
-    """Return the shape (layout of rows) of an input: the first shape that fits, or one record in each row if none fits.
+    """Return the shape (layout of rows) of an input: the first known shape that fits, or else the default, one record
+    in each row.
 
     ``columns`` are the names of the input's columns, and ``first`` are its first rows.
     """

@@ -15,7 +15,7 @@ from groundtrace.storage.places import Place
 
 
 class Verl(Shape):
-    """Implements the shape of rows that the trainer verl reads, with ``prompt`` and ``reward_model``."""
+    """Implements the shape (layout) of rows that the trainer verl reads, with ``prompt`` and ``reward_model``."""
 
     name, title = "verl", "rows of verl"
     gives = frozenset({"question", "answer", "media"})

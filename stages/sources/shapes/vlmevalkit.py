@@ -23,7 +23,9 @@ _NONE = ("", "nan")
 
 
 class VlmEvalKit(Shape):
-    """Implements the shape of the rows of VLMEvalKit's tables, with answer options in the columns ``A``, ``B``, …."""
+    """Implements the shape (layout) of the rows of VLMEvalKit's tables, with answer options in the columns ``A``,
+    ``B``, ….
+    """
 
     name, title = "vlmevalkit", "a table of VLMEvalKit"
     gives = frozenset({"id", "question", "answer", "media"})
