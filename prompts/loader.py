@@ -1,10 +1,10 @@
 """Loads and fills the versioned prompt files of this folder, and of folders that pipelines add.
 
 A prompt is a file ``NAME.vN.yaml``. It has the fields id, version, purpose, paper, variables, media, system, user and
-reply_schema.
-``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is
-never edited: a change needs a new version. If no code sends a version any more, the version is retired: its file is
-deleted. Its name, digest and purpose are kept in ``retired.json``, because the lineage of older rows refers to them.
+reply_schema. ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released
+version is never edited: a change needs a new version. If no code sends a version any more, the version is retired: its
+file is deleted. Its name, digest and purpose are kept in ``retired.json``, because older rows refer to them in the
+column ``lineage``.
 """
 
 import functools
@@ -194,11 +194,11 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Return the purpose of a prompt that a row's lineage names. Returns "" for an unknown prompt.
+    """Return the purpose of a prompt that a row names in its column ``lineage``. Returns "" for an unknown prompt.
 
-    ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. Both are in the lineage of a row.
-    Retired prompts are found, too, if the digest is the same. A prompt is unknown if, for example, it belongs to a
-    user's pipeline that is not loaded here.
+    ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. Both are in the column
+    ``lineage``. Retired prompts are found, too, if the digest is the same. A prompt is unknown if, for example, it
+    belongs to a user's pipeline that is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

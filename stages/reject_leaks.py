@@ -7,7 +7,8 @@ The inputs are verified drafts (questions with their data). The outputs are the 
 a leak. First, the trace is searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a
 phrase certainly has a leak. Then the judge checks every other trace whose think section is not empty. If the judge
 cannot decide, or its call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose,
-or if the setting ``ask`` is ``none``. The run, its card and its report then state that only phrases were searched for.
+or if the setting ``ask`` is ``none``. The run, its data card and its report then state that only phrases were searched
+for.
 """
 
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ def _is_asked(settings: LeakSettings) -> bool:
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
     """Return a sentence for the data card about traces that the judge did not check; "" if the judge checks traces.
 
-    ``settings`` and ``models`` determine whether it does. ``traces`` is the number of traces that passed this stage.
+    ``settings`` and ``models`` determine whether the judge checks traces. ``traces`` is the number of traces that
+    passed this stage.
     """
     if models.judges_text and _is_asked(settings):
         return ""

@@ -35,7 +35,7 @@ BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 @settings
 class DedupSettings:
-    """Holds the settings that define duplicates."""
+    """Holds the settings that determine which questions are duplicates of each other."""
 
     near: Annotated[bool, "also reject near duplicates of an image"] = True
     max_distance: Annotated[
@@ -178,7 +178,7 @@ STAGE = Stage(
 class RemoveDuplicates(DraftStage):
     """Stage that keeps one draft (a question with its data) of each set of duplicates.
 
-    ``roots`` holds the data folder and the run folder. The module's docstring describes duplicates.
+    ``roots`` holds the data folder and the run folder. The module's docstring defines which questions are duplicates.
     """
 
     settings: DedupSettings

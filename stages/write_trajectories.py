@@ -7,10 +7,10 @@ The inputs are drafts (questions with their data). The outputs are drafts with u
 code of the traces showed become the draft's overlays (images beside the originals), in the order of the traces.
 
 The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps its state for later
-turns. A failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each
-question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3). ``mixture`` divides
-the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its
-text, so the kinds have equal shares by default.
+turns. Code that fails stays in the trajectory together with its error, so that the model also learns to correct its
+code. Each question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3). ``mixture``
+divides the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read
+from its text, so the kinds have equal shares by default.
 """
 
 import asyncio

@@ -10,9 +10,9 @@ from typing import Any
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
     """Return the default of a dataclass field; ``dataclasses.MISSING`` if the field has no default.
 
-    ``holder`` is an object of the settings class to which the field belongs. It holds the defaults of a section of a
-    config. If it is given, the result is the field's value in this object. If it is None, the result is the default
-    that the class declares.
+    ``holder`` is an object of the settings class to which the field belongs, or None. A config may give one of its
+    sections other defaults than the class declares; ``holder`` then holds these, and the result is the field's value in
+    it. If ``holder`` is None, the result is the default that the class declares.
     """
     if holder is not None:
         return getattr(holder, field.name)

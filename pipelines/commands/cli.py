@@ -129,7 +129,8 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """Return the names of the installed packages that also have a ``beam`` command.
+    """Return the names of the installed packages that also have a ``beam`` command, with which users may confuse this
+    one.
 
     ``names`` are the names of the packages to look for. The result is empty if none of them is installed.
     """

@@ -106,8 +106,9 @@ def verify(
             questions, a response without points and boxes is then unscored.
         config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
             are used, as in a run; other sections are ignored.
-        endpoints: Instead of ``config``, the endpoints (model servers) by name; by default the embedded engine.
-        roles: The name of the endpoint of each role, such as ``judge``; by default the embedded engine has all roles.
+        endpoints: Instead of ``config``, the endpoints (model servers) by name; None for the embedded engine, which is
+            built on OpenCV and needs no server.
+        roles: The name of the endpoint of each role, such as ``judge``; None if the embedded engine has all roles.
         gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos; None for the defaults.
         scorers: The scorers that may run, each of which makes one verdict; by default those of the pipelines.
         cache: A folder for the replies of models. None means that they are kept only during this call.

@@ -171,10 +171,10 @@ def call_models(
 ) -> Any:
     """Apply :class:`CallModels` as the Beam step ``name``, and return its outputs.
 
-    ``elements`` are the inputs of ``work``. ``stage`` is the description of the stage, and ``models`` holds the
-    endpoints of the run's models. ``kept`` is the type of the results. The outputs are ``kept`` (the results),
-    ``rejected`` (the rejections), and one for each of ``tags``, which maps names of further outputs to the types of
-    their elements.
+    ``elements`` is the collection of inputs, and ``work`` is the coroutine function that is run on each of them.
+    ``stage`` is the description of the stage, and ``models`` holds the endpoints of the run's models. ``kept`` is the
+    type of the results. The outputs are ``kept`` (the results), ``rejected`` (the rejections), and one for each of
+    ``tags``, which maps names of further outputs to the types of their elements.
 
     A sample stage reads some of the records and passes none on. For a sample stage there is one more output,
     ``side_calls``. It holds the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The ``expand``

@@ -1,4 +1,6 @@
-"""Implements ``beam cache stats``, which prints a cache's size, and its replies by model, role and prompt."""
+"""Implements ``beam cache stats``, which prints a cache's size, and its numbers of replies by model, role (such as
+teacher) and prompt.
+"""
 
 import sys
 from collections import Counter

@@ -46,14 +46,14 @@ class RunCounts:
         kept: For each stage, the number of records that passed it, according to their final outcomes.
         side: For each stage that reads only a sample of the records: the number of elements that it read, and the
             number of elements for which it has a result.
-        asked: For each role and stage, the number of calls, the number of repairs (further requests after a bad reply),
-            and the cost that the calls would have had without the cache. The field ``cached`` does not have its usual
-            meaning here: it is the number of all replies to these calls, cached or not.
+        asked: For each role (such as teacher) and stage, the number of calls, the number of repairs (further requests
+            after a bad reply), and the cost that the calls would have had without the cache. The field ``cached`` does
+            not have its usual meaning here: it is the number of all replies to these calls, cached or not.
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
-        labels: For each scorer, how often each pair of labels occurred: the label of the first judge, and the label of
-            the second judge for the same item.
+        labels: For each scorer (code that makes one verdict), how often each pair of labels occurred: the label of the
+            first judge, and the label of the second judge for the same item.
         refused: Whether a record, or an element that a stage sampled, was rejected because the budget was exhausted.
         forecast: The sums over the final outcomes that a forecast needs
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
@@ -269,7 +269,7 @@ def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """Return the usage of the calls of a run (requests, tokens, cost), by role and stage.
+    """Return the usage of the calls of a run (requests, tokens, cost), by role (such as teacher) and stage.
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
     that the run's processes wrote on their requests and payments, one note for each request. A reply is counted as
@@ -290,7 +290,8 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """Return how well two judges agree, for each scorer. The result is empty if the run had only one judge.
+    """Return how well two judges agree, for each scorer (code that makes one verdict). The result is empty if the run
+    had only one judge.
 
     ``labels`` is :attr:`RunCounts.labels`: how often each pair of labels occurred. Each value of the result holds the
     fields of :class:`groundtrace.rewards.agreement.Agreement` as a dict.

@@ -1,6 +1,6 @@
 """Decides whether a run has failed because the input or a stage failed.
 
-A stage fails if it could not do its work for too many records, for example because its model calls failed. The outputs
+A stage fails if it could not process too many of its records, for example because its model calls failed. The outputs
 of such a run are useless.
 """
 
@@ -53,7 +53,8 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
     Args:
         stages: The stages of the run.
         summary: The summary of the run, with the number of records that each stage rejected for each reason.
-        staging: The staging folder of the run, whose folder ``rejected/`` holds the rejected records.
+        staging: The staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the
+            rejected records.
         max_failed: The maximum share (0–1) of a stage's records that the stage may fail to process.
     """
     for stage in stages:
@@ -74,9 +75,9 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
     """Return the most frequent detail of the records that a stage rejected; "no detail" if there are no such records.
 
-    A detail is the text that explains a rejection. ``staging`` is the staging folder of the run, whose folder
-    ``rejected/`` holds the rejected records. ``stage`` is the name of the stage. Only rejections for one of the
-    ``reasons`` count.
+    A detail is the text that explains a rejection. ``staging`` is the staging folder of the run, which holds its new
+    outputs. The subfolder ``rejected/`` holds the rejected records. ``stage`` is the name of the stage. Only rejections
+    for one of the ``reasons`` count.
     """
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
@@ -86,8 +87,8 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
     """Return the most frequent detail (the text that explains a rejection) for each stage and reason.
 
-    ``staging`` is the staging folder of the run, whose folder ``rejected/`` holds the rejected records. The result maps
-    the name of a stage to a dict, which maps each reason to the detail.
+    ``staging`` is the staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the
+    rejected records. The result maps the name of a stage to a dict, which maps each reason to the detail.
     """
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):

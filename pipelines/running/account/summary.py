@@ -130,9 +130,9 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
     """Return the figures of a run with a budget: the limits, what was spent, and how many records were left out.
 
-    ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role; its dollars and tokens are
-    summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the number of records that
-    were rejected because of this.
+    ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role (such as teacher); its
+    dollars and tokens are summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the
+    number of records that were rejected because of this.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -176,7 +176,8 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the numbers of truncated replies by role and stage, and the settings that the user can raise.
+    """Return the numbers of truncated replies by role (such as teacher) and stage, and the settings that the user can
+    raise to avoid them.
 
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
     truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` is the plan of the run.

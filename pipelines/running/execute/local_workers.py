@@ -37,7 +37,7 @@ class WorkersRunner(FnApiRunner):
 
     A worker process runs the Python code ``code`` with the interpreter ``python``. ``more`` are further arguments of
     Beam's class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
-    process ends before its work is done.
+    process ends too early, for example because the system killed it.
     """
 
     def __init__(self, python: str, code: str, **more: Any) -> None:

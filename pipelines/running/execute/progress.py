@@ -89,7 +89,7 @@ class RunView:
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """Return the present state of the run in one line; "" before the first stage or request."""
+        """Return one line of text on how far the run is now; "" before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text()]
         if not stages and so_far.requests:

@@ -74,7 +74,8 @@ class TimeLeft:
         """Record how far the stages are now. :meth:`left_s` and :meth:`seconds` use these records.
 
         ``now_s`` is the present time of ``time.monotonic()``. ``stages`` holds the counts of each stage that has begun.
-        The time since the last call of this method is divided among the stages that are at work.
+        The time since the last call of this method is divided among the stages that have made progress or wait for
+        replies.
         """
         passed_s = 0.0 if self._now_s is None else now_s - self._now_s
         self._now_s = now_s
@@ -96,8 +97,8 @@ class TimeLeft:
     def seconds(self) -> dict[str, tuple[float, float]]:
         """Return two times in seconds for each stage, by its name. A later run is estimated from them.
 
-        The first is the stage's share of the run's time (wall time). The second is the sum of the durations of the
-        stage's calls (in-flight time).
+        The first is the part of the run's wall time that is counted for this stage. The second is the sum of the
+        durations of the stage's calls (in-flight time).
         """
         return {name: (watched.wall_s, watched.in_flight_s) for name, watched in self._watched.items()}
 

@@ -43,7 +43,7 @@ _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """Return the input column that probably holds each field, e.g. ``{"question": "query"}``.
+    """Return, for each field of a record, the input column that probably holds it, e.g. ``{"question": "query"}``.
 
     ``columns`` are the names of the input's columns; only these names are compared. A field without such a column is
     left out.
@@ -63,8 +63,8 @@ def _plain(column: str) -> str:
 def unused_columns(columns: Collection[str]) -> list[str]:
     """Return the sorted names of the columns that hold no field.
 
-    ``columns`` are the names of the input's columns. A column holds a field if it has the field's name, or by the guess
-    of :func:`guess_columns`.
+    ``columns`` are the names of the input's columns. A field is a part of a record, such as the question. A column
+    holds a field if it has the field's name, or if :func:`guess_columns` finds it for the field.
     """
     guessed = guess_columns(columns)
     return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
@@ -88,8 +88,9 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     """Return the names of the required fields that neither a column nor a constant of the config provides.
 
     ``columns`` are the names of the input's columns. ``rows`` are the settings with which the input is read.
-    ``are_rows`` is True for inputs that are not JSON Lines. Such inputs need no id, and their media may be in the
-    column ``images`` or ``image``.
+    ``are_rows`` is True for inputs that are not JSON Lines. They need no id, and their media may be in the column
+    ``images`` or ``image``. This also holds for JSON Lines if ``rows`` names a special layout of the rows, or generates
+    the ids.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
@@ -102,7 +103,7 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 def input_block(
     columns: Collection[str], fields: Iterable[str], source: str, suggested: Sequence[str] = ()
 ) -> list[str]:
-    """Return config lines that state where the values of fields are in the input.
+    """Return config lines that state which column of the input holds each field of a record, such as the question.
 
     A line names the guessed column of a field, gives a constant for a field, or is a placeholder that the user fills
     in.
@@ -129,7 +130,8 @@ def input_block(
 
 
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
-    """Return comments for ``[input]`` that name the unused columns, and show how some of them are copied into the rows.
+    """Return comments for the config section ``[input]`` that name the unused columns, and show how some of them are
+    copied into the rows.
 
     ``unused`` are the names of the columns that hold no field; the result is empty if there are none. ``suggested`` are
     the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``.

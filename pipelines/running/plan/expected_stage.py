@@ -41,10 +41,10 @@ class ExpectedRun:
 def unit_seconds(wall_s: float, in_flight_s: float, units: float) -> float:
     """Return the seconds for one call or one record of a stage, to forecast a larger run; 0 if the stage did nothing.
 
-    ``wall_s`` is the stage's share of the run's time. ``in_flight_s`` is the sum of the durations of its calls.
-    ``units`` is the number of its calls, or of its records if it makes no calls. A larger run may have more calls at
-    the same time. If the processor is the limit, the wall time per unit stays the same in the larger run. If the
-    latency of a server is the limit, the in-flight time per unit stays the same. The result is the geometric mean of
-    both times, whose error is small in both cases.
+    ``wall_s`` is the part of the run's wall time that is counted for this stage. ``in_flight_s`` is the sum of the
+    durations of its calls. ``units`` is the number of its calls, or of its records if it makes no calls. A larger run
+    may have more calls at the same time. If the processor is the limit, the wall time per unit stays the same in the
+    larger run. If the latency of a server is the limit, the in-flight time per unit stays the same. The result is the
+    geometric mean of both times, whose error is small in both cases.
     """
     return math.sqrt(wall_s * in_flight_s) / units if units else 0.0

@@ -21,7 +21,9 @@ _BUNDLED = Path(pipelines.__file__).resolve().parent
 
 
 class PipelineError(UserError):
-    """Raised if a pipeline cannot be used: its file is missing or cannot be imported, or a stage could not work."""
+    """Raised if a pipeline cannot be used, for example because its file is missing or cannot be imported, or because
+    one of its stages could not process too many records.
+    """
 
 
 def load_recipe(name: str) -> "Recipe":

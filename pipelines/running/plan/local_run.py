@@ -127,7 +127,10 @@ class LocalRun:
             ) from error
 
     def clear_staging(self) -> None:
-        """Remove the files in the staging folder, except the one that names the input. The finished outputs stay."""
+        """Remove the files in the staging folder, which holds unfinished outputs, except the file that names the input.
+
+        The finished outputs of an earlier run stay in the run folder.
+        """
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -218,7 +221,7 @@ class LocalRun:
         """
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs of the folder with those in the staging folder.
+        """Replace the old outputs of the run folder with the new ones, which are in the staging folder.
 
         ``run.json`` is replaced last, because it marks a complete run. If ``keep_previous`` is True, the old outputs
         are kept in RUN/previous. If the process is killed meanwhile, the next :meth:`prepare` finishes the commit. At

@@ -111,7 +111,8 @@ class Plan:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Return the name of the endpoint (model server) of each role to which the recipe's stages send requests.
+        """Return the name of the endpoint (model server) of each role (such as teacher) to which the recipe's stages
+        send requests.
 
         Roles without an endpoint are left out.
         """
@@ -126,7 +127,9 @@ class Plan:
 
     @property
     def models_asked(self) -> ModelsSettings:
-        """Return the settings of the models, with only those roles to which the recipe's stages send requests."""
+        """Return the settings of the models, with only those roles (such as teacher) to which the recipe's stages send
+        requests.
+        """
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:

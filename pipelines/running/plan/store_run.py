@@ -43,7 +43,7 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """Manages a run folder in a store. ``target`` is its place.
+    """Manages a run folder in a store. ``target`` is its location there.
 
     ``root`` is its working copy on this machine: a temporary folder, which is removed with this object. The constructor
     raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
