@@ -70,11 +70,12 @@ def _verifying() -> VerifySettings:
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: one section for each stage, with the paper's values.
+    """Holds the config of this pipeline: a section for each stage that has settings, and one for the frames of clips.
+    The defaults are the paper's values.
 
     With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
-    five answers are right. The paper samples these answers from its cold-start model. If the
-    policy is a cold-start model, set ``attempt.as_trained``: it then gets the prompts of its training rows.
+    five answers are right. The paper samples these answers from its cold-start model, i.e. the model after SFT. If the
+    policy is such a model, set ``attempt.as_trained``: it then gets the prompts of its training rows.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -18,7 +18,7 @@ number of rows; without a target, both keep all questions. ``cap answers`` limit
 
 Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
 judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
-used as the gold answer (``question_source``).
+used as the gold answer. The column ``question_source`` of a row states who wrote its question.
 
 Easy and hard: The attempts of a weak policy divide the questions (weak-to-strong filtering). A question is easy if its
 pass rate is above the band of pass rates that ``difficulty`` sets. A strong teacher writes trajectories for the hard
@@ -83,7 +83,9 @@ SEVERAL = "several"
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: one section for each stage, and one for the sandbox."""
+    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, one
+    for the sandbox, and two values that decide how SFT rows are answered.
+    """
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)

@@ -51,7 +51,9 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, and
+    the switch ``open_choices``.
+    """
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)

@@ -79,7 +79,9 @@ the SFT traces.
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, the
+    switch ``open_choices``, and the ratio of the domains.
+    """
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)

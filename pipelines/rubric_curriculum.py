@@ -81,7 +81,9 @@ class SampledRubrics(RubricSettings):
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: one section for each stage."""
+    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, and
+    two switches.
+    """
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)

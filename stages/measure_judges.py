@@ -57,9 +57,9 @@ class JudgeSampleSettings:
 class Judgement:
     """Holds the verdict of one judge on one chain of thought.
 
-    ``judge`` is the name of the judge's scorer. ``planted`` is True if a fault was put into the chain on purpose, to
-    see whether the judge finds it. ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it
-    gave no verdict.
+    ``judge`` is the name of the scorer (code that makes one verdict) that lets the judge assess the chain. ``planted``
+    is True if a fault was put into the chain on purpose, to see whether the judge finds it. ``value`` is 1 if the judge
+    found no fault, 0 if it found a fault, and None if it gave no verdict.
     """
 
     judge: str
@@ -90,8 +90,8 @@ def plants_of(question: Question, response: Response) -> dict[str, Response | No
     """Return, for each judge, a copy of the response with a fault that rules have put into it (planted). This judge
     should find the fault.
 
-    The keys are the names of the judges' scorers. A value is None if the rules cannot plant a fault for this judge in
-    this response.
+    The keys are the names of the scorers (code that makes one verdict) that let the judges assess a response. A value
+    is None if the rules cannot plant a fault for this judge in this response.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)

@@ -60,16 +60,17 @@ class Division:
 
 
 def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings) -> Division:
-    """Divide an input into two parts, write both parts into the folder OUT/questions, and return the division.
+    """Divide an input into two parts, write both parts into the folder ``questions`` of a loop, and return the
+    division.
 
     If the folder already holds the division of this input with these settings, nothing is written.
 
     Args:
-        out: The folder OUT of the loop, which is created if it is missing.
+        out: The output folder of the loop, which is created if it is missing.
         found: The input.
         rows: The settings with which the input is read.
         storage: The settings of an object store, for an input in a store.
-        settings: The settings of the split: the share to hold out, and a seed.
+        settings: The share (0–1) of the usable records to hold out, and the seed by which they are chosen.
 
     Raises :class:`groundtrace.pipelines.loop.held_out.SplitError` if the input cannot be divided, or if the folder has
     the division of another input or with other settings. Raises
@@ -99,7 +100,8 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
 
 
 def read_division(out: Path) -> Division:
-    """Return the division of the questions, read from OUT/questions/split.json. ``out`` is the loop's folder OUT.
+    """Return how the questions were divided, read from the file ``questions/split.json`` in the output folder ``out``
+    of a loop.
 
     Raises OSError if the file cannot be read, and ValueError or KeyError if it is damaged.
     """

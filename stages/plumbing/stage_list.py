@@ -103,7 +103,8 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Return the list of a recipe's stages, each once, with the sample stages at the end.
+    """Return the list of a recipe's stages, each once. Sample stages, which read some of the records and pass none on,
+    come last.
 
     ``recipe`` is the name of the recipe, for error messages. ``wired`` are the stages in the order in which the recipe
     connects them. Raises RecipeError if two different stages, or two different columns, have the same name.

@@ -22,8 +22,8 @@ from groundtrace.stages.sources.base import RUN_MARKER
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     """Check a run, replace the old outputs in its folder with the new ones, and return the complete summary.
 
-    ``plan`` is the plan of the run. ``summary`` is its summary so far. ``made`` is an object for the page on a failed
-    run: its ``summary`` is set before the checks, so that this page can show it. If a check raises an error, the old
+    ``plan`` is the plan of the run. ``summary`` is its summary so far. ``made`` holds the results that the page on a
+    failed run shows; the function stores the summary in it before the checks. If a check raises an error, the old
     outputs stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)

@@ -66,7 +66,7 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 def stop_of(error: BaseException) -> Exception | None:
     """Return the error for the user if a worker stopped the run because an endpoint or a store failed.
 
-    ``error`` is the error that Beam raised. Return None if it has another cause. The returned error is a
+    ``error`` is the error that Beam raised. The result is None if the error has another cause. The returned error is a
     :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run. Otherwise it is an
     :class:`EndpointRefuses` or a :class:`groundtrace.storage.places.StorageError`.
     """

@@ -136,7 +136,7 @@ class JobFolder:
 
         The keys of the result are the final paths of the files, relative to the run folder, such as ``sft/a.parquet``.
 
-        The result is empty if the workers are on this machine. ``job`` is the outcome of the job.
+        The result is empty if the workers are on this machine. ``job`` describes the files of the job.
         """
         if self.remote is None:
             return {}

@@ -221,7 +221,7 @@ def run_to_expect(plan: Plan) -> ExpectedRun | None:
 def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
     """Return the expected counts and speed of each stage in a run on ``total`` records.
 
-    ``summary`` is the summary of a run on fewer records with the same settings, from which they are extrapolated.
+    ``summary`` is the summary of a run on fewer records with the same settings, from which the values are extrapolated.
     ``stages`` are the stages of the recipe. ``settings`` is the config.
     """
     factor = total / summary.counts.input

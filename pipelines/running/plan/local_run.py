@@ -4,7 +4,7 @@ Besides the outputs, a run folder RUN holds these files:
 RUN/input.json names the input to which the folder belongs.
 RUN/.lock is locked by the process that writes into the folder.
 RUN/.staging/ holds the new outputs while they are written.
-RUN/previous/ holds older outputs. They were replaced by the last run whose result differed from theirs.
+RUN/previous/ holds the outputs that the last run with a different result replaced.
 RUN/ledger/ holds the payments of all runs of the folder.
 RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
 RUN/failed.html states why the last run did not finish. The next run removes it.

@@ -55,9 +55,9 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     ``build`` together with ``settings``, the config.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
-    raises it if a transform does the work of a stage that is not in the list of stages, because the reports would omit
-    this stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the
-    same name. Raises the errors of ``build``.
+    raises it if a transform runs the function of a stage without being that stage, because the reports would omit this
+    stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the same
+    name. Raises the errors of ``build``.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
