@@ -70,14 +70,18 @@ def key_of(draft: Draft) -> AnswerKey:
 
 
 def written_key(draft: Draft) -> str:
-    """Return the key of :func:`key_of` as JSON text. All runners encode text in the same way, and so can group by
-    it.
+    """Return the key by which the limits count a question (:func:`key_of`), as JSON text. All runners encode text in
+    the same way, and so can group by it.
     """
     return json.dumps(key_of(draft))
 
 
 def read_key(written: str) -> AnswerKey:
-    """Convert the JSON text of :func:`written_key` back to the key, and return the key."""
+    """Return the key of a question (its closed kind, its answer, and whether it is about an absent thing) from its JSON
+    text.
+
+    ``written`` is the result of :func:`written_key`.
+    """
     kind, answer, absent = json.loads(written)
     return kind, answer, absent
 

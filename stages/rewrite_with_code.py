@@ -53,7 +53,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?
 
 @settings
 class RewriteSettings:
-    """Holds the settings with which solutions are rewritten. The paper gives none of these values."""
+    """Holds the settings with which the teacher replaces the calculations of solutions by code. The paper gives none of
+    these values.
+    """
 
     n: Annotated[PositiveInt, "the number of rewritings of each solution; the first usable one is kept"] = 1
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6

@@ -47,8 +47,8 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 @dataclass(frozen=True)
 class OverlayPoint:
-    """Holds a point to draw. ``x`` and ``y`` are in original pixels. The caption of the point is ``number (x, y)
-    label``.
+    """Holds a point to draw on an image. ``x`` and ``y`` are in original pixels. ``number`` and ``label`` (the name of
+    the thing) are written beside the point, in the caption ``number (x, y) label``.
     """
 
     number: int

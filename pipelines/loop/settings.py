@@ -26,9 +26,9 @@ class HeldOutSettings:
 
 @settings
 class CurateSettings:
-    """Holds the config of the curation, which is the first run of the pipeline.
+    """Holds the config of the curation, which is the run of the pipeline before SFT.
 
-    The second run, which measures the trained policy, starts from the same config.
+    The run after SFT, which measures the trained policy, starts from the same config.
     """
 
     config: Annotated[str, "the config of `beam run`, relative to this file (empty: the embedded engine)"] = ""
@@ -54,7 +54,9 @@ class StepSettings:
 
 @settings
 class ServeSettings:
-    """Holds the settings of the server for the model after SFT, which is the policy of the pipeline's second run."""
+    """Holds the settings of the server for the model after SFT. The pipeline runs twice, before SFT and after it; this
+    model is the policy of the second run.
+    """
 
     kind: Annotated[
         Literal["vllm", "transformers_chat"] | None,

@@ -77,7 +77,8 @@ class LocalRun:
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """Return other run folders in the same parent folder that have the same input and a reply cache.
+        """Return other run folders in the same parent folder that have the same input and a reply cache (stored replies
+        of models).
 
         The result has at most 8 folders, those with the newest caches first.
 
