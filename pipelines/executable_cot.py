@@ -187,8 +187,8 @@ def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> An
 
     ``drawn`` is the collection of the drafts that this run uses. A draft is a question with its data; some of the
     drafts are images without a question. ``settings`` is the config. ``models`` names the models that judge the images,
-    write the questions and find the boxes. The stages in this function may reject an image or a written question.
-    Rejected drafts are not in the returned collection.
+    write the questions and find the boxes. The stages in this function may reject an image or a question that the
+    teacher wrote. Rejected drafts are not in the returned collection.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept

@@ -42,9 +42,11 @@ class ColdStartSettings:
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """Return the form in which the teacher writes the trace of a question: with boxes (``boxes``) or in words alone.
+    """Return the form in which the teacher writes the trace of a question: with boxes (``boxes``) or in words alone
+    (``textual``).
 
-    A hash of ``question_id`` chooses the form, with the shares of the settings. Equal ids always get the same form.
+    A hash of ``question_id`` chooses the form, so that on average the numbers of the two forms have the ratio of the
+    settings. Equal ids always get the same form.
     """
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL

@@ -1,4 +1,4 @@
-"""Finds boxes around the objects that written questions are about (CodeDance §7.2, Table 6).
+"""Finds boxes around the objects that the teacher's questions are about (CodeDance §7.2, Table 6).
 
 The inputs are drafts, i.e. questions with their data. Here the teacher wrote each question, and named its object. The
 outputs are the same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected
@@ -37,15 +37,15 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds the limits of the boxes around the object of a written question."""
+    """Holds the limits of the boxes around the object of a question that the teacher wrote."""
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 4096
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Let the teacher find boxes around the object of a written question, and return the draft (a question with its
-    data) with these boxes.
+    """Let the teacher find boxes around the object of a question that the teacher wrote, and return the draft (a
+    question with its data) with these boxes.
 
     ``session`` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than
     ``settings.max_boxes`` boxes, are found.
@@ -90,7 +90,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Stage that finds boxes around the object that each written question is about.
+    """Stage that finds boxes around the object of each question that the teacher wrote.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """

@@ -54,8 +54,8 @@ def _read(reply: CallResult) -> bool:
 
 
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
-    """Let the judge assess a written question with its answer, and return the draft (a question with its data) if the
-    verdict is GOOD.
+    """Let the judge assess a question and its answer, both written by the teacher, and return the draft (a question
+    with its data) if the verdict is GOOD.
 
     ``session`` makes the call. Raises :class:`Reject` if the verdict is BAD.
     """
@@ -87,7 +87,7 @@ STAGE = Stage(
 
 @dataclass
 class JudgePairs(CallingStage):
-    """Stage that keeps the written questions that the judge calls GOOD.
+    """Stage that keeps those questions of the teacher that the judge calls GOOD, together with their answers.
 
     ``models`` holds the endpoints of the run's models.
     """

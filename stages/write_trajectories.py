@@ -101,7 +101,7 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """Holds a trajectory while it is written.
+    """Holds a trajectory (a trace of several turns with executed code) while the teacher writes it.
 
     ``turns`` are its turns so far, and ``images`` the images that its code showed. ``fault`` describes what is wrong
     with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.

@@ -29,7 +29,8 @@ class Estimate:
     """Holds an estimated mean, or the estimated difference of two means, with its 95 % interval.
 
     ``value`` is the estimate. ``low`` and ``high`` are the bounds of the interval; both are None if the bootstrap has
-    fewer than two media groups to draw from. ``questions`` is the number of questions from which the estimate is made.
+    fewer than two media groups (sets of questions with common images) to draw from. ``questions`` is the number of
+    questions from which the estimate is made.
     """
 
     value: float
@@ -74,9 +75,9 @@ def read_answers(path: Path) -> Answered:
 def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: bool) -> Estimate | None:
     """Return the mean over questions with its 95 % interval; None if there are no questions.
 
-    ``figures`` maps the id of a question to its value. ``groups`` maps the id of a question to its media group. If
-    ``is_share`` is True, the mean is a share, such as an accuracy, and Wilson's interval is used. Otherwise the
-    interval is from a bootstrap over the media groups.
+    ``figures`` maps the id of a question to its value. ``groups`` maps the id of a question to its media group (the
+    questions with common images). If ``is_share`` is True, the mean is a share, such as an accuracy, and Wilson's
+    interval is used. Otherwise the interval is from a bootstrap over the media groups.
     """
     if not figures:
         return None
@@ -92,7 +93,8 @@ def difference(first: Mapping[str, float], second: Mapping[str, float], groups: 
 
     ``first`` and ``second`` map the id of a question to the value of the first and of the second model. The difference
     is ``second`` − ``first``. Only questions with both values are used; the result is None if there is no such
-    question. ``groups`` maps the id of a question to its media group.
+    question. ``groups`` maps the id of a question to its media group (the questions with common images), from which the
+    bootstrap draws.
     """
     both = {key: second[key] - value for key, value in first.items() if key in second}
     return _bootstrapped(both, groups) if both else None

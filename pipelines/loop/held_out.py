@@ -43,6 +43,8 @@ class Seen:
 def held_out(seen: Sequence[Seen], share: float, seed: int) -> dict[int, str]:
     """Choose the records to hold out for the evaluation, and return the media group of each of them.
 
+    A media group consists of the records that are connected by common images.
+
     The keys of the result are the indices of these records in ``seen``. The media groups are taken in the order of a
     hash of their names. A group is skipped if it would make the held-out part larger than wanted.
 

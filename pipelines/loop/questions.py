@@ -51,7 +51,7 @@ class Division:
     """Describes how the questions of an input were divided.
 
     ``train`` and ``held`` are the numbers of records to train on and of records that are held out. ``groups`` maps the
-    id of each held-out question to its media group.
+    id of each held-out question to the name of its media group (the questions with common images).
     """
 
     train: int

@@ -1,8 +1,8 @@
 """Lists the steps of a loop: their commands, configs and folders, and the steps on which each of them depends.
 
-The steps are: curate → (tiny model) → evaluation of the base model → SFT → evaluation → pass rates of the trained
-policy, and RL set → GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads
-and writes no files.
+The steps are: curate → make the tiny model (only for ``--model tiny``) → evaluation of the base model → SFT →
+evaluation → second run of the pipeline, which measures the pass rates of the trained policy and writes the RL set →
+GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads and writes no files.
 """
 
 import hashlib

@@ -44,7 +44,9 @@ def spool_folder() -> str:
 
 
 def spill(data: bytes, folder: str) -> bytes:
-    """Write data to the spool, and return the slip (a reference of 29 bytes) that crosses a shuffle in its place.
+    """Write data to the spool (files on this machine), and return a short reference to it.
+
+    The reference has 29 bytes, and goes through Beam's shuffle in place of the data.
 
     ``folder`` is the folder of the spool. If it is "", or if the data is short, the returned bytes contain the data
     itself. :func:`read_spilled` reads both forms. Raises OSError if the file of the spool cannot be written.
@@ -57,8 +59,8 @@ def spill(data: bytes, folder: str) -> bytes:
 def read_spilled(crossed: bytes, folder: str) -> bytes:
     """Return the data for which :func:`spill` returned the bytes ``crossed``.
 
-    ``folder`` is the folder of the spool. Raises ValueError for bytes that :func:`spill` did not make, and OSError if
-    the file of the spool cannot be read.
+    ``folder`` is the folder of the spool (files on this machine). Raises ValueError for bytes that :func:`spill` did
+    not make, and OSError if the file of the spool cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:

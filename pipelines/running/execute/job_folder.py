@@ -194,9 +194,9 @@ def _drop_unless(path: Path, sha256: str) -> None:
 def read_job(folder: Path) -> Job:
     """Return the outcome of the finished job that wrote into ``folder``.
 
-    If the last step of the job ran twice, the folder has several manifests, which name different files with the same
-    content. The first complete manifest is used. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if
-    no manifest is complete.
+    A manifest is a list of the job's complete files, which the job writes last. If this was done twice, the folder has
+    several manifests, which name different files with the same content. The first complete manifest is used. Raises
+    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if no manifest is complete.
     """
     wrong = "it wrote no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):

@@ -77,11 +77,11 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """Return the name of the Beam runner in the options, in one form for all its names; "" if they name no runner.
+    """Return the name of the Beam runner in the options, in a normal form; "" if the options name no runner.
 
-    The name is in lower case and without its module, e.g. ``Dataflow`` → ``dataflowrunner``. ``TestDataflowRunner``
-    sends the same job to the same service, so it has the same name here. A run without a named runner uses this
-    machine.
+    The normal form is in lower case, ends in ``runner`` and has no module, e.g. ``Dataflow`` → ``dataflowrunner``.
+    ``TestDataflowRunner`` sends the same job to the same service, so it has the same name here. A run without a named
+    runner uses this machine.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"
@@ -96,8 +96,8 @@ def is_local(options: PipelineOptions) -> bool:
 def runner_line(options: PipelineOptions) -> str:
     """Return one line for the user that names the Beam runner and describes its workers.
 
-    ``options`` are the Beam options of the run. For workers on this machine, the line contains their number; otherwise
-    it contains the place or the job server where they run.
+    ``options`` are the Beam options of the run. For workers on this machine, the line contains their number. For other
+    workers, it contains the job server, or the cloud region or cluster where they run, if the options name it.
     """
     named = options.view_as(StandardOptions).runner
     if is_local(options):

@@ -117,7 +117,7 @@ class StoreRun(LocalRun):
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
-        """Return a folder in the store for the files of a job. It is removed when the lock of the run folder ends.
+        """Return a folder in the store for the files of a job. It is removed when the run folder is unlocked.
 
         ``name`` is the name of the job.
         """
