@@ -4,10 +4,10 @@ A detector finds the boxes of a label, and a segmenter finds the mask in each bo
 that points at objects, replaces the detector: for synthetic images, and for labels that the detector does not know or
 refuses. In these cases, the segmenter gets points instead of boxes (Argos, before Eq. 3).
 
-An object that is found for a label is an instance of the label. Some labels have no instances: labels that do not name
-an object, and labels that the detector does not know and for which the pointer finds nothing. Such a label is a fault
-of the response, and the points with this label are wrong. If a server does not answer, or its reply cannot be parsed,
-the points cannot be checked, and an error is raised.
+Some labels have no instances: labels that do not name an object, and labels that the detector does not know or refuses
+and for which the pointer finds nothing. Such a label is a fault of the response, and the points with this label are
+wrong. If a call fails for any other reason, or if a reply is empty or cannot be parsed, the points cannot be checked,
+and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
 on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
@@ -130,11 +130,8 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        ``media_index`` is the index of the image or clip among the question's media. ``frame`` is the number of the
-        frame; None for an image. The result has no masks if the label does not name an object, or if no such object is
-        found.
-
-        Raises CallError if a server does not answer, and BadReply if its reply cannot be parsed.
+        The result has no masks if the label does not name an object. Raises CallError if a call fails, unless it fails
+        because of the label (:func:`is_of_label`). Raises BadReply if a reply cannot be parsed. Errors are not cached.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)
@@ -162,9 +159,10 @@ class ObjectMasks:
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
         """Find the instances with the first role that can find the label.
 
-        The note of the result holds the first error of a role that was tried without success. The pointer does not
-        replace the detector in two cases: if the pointer made the points to verify, or if the detector's server does
-        not answer. In the second case CallError is raised, since a verdict must not depend on outages.
+        The note of the result holds the first error of a role that was tried without success. The pointer replaces the
+        detector only if the detector's call fails because of the label (:func:`is_of_label`), and if the pointer did
+        not make the points to verify. Any other error is raised, since a verdict must not depend on outages or on
+        replies that cannot be parsed.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -172,16 +170,13 @@ class ObjectMasks:
         if not locators:
             return Instances((), "", "no endpoint is configured to look for it")
         first, *others = locators
-        failed: CallError | BadReply | None = None
         note = f"{self.question.source} holds synthetic images" if first == "pointer" else ""
         for role in (first, *(() if self.served.own_pointer else others)):
             try:
                 located = await self._places(role, label, image, medium)
-            except (CallError, BadReply) as error:
+            except CallError as error:
                 if not is_of_label(error):
-                    if isinstance(error, CallError) and error.is_of_server:
-                        raise
-                    failed = failed or error
+                    raise
                 note = note or f"the {role} cannot serve it: {error}"
                 continue
             places = located.found
@@ -197,8 +192,6 @@ class ObjectMasks:
                 return Instances(boxes, role, f"{BOXES_FOR_MASKS}{note and f'; {note}'}")
             masks = await self._segmented(places, image, medium)
             return Instances(tuple(mask for mask in masks if mask.pixels.any()), role, note)
-        if failed is not None:
-            raise failed
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
@@ -227,11 +220,12 @@ class ObjectMasks:
 
 
 def is_of_label(error: CallError | BadReply) -> bool:
-    """Return whether a call failed because of the label: the model does not know or refuses it, or its reply is empty.
+    """Return whether a call failed because of the label: the model does not know the label, or refuses it.
 
-    All other failures are due to the server or the config, for example an endpoint that cannot serve the role.
+    All other failures are due to the server, the config or the model. An empty reply is one of them: it does not mean
+    that the label is wrong.
     """
-    return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY)
+    return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED)
 
 
 def _is_whole(box: Box, medium: MediaRef) -> bool:

@@ -52,12 +52,12 @@ def test_what_is_served_holds_the_synthetic_sources() -> None:
     assert served_by(models(detector="b")).synthetic_sources == frozenset()
 
 
-OF_THE_LABEL = {Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY}
+OF_THE_LABEL = {Failure.UNKNOWN_LABEL, Failure.REFUSED}
 
 
 @pytest.mark.parametrize("failure", Failure)
 def test_whose_doing_a_failed_call_is(failure) -> None:
-    """No content, a refusal and an unknown word answer what was asked; the rest is another's doing."""
+    """A refusal and an unknown word answer what was asked; the rest, an empty reply too, is another's doing."""
     assert is_of_label(CallError(failure, "said")) is (failure in OF_THE_LABEL)
 
 
@@ -99,6 +99,27 @@ def test_a_server_that_is_down_is_no_answer_and_is_asked_again(run, question, sc
     with pytest.raises(CallError, match="late"):
         run(masks.of("dog", 0))
     assert run(masks.of("dog", 0)) == Instances((), "detector")
+
+
+ALL_EYES = ServedRoles(frozenset({"detector", "segmenter", "pointer"}), own_pointer=False)
+NO_ANSWERS = {
+    **{failure.value: CallError(failure, "said") for failure in Failure if failure not in OF_THE_LABEL},
+    **{f"HTTP {n}": CallError(Failure.BAD_REQUEST, f"HTTP {n}: no", status=n) for n in (400, 402, 404)},
+    "prose": "You exceeded your current quota.",
+    "out of range": '{"boxes": [[0, 0, 900, 900]]}',
+}
+
+
+@pytest.mark.parametrize("reply", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_no_pointer_replaces_a_detector_that_gives_no_answer(run, question, scripted, reply) -> None:
+    """The point that the pointer confirms might be one that the detector refutes; the label is asked about again."""
+    replies = [reply, '{"boxes": []}']
+    caller = scripted(detector=replies, pointer=['<points x1="15" y1="15" alt="dog">dog</points>'])
+    masks = ObjectMasks(question(), caller, ALL_EYES)
+    with pytest.raises((CallError, BadReply)):
+        run(masks.of("dog", 0))
+    assert run(masks.of("dog", 0)) == Instances((), "detector")
+    assert [role for role, _, _ in caller.asked] == ["detector", "detector"]
 
 
 @pytest.mark.parametrize(

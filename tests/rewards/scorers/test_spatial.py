@@ -304,9 +304,8 @@ def test_a_server_that_is_down_when_an_entity_is_looked_for_fails_the_verdict(sc
     [
         CallError(Failure.UNKNOWN_LABEL, "unknown label"),
         CallError(Failure.REFUSED, "no"),
-        CallError(Failure.EMPTY, "nothing came back"),
     ],
-    ids=["unknown", "refused", "empty"],
+    ids=["unknown", "refused"],
 )
 def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scripted, detector) -> None:
     verdict = score(scripted(detector=[detector]), Point("dog", 15, 15))
@@ -319,10 +318,11 @@ def test_a_label_that_the_detector_cannot_serve_scores_its_points_0(score, scrip
     [
         CallError(Failure.BAD_REQUEST, "no such parameter"),
         CallError(Failure.UNSUPPORTED, "it cannot detect"),
+        CallError(Failure.EMPTY, "nothing came back"),
         "I see a dog.",
         boxes([0, 0, 900, 900]),
     ],
-    ids=["bad request", "unsupported", "prose", "out of range"],
+    ids=["bad request", "unsupported", "empty", "prose", "out of range"],
 )
 def test_a_detector_that_cannot_be_read_fails_the_verdict(score, scripted, detector) -> None:
     """That is not the label's doing, and no other point makes up for it."""
@@ -487,7 +487,9 @@ def test_another_source_is_left_to_the_detector(score, scripted) -> None:
 OTHERS_POINTS = replace(POINTS_TOO, own_pointer=False)
 
 
-@pytest.mark.parametrize("detector", [CallError(Failure.UNKNOWN_LABEL, "unknown label"), "I see a bar."])
+@pytest.mark.parametrize(
+    "detector", [CallError(Failure.UNKNOWN_LABEL, "unknown label"), CallError(Failure.REFUSED, "no")]
+)
 def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_named(score, scripted, detector) -> None:
     caller = scripted(detector=[detector], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
     verdict = score(caller, Point("bar", 15, 15), served=OTHERS_POINTS)
@@ -495,9 +497,11 @@ def test_where_the_detector_cannot_serve_a_label_the_pointer_stands_in_and_is_na
     assert "pointer: the detector cannot serve it: " in verdict.reason
 
 
-@pytest.mark.parametrize("error", [*DOWN, CallError(Failure.AWAY, "known to be down")], ids=lambda error: error.failure)
-def test_no_pointer_replaces_a_detector_whose_server_is_down(score, scripted, error) -> None:
-    caller = scripted(detector=[error], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
+@pytest.mark.parametrize(
+    "reply", [*DOWN, CallError(Failure.AWAY, "known to be down"), CallError(Failure.EMPTY, "no text"), "I see a bar."]
+)
+def test_no_pointer_replaces_a_detector_that_gives_no_answer(score, scripted, reply) -> None:
+    caller = scripted(detector=[reply], pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 10))])
     assert score(caller, Point("bar", 15, 15), served=OTHERS_POINTS).failed
 
 
