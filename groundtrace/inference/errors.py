@@ -50,8 +50,14 @@ RETRYABLE = frozenset(
     }
 )
 
+_OF_SERVER = (RETRYABLE - {Failure.EMPTY}) | {Failure.AWAY, Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL}
+
 OVERLOADED = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED, Failure.TIMEOUT})
 """Failures that mean an overloaded server: fewer concurrent requests can help."""
+
+REFUSED_STATUSES = frozenset({401, 402, 403, 404})
+"""The HTTP statuses of a server that refuses each request: no valid key, no credit, no permission, or an unknown model
+or URL."""
 
 GATEWAY_STATUSES = frozenset({502, 503, 504})
 """The HTTP statuses that a gateway returns if the server behind it does not answer."""
@@ -96,6 +102,18 @@ class CallError(Exception):
         tries = f" (tried {self.tries} times)" if self.tries > 1 else ""
         return f"{self.failure.value}: {self.message}{asks}{tries}"
 
+    def without_usage(self) -> "CallError":
+        """Return a copy for another call that waited for the same sample. The copy has no ``partial`` and no ``call``,
+        since the usage is counted for the call that failed."""
+        return CallError(
+            self.failure,
+            self.message,
+            status=self.status,
+            unreachable=self.unreachable,
+            retry_after_s=self.retry_after_s,
+            key=self.key,
+        )
+
     @property
     def retryable(self) -> bool:
         """Return whether it makes sense to send the same request again, e.g. after a timeout."""
@@ -103,10 +121,12 @@ class CallError(Exception):
 
     @property
     def is_of_server(self) -> bool:
-        """Return whether the server or the API key is the cause of the failure, and not the request. In this case the
-        same request may succeed later. The result is False for an empty reply.
+        """Return whether the server or the config made the call fail, and not the request. The same request may then
+        succeed later, for example with another API key, when the account has credit again, or with another model.
+
+        The result is False for an empty reply.
         """
-        return self.failure in (RETRYABLE - {Failure.EMPTY}) | {Failure.AWAY, Failure.UNAUTHORISED}
+        return self.failure in _OF_SERVER or self.status in REFUSED_STATUSES
 
     @property
     def asks_to_wait(self) -> bool:

@@ -313,6 +313,6 @@ async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:
     try:
         return await asyncio.shield(future)
     except CallError as error:
-        raise CallError(error.failure, error.message, key=error.key) from error
+        raise error.without_usage() from error
     except BudgetUsedUp as error:
         raise BudgetUsedUp(*error.args) from error

@@ -158,6 +158,7 @@ def test_a_failing_call_reaches_joined_callers(server, models_settings, text_pro
     assert len(server.seen) == 1
     assert [type(error) for error in errors] == [CallError] * 3
     assert {error.failure for error in errors} == {Failure.BAD_REQUEST}
+    assert {error.status for error in errors} == {400}, "the status decides whether the server is at fault"
     assert {error.key for error in errors} == {errors[0].key}
 
 

@@ -105,9 +105,9 @@ def test_a_judge_that_recovers(score: Any) -> None:
     assert len(judge.bodies) == 4 + 3
 
 
-@pytest.mark.parametrize("status", [503, 429, 401])
+@pytest.mark.parametrize("status", [503, 429, 401, 402, 403, 404])
 def test_a_judge_that_stays_away(status: int, score: Any, clock: Clock) -> None:
-    """401 is among these: an expired key is no verdict on the answers."""
+    """An expired key, an empty account and an unknown model are no verdicts on the answers."""
     with judging((status, "not now")) as judge, pytest.raises(JudgesDown, match="did not answer for 10 s"):
         score(judged_by(judge.base_url, wait_s=10.0))
     assert len(judge.bodies) == 3 * len(FREE), "asked at once, after 2 s and after 4 more; 8 more would be too many"
@@ -125,7 +125,7 @@ def test_nobody_listens(score: Any, closed_port: str) -> None:
         score(judged_by(closed_port, wait_s=1.0))
 
 
-@pytest.mark.parametrize("text", ["I cannot say.", '{"reason": "?", "same": "perhaps"}', "{"])
+@pytest.mark.parametrize("text", ["I cannot say.", '{"reason": "?", "same": "perhaps"}', "{", " "])
 def test_a_reply_that_is_no_verdict(text: str, score: Any) -> None:
     """The judge is there and says nothing usable: unscored, and no reason to wait."""
     with judging((200, text)) as judge:

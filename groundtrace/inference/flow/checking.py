@@ -5,13 +5,12 @@ about it.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.errors import REFUSED_STATUSES, CallError, Failure
 from groundtrace.inference.flow.retry import Pause, impatient, retried
 from groundtrace.inference.settings import EndpointSettings
 
 CHECK_RETRIES = 3
 CHECK_TIMEOUT_S = 60.0
-REFUSED_STATUSES = frozenset({401, 402, 403, 404})
 _REFUSALS = frozenset({Failure.UNAUTHORISED, Failure.UNKNOWN_MODEL})
 
 

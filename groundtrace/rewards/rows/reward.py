@@ -4,8 +4,10 @@ The coordinates in a response are converted from the model's units to pixels of 
 scores all responses to the question together. The row of the question also lists the objects that a response can point
 at.
 
-If a judge or a detector does not answer, the response has no verdict. The trainer tries again until a timeout, and then
-stops. When it tries again, the reply cache answers the calls that succeeded before.
+If a judge or detector does not answer, or refuses each request (for example because its account has no credit), the
+response has no verdict. The trainer tries again until a timeout, and then stops. When it tries again, the reply cache
+answers the calls that succeeded before. A reply that is empty or cannot be parsed leaves only its own response
+unscored.
 """
 
 import asyncio
@@ -21,7 +23,6 @@ from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS
 from groundtrace.grading.responses.speech import Size, Speech
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.endpoint import check_extras
-from groundtrace.inference.errors import Failure
 from groundtrace.inference.preflight import Health, check_roles, healths
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
@@ -41,8 +42,6 @@ FIRST_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
 WHERE = "reward."
 """The prefix of the reward's config keys, for messages."""
-_DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
-"""Failures that an immediate retry does not solve and that a response cannot cause."""
 
 
 class JudgesDown(RuntimeError):
@@ -247,7 +246,7 @@ class Reward:
 
     async def _attempt(self, part: Part, session: Session) -> list[list[Scored]] | JudgesDown:
         scored = await self._scored(part, session)
-        down = [error for error in session.failures if error.retryable or error.failure in _DOWN]
+        down = [error for error in session.failures if error.is_of_server]
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
