@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from groundtrace.schemas.control_text import TOKEN
+from groundtrace.schemas.control_text import DAMAGE, TOKEN
 from groundtrace.schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
 
 MAX_LABEL_CHARS = 120
@@ -102,13 +102,14 @@ def label_fault(label: str) -> str | None:
     object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
-    has a special token or a control character, names the whole image ("picture"), or contains more than one sentence.
+    has a special token, a control character or an unreadable character, names the whole image ("picture"), or contains
+    more than one sentence.
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
     if not any(map(str.isalnum, label)):
         return "a label without letters names no object"
-    if _TOKEN.search(label) or any(unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs") for char in label):
+    if _TOKEN.search(label) or DAMAGE.search(label) or any(map(_is_unprinted, label)):
         return "a label with control tokens names no object"
     words = frozenset(words_of(label))
     if words <= _WHOLE_IMAGE | GENERAL and words & _WHOLE_IMAGE:
@@ -116,6 +117,10 @@ def label_fault(label: str) -> str | None:
     if _SENTENCE_END.search(label):
         return "a label of more than one sentence names no object"
     return None
+
+
+def _is_unprinted(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs")
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:

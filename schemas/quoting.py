@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from groundtrace.schemas.control_text import TOKEN
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 
 MAX_CHARS = 20_000
 """The largest number of characters of one quoted text that a model sees."""
@@ -91,7 +91,7 @@ def visible(text: str) -> str:
 
 
 def _without_invisible(text: str) -> str:
-    return _INVISIBLE.sub("", _BREAKS.sub("\n", storable(text)))
+    return _INVISIBLE.sub("", _BREAKS.sub("\n", whole(text)))
 
 
 def _folded(text: str) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+_HALF = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
@@ -34,10 +35,22 @@ def dollars(usd: float) -> str:
 
 
 def storable(text: str) -> str:
-    r"""Return the text in a form that rows and files can hold. A lone surrogate, which UTF-8 cannot encode, becomes an
-    escape (``\ud83d``). All other characters stay unchanged.
+    """Return the text with lone surrogates (half characters) written as escapes (``\\ud83d``), since rows and files
+    cannot hold them.
+
+    This keeps ids and paths of the input apart, and a line of JSON keeps its meaning. Texts of models need
+    :func:`whole`, since an escape is readable text that the model did not write.
     """
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def whole(text: str) -> str:
+    """Return a model's text with U+FFFD in place of each lone surrogate (half a character), since rows and files cannot
+    hold surrogates.
+
+    U+FFFD marks the place as unreadable: it is control text (:mod:`groundtrace.schemas.control_text`).
+    """
+    return _HALF.sub("\ufffd", text)
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
@@ -84,11 +97,9 @@ def without_password(text: str) -> str:
 
 
 def last_part(path: str) -> str:
-    """Return the last part of a path or URL, e.g. "s3://bucket/data/a.json" → "a.json". The query of a URL is left out,
-    since it may contain a secret key.
-    """
-    whole = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
-    return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    """Return the last part of a path or URL. The query of a URL is left out, since it may contain a secret key."""
+    bare = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
+    return bare.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def utc_now() -> str:

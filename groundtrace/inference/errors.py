@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from groundtrace.inference.request import Reply
 from groundtrace.schemas.records import Call
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import NOTHING
 
 
@@ -85,7 +85,7 @@ class CallError(Exception):
         key: str | None = None,
         partial: Reply | None = None,
     ) -> None:
-        message = storable(message)
+        message = whole(message)
         super().__init__(failure, message)
         self.failure = failure
         self.message = message

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from groundtrace.grading.messages import MediaPart, Part
 from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import NOTHING, ONE_REQUEST, Usage
 
 KEY_VERSION = 1
@@ -92,6 +93,13 @@ class Completion:
     logprobs: tuple[float, ...] = ()
     answered_by: str = ""
     taken_from: str = ""
+
+    def __post_init__(self) -> None:
+        """Replace half characters, which no row or file can hold, whichever endpoint or cache the texts come from."""
+        for name in ("text", "reasoning", "finish_reason", "answered_by"):
+            written = getattr(self, name)
+            if (kept := whole(written)) != written:
+                object.__setattr__(self, name, kept)
 
     @property
     def is_truncated(self) -> bool:

@@ -11,6 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from groundtrace.schemas.text import whole
+
 Pixels = NDArray[np.uint8]
 """An image as RGB uint8 (H, W, 3)."""
 Status = Literal["ok", "error", "timeout", "memory", "killed", "silent"]
@@ -137,7 +139,7 @@ def _text_of(data: bytes, max_chars: int) -> str:
 
 def _clean(text: str) -> str:
     """Return the text with lone surrogates and NUL replaced, since text columns cannot store them."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+    return whole(text).replace("\0", "\ufffd")
 
 
 def _count(value: object) -> int:

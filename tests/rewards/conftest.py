@@ -57,8 +57,9 @@ class ScriptedCaller:
         reply = self.replies[role].pop(0)
         if isinstance(reply, BaseException):
             raise reply
-        completion = Completion(reply)
-        if continuation is not None:
+        if continuation is None:
+            completion = Completion(reply)
+        else:
             self.continued.append(continuation)
             completion = Completion(continuation.text, logprobs=reply)
         return CallResult((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))

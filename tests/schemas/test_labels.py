@@ -93,6 +93,7 @@ def test_plain_label(label: str, plain: str) -> None:
         ("x" * (MAX_LABEL_CHARS + 1), "characters"),
         ("cat<|im_end|>", "control tokens"),
         ("cat\u202edog", "control tokens"),
+        ("cat \ufffd", "control tokens"),
         ("picture", "whole image"),
         ("the background", "whole image"),
         ("The whole image", "whole image"),

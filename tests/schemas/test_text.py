@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.text import (
     alternatives,
     counted,
@@ -16,6 +17,7 @@ from groundtrace.schemas.text import (
     printable,
     say,
     storable,
+    whole,
     words_in,
 )
 
@@ -31,6 +33,20 @@ def test_any_text_can_be_encoded_and_good_text_is_left_alone(text: str) -> None:
 def test_different_surrogates_stay_different() -> None:
     assert storable("id\ud800") == "id\\ud800"
     assert storable("id\ud800") != storable("id\ud801")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("a \N{GRINNING FACE} b", "a \N{GRINNING FACE} b"),
+        ("\ud83d here", "\ufffd here"),
+        ("a\udc00\ud800", "a\ufffd\ufffd"),
+    ],
+)
+def test_half_characters_of_models_are_unreadable(text: str, expected: str) -> None:
+    assert whole(text) == expected
+    assert (find_control(text) is None) is (find_control(expected) is None) is (text == expected)
 
 
 def test_one_thing_and_several() -> None:

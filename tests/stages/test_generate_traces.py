@@ -92,6 +92,13 @@ COMPLETIONS = [
         (),
         (),
     ),
+    (
+        Completion("<think>half \ud83d</think><answer>3</answer>"),
+        "<think>half \ufffd</think><answer>3</answer>",
+        "3",
+        (),
+        (),
+    ),
     (Completion("<think>cut sh", finish_reason="length"), "<think>cut sh", None, (), ()),
     (Completion("no tags at all"), "no tags at all", None, (), ()),
 ]

@@ -72,9 +72,8 @@ def stamp() -> str:
 
 
 def encode_body(completion: Completion) -> str:
-    """Return the reply ``completion`` as JSON text with ASCII characters only. Other characters are escaped, because a
-    reply may contain a lone surrogate, which UTF-8 cannot encode. Fields that are empty (``logprobs``,
-    ``answered_by``, ``taken_from``) are left out. Raises ValueError if the reply cannot be encoded.
+    """Return the reply as JSON in which all characters beyond ASCII are escaped. Raises ValueError if the reply cannot
+    be encoded.
     """
     fields: dict[str, Any] = {
         "text": completion.text,

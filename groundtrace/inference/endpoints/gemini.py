@@ -33,7 +33,7 @@ from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
@@ -102,7 +102,7 @@ class GeminiEndpoint:
     def _parts(self, request: Request) -> list[types.Part]:
         """Return the text and the media in exactly the order of the prompt."""
         return [
-            self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=storable(part.text))
+            self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=whole(part.text))
             for part in request.prompt.user
         ]
 
@@ -131,7 +131,7 @@ class GeminiEndpoint:
     def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
         schema = request.prompt.reply_schema if self.settings.structured_output else None
         return types.GenerateContentConfig(
-            system_instruction=storable(request.prompt.system) or None,
+            system_instruction=whole(request.prompt.system) or None,
             temperature=request.sampling.temperature,
             top_p=request.sampling.top_p,
             max_output_tokens=request.sampling.max_tokens,
@@ -295,7 +295,7 @@ def _sample(candidate: Any, key: str) -> Completion | CallError:
     reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
     if not text.strip() and reason != "MAX_TOKENS":
         return CallError(Failure.EMPTY, f"the reply has no text (finish reason {reason})")
-    return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), _FINISHED[reason])
+    return Completion(scrub(whole(text), key), scrub(whole(reasoning), key), _FINISHED[reason])
 
 
 def _total_bytes(parts: list[types.Part]) -> int:

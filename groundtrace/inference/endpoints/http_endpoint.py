@@ -21,7 +21,7 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.request import Reply, Request
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 from groundtrace.vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
@@ -132,10 +132,8 @@ class HttpEndpoint(abc.ABC):
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
-        """Return ``written``, a text that a model wrote, without the API key, and without characters that cannot be
-        stored.
-        """
-        return scrub(storable(written), self.key)
+        """Return the text of a model's reply without the API key, and without characters that cannot be stored."""
+        return scrub(whole(written), self.key)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -9,7 +9,7 @@ from groundtrace.inference.endpoints.keys import scrub
 from groundtrace.inference.endpoints.wire import field_of, other_model, token_count
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import Usage
 
 MAX_FINISH_REASON_CHARS = 40
@@ -67,12 +67,12 @@ def _completion(choice: Any, key: str) -> Completion:
         raise CallError(
             Failure.GARBLED, f"the response has a choice of an unknown form: {scrub(repr(choice), key):.120}"
         )
-    finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
+    finish_reason = scrub(whole(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
     if refusal or finish_reason == "content_filter":
         raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:200])
     if not text.strip() and finish_reason != "length":
         raise CallError(Failure.EMPTY, f"the reply has no text (finish_reason {finish_reason})")
-    return Completion(scrub(storable(text), key), scrub(storable(reasoning), key), finish_reason)
+    return Completion(scrub(whole(text), key), scrub(whole(reasoning), key), finish_reason)
 
 
 def _usage(usage: Any) -> Usage:

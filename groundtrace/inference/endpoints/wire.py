@@ -12,7 +12,7 @@ from typing import Any
 
 from groundtrace.inference.endpoints.keys import scrub
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.text import whole
 
 MAX_REPLY_BYTES = 16_000_000
 """The largest size of a response body, in bytes. Sixteen samples of 16384 tokens have only a few megabytes."""
@@ -67,7 +67,7 @@ def other_model(named: Any, asked: str, key: str) -> str:
     """
     if not isinstance(named, str) or named == asked:
         return ""
-    return scrub(storable(named), key)[:MAX_MODEL_CHARS]
+    return scrub(whole(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.inference.cache.replies import LogEntry
 from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
-from groundtrace.schemas.text import counted, say, storable
+from groundtrace.schemas.text import counted, say
 
 ROWS_PER_GROUP = 1000
 _SCHEMA = pa.schema(
@@ -53,7 +53,7 @@ def _row(logged: LogEntry) -> dict[str, Any]:
     entry, reply = logged.entry, logged.entry.completion
     row = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "max_tokens")}
     row["created_s"] = logged.created_s
-    texts = {name: storable(getattr(reply, name)) for name in ("text", "reasoning", "finish_reason")}
+    texts = {name: getattr(reply, name) for name in ("text", "reasoning", "finish_reason")}
     return row | texts | {"tokens_in": entry.tokens_in, "tokens_out": entry.tokens_out}
 
 

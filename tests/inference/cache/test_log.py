@@ -50,6 +50,7 @@ def test_a_line_gives_back_its_entry(text: str, logprobs: list[float]) -> None:
 
 
 def test_logprobs_stand_only_where_there_are_some() -> None:
+    assert decode_body('{"text": "\\ud83d", "reasoning": "", "finish_reason": "stop"}').text == "\ufffd", "an old cache"
     assert json.loads(encode_body(Completion("a"))) == {"text": "a", "reasoning": "", "finish_reason": "stop"}
     assert decode_body(encode_body(Completion("a", logprobs=(-0.5, -2)))).logprobs == (-0.5, -2.0)
 

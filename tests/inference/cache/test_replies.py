@@ -49,10 +49,10 @@ def test_gives_back_what_was_put(opened: Opened) -> None:
     assert cache.count() == 2
 
 
-def test_a_lone_surrogate_in_a_reply_is_kept(opened: Opened) -> None:
+def test_a_lone_surrogate_in_a_reply_is_unreadable(opened: Opened) -> None:
     cache = opened()
     cache.put([entry("a", "cut emoji \ud83d")])
-    assert cache.get(["a"])["a"].completion.text == "cut emoji \ud83d"
+    assert cache.get(["a"])["a"].completion.text == "cut emoji \ufffd"
 
 
 def test_another_cache_on_the_file_sees_it_at_once(opened: Opened) -> None:

@@ -51,5 +51,5 @@ def test_export(
     assert rows == expected_rows(replies)
     assert all(isinstance(each, float) and abs(each - time.time()) < 600 for each in times_s)
     query = f"SELECT sum(tokens_out), max(text) FILTER (key = 'c') FROM '{target}'"
-    assert duckdb.sql(query).fetchall() == [(105, 'emoji \\ud83d\n"x"')]
+    assert duckdb.sql(query).fetchall() == [(105, 'emoji \ufffd\n"x"')]
     assert not list(tmp_path.glob("*.tmp"))
