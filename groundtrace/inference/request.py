@@ -15,6 +15,9 @@ from groundtrace.schemas.usage import NOTHING, ONE_REQUEST, Usage
 
 KEY_VERSION = 1
 
+TRUNCATED = "length"
+"""The ``finish_reason`` of a truncated sample."""
+
 Temperature = Annotated[float, Field(ge=0, le=2)]
 """A sampling temperature, in the range that the servers accept."""
 
@@ -103,8 +106,8 @@ class Completion:
 
     @property
     def is_truncated(self) -> bool:
-        """Return whether the sample is incomplete, because it reached the token budget or a limit of the server."""
-        return self.finish_reason == "length"
+        """Return whether the sample was cut off by the token budget or the server's own limit."""
+        return self.finish_reason == TRUNCATED
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,7 @@ GARBLED: dict[str, object] = {
     "candidates no list": {"candidates": "{the key}"},
     "candidate null": {"candidates": [None]},
     "no finish reason": {"candidates": [{"content": {"parts": [{"text": "{the key}"}]}}]},
-    "an odd finish reason": {"candidates": [{"finishReason": "OTHER", "content": {"parts": [{"text": "a"}]}}]},
+    "an odd finish reason": {"candidates": [{"finishReason": "NEW", "content": {"parts": [{"text": "a"}]}}]},
     "finish reason no text": {"candidates": [{"finishReason": {}, "content": {"parts": [{"text": "a"}]}}]},
     "parts no list": {"candidates": [{**STOP, "content": {"parts": "{the key}"}}]},
     "text no text": {"candidates": [{**STOP, "content": {"parts": [{"text": {"a": "{the key}"}}]}}]},

@@ -18,6 +18,7 @@ from google.genai import types
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.endpoint import EndpointError
+from groundtrace.inference.endpoints.finish_reasons import Finish, finish_of
 from groundtrace.inference.endpoints.keys import NO_KEY, api_key, scrub
 from groundtrace.inference.endpoints.media_parts import media_bytes
 from groundtrace.inference.endpoints.wire import (
@@ -31,7 +32,7 @@ from groundtrace.inference.endpoints.wire import (
 )
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.flow.requests import Flow
-from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.request import TRUNCATED, Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import Usage
@@ -43,8 +44,6 @@ MAX_CANDIDATES = 8
 """The most samples that the API returns for one request."""
 MAX_MESSAGE = 300
 
-_FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
-_REFUSED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY")
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
@@ -284,18 +283,21 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 def _sample(candidate: Any, key: str) -> Completion | CallError:
     """Return the sample of a candidate. If the candidate is not usable, return an error with the reason."""
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
-    if isinstance(reason, str) and reason in _REFUSED:
+    kind = finish_of(reason) if isinstance(reason, str) else None
+    if kind in (Finish.REFUSED, Finish.BROKEN):
         message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
-        return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
+        failure = Failure.REFUSED if kind is Finish.REFUSED else Failure.SERVER_ERROR
+        return CallError(failure, scrub(message, key)[:MAX_MESSAGE].rstrip())
     texts = [field_of(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
     # A whole reply always has a known finish reason: without one it is unfinished, with another it was aborted.
-    if not isinstance(reason, str) or reason not in _FINISHED or not all(isinstance(text, str) for text in texts):
+    if kind is None or not all(isinstance(text, str) for text in texts):
         return CallError(Failure.GARBLED, scrub(f"finish reason {reason!r}: {candidate!r}", key)[:MAX_MESSAGE])
     text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
     reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
-    if not text.strip() and reason != "MAX_TOKENS":
+    if not text.strip() and kind is not Finish.CUT:
         return CallError(Failure.EMPTY, f"the reply has no text (finish reason {reason})")
-    return Completion(scrub(whole(text), key), scrub(whole(reasoning), key), _FINISHED[reason])
+    ended = TRUNCATED if kind is Finish.CUT else "stop"
+    return Completion(scrub(whole(text), key), scrub(whole(reasoning), key), ended)
 
 
 def _total_bytes(parts: list[types.Part]) -> int:

@@ -5,14 +5,16 @@ response is JSON that may have any form.
 from dataclasses import replace
 from typing import Any
 
+from groundtrace.inference.endpoints.finish_reasons import Finish, finish_of
 from groundtrace.inference.endpoints.keys import scrub
 from groundtrace.inference.endpoints.wire import field_of, other_model, token_count
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.inference.request import Completion, Reply
+from groundtrace.inference.request import TRUNCATED, Completion, Reply
 from groundtrace.schemas.text import whole
 from groundtrace.schemas.usage import Usage
 
 MAX_FINISH_REASON_CHARS = 40
+MAX_ERROR_CHARS = 200
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
@@ -23,12 +25,16 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
     model.
 
-    A sample is not usable if it is empty or refused, if its form differs from the API's form, or if it repeats an
-    index. Raises CallError if no choice is usable. The tokens of unusable samples are counted as wasted. Since the
-    server reports only the sum of the tokens, each sample gets an equal share of it.
+    Only the first ``n`` choices are used. A sample is not usable if it is empty or refused, if the server failed while
+    it generated the sample, if its form differs from the API's form, or if it repeats an index. Raises CallError if no
+    choice is usable, or if the response has an ``error``. The tokens of unusable samples are counted as
+    wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))
+    if failed := _server_error(answer, key):
+        failed.partial = _spent(usage, (), 1.0)
+        raise failed
     if not isinstance(choices, list) or not choices:
         raise CallError(Failure.GARBLED, "the server's response has no list 'choices'", partial=_spent(usage, (), 1.0))
     completions, failures, numbers = [], [], set()
@@ -57,20 +63,36 @@ def _spent(usage: Usage, completions: tuple[Completion, ...], wasted: float) -> 
     return Reply(completions, replace(usage, tokens_wasted=tokens_wasted))
 
 
+def _server_error(holder: Any, key: str) -> CallError | None:
+    """Return the failure for the field ``error`` of a response, a choice or a message; None if it has no error.
+
+    OpenRouter and others send such an error with the status 200, and beside it the text that was generated before.
+    """
+    error = field_of(holder, "error")
+    if not error:
+        return None
+    message = field_of(error, "message") or error
+    return CallError(Failure.SERVER_ERROR, scrub(f"the response has an error: {message}", key)[:MAX_ERROR_CHARS])
+
+
 def _completion(choice: Any, key: str) -> Completion:
     message = field_of(choice, "message")
+    if failed := _server_error(choice, key) or _server_error(message, key):
+        raise failed
     text, refusal = field_of(message, "content") or "", field_of(message, "refusal")
     reasoning = field_of(message, "reasoning_content") or field_of(message, "reasoning") or ""
     finish_reason = field_of(choice, "finish_reason") or "stop"
-    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # some servers use this word
     if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
         raise CallError(
             Failure.GARBLED, f"the response has a choice of an unknown form: {scrub(repr(choice), key):.120}"
         )
-    finish_reason = scrub(whole(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
-    if refusal or finish_reason == "content_filter":
-        raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:200])
-    if not text.strip() and finish_reason != "length":
+    kind = finish_of(finish_reason)
+    finish_reason = TRUNCATED if kind is Finish.CUT else scrub(whole(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
+    if refusal or kind is Finish.REFUSED:
+        raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:MAX_ERROR_CHARS])
+    if kind is Finish.BROKEN:
+        raise CallError(Failure.SERVER_ERROR, f"the server ended the reply early (finish_reason {finish_reason})")
+    if not text.strip() and kind is not Finish.CUT:
         raise CallError(Failure.EMPTY, f"the reply has no text (finish_reason {finish_reason})")
     return Completion(scrub(whole(text), key), scrub(whole(reasoning), key), finish_reason)
 

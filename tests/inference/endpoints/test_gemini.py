@@ -157,6 +157,16 @@ def test_a_blocked_candidate_is_a_refusal(server, outcomes) -> None:
     assert len(server.seen) == len(reasons)
 
 
+def test_a_candidate_that_was_broken_off_is_sent_again(server, outcomes) -> None:
+    """Its text is no short reply."""
+    reasons = ["OTHER", "MALFORMED_FUNCTION_CALL", "FINISH_REASON_UNSPECIFIED", "error"]
+    for reason in reasons:
+        server.say({"finishReason": reason, "content": {"parts": [{"text": "I"}]}})
+    errors = outcomes(len(reasons), max_retries=0)
+    assert [error.message for error in errors] == [f"finish reason {reason}" for reason in reasons]
+    assert {(error.failure, error.retryable) for error in errors} == {(Failure.SERVER_ERROR, True)}
+
+
 def test_a_blocked_prompt_is_a_refusal(server, failure) -> None:
     server.raw({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 10}})
     error = failure()

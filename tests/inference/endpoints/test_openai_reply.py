@@ -66,6 +66,48 @@ def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected:
 
 
 @pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("stop", "stop"),
+        ("eos_token", "eos_token"),
+        ("tool_calls", "tool_calls"),
+        ("a new word", "a new word"),
+        (None, "stop"),
+        ("", "stop"),
+        *((word, "length") for word in ("length", "max_tokens", "MAX_TOKENS", "model_length", "incomplete")),
+    ],
+)
+def test_how_a_sample_ended(reason: str | None, kept: str) -> None:
+    assert openai_reply(answer(choice(finish_reason=reason)), 1, KEY).completions == (Completion("fine", "", kept),)
+
+
+def test_without_a_finish_reason_a_sample_is_complete() -> None:
+    """Some servers omit it."""
+    assert openai_reply(answer({"message": {"content": "fine"}}), 1, KEY).completions == (Completion("fine"),)
+
+
+def test_a_failed_choice_leaves_the_others() -> None:
+    reply = openai_reply(answer(choice("a", error={"message": "lost"}), choice("b")), 2, KEY)
+    assert (texts(reply), reply.usage.tokens_wasted) == (["b"], 30)
+
+
+@pytest.mark.parametrize("error", [{"code": 502, "message": f"lost {KEY}"}, f"lost {KEY}"])
+def test_an_error_of_the_response_counts_whatever_else_it_has(error: Any) -> None:
+    """OpenRouter sends one with the status 200, beside the text so far."""
+    given = answer(choice("half a sent"))
+    for body in ({"error": error}, given | {"error": error}):
+        failed = failing(body)
+        assert (failed.failure, failed.retryable) == (Failure.SERVER_ERROR, True)
+        assert failed.message == "the response has an error: lost ***"
+    assert failed.partial == Reply((), Usage(requests=1, tokens_in=100, tokens_out=60, tokens_wasted=160))
+
+
+@pytest.mark.parametrize("error", [None, {}, "", False])
+def test_an_empty_error_is_none(error: Any) -> None:
+    assert texts(openai_reply(answer(choice("a", error=error)) | {"error": error}, 1, KEY)) == ["a"]
+
+
+@pytest.mark.parametrize(
     ("choices", "failure", "said"),
     [
         ([REFUSED, EMPTY], Failure.REFUSED, "I will not"),
@@ -77,6 +119,18 @@ def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected:
             [{"message": {"content": "fine"}, "finish_reason": 3}],
             Failure.GARBLED,
             "the response has a choice of an unknown form",
+        ),
+        ([choice("half a sent", finish_reason="Refusal")], Failure.REFUSED, "Refusal"),
+        ([choice("half a sent", finish_reason="SAFETY")], Failure.REFUSED, "SAFETY"),
+        ([choice("half a sent", finish_reason="abort")], Failure.SERVER_ERROR, "the server ended the reply early"),
+        ([choice(None, finish_reason="ERROR")], Failure.SERVER_ERROR, "the server ended the reply early"),
+        ([choice(error={"code": 502, "message": "lost"})], Failure.SERVER_ERROR, "the response has an error: lost"),
+        ([choice(error="lost")], Failure.SERVER_ERROR, "the response has an error: lost"),
+        ([choice(error={"code": 502})], Failure.SERVER_ERROR, "the response has an error: {'code': 502}"),
+        (
+            [{"message": {"content": "fine", "error": {"message": f"for {KEY}"}}}],
+            Failure.SERVER_ERROR,
+            "the response has an error: for ***",
         ),
         ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "the reply has no text (finish_reason " + "x" * 40),
         ([], Failure.GARBLED, "the server's response has no list 'choices'"),
@@ -160,7 +214,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["choices", "message", "content", "refusal", "index", "finish_reason", "usage"])
+            st.sampled_from(["choices", "message", "content", "refusal", "index", "finish_reason", "usage", "error"])
             | st.sampled_from(["prompt_tokens", "completion_tokens", "reasoning", "prompt_tokens_details"]),
             inner,
             max_size=4,
@@ -177,7 +231,7 @@ def test_json_of_any_form_is_a_reply_or_a_typed_failure(given: Any) -> None:
         reply = openai_reply(given, 2, KEY)
     except CallError as error:
         reply = error.partial
-        assert error.failure in {Failure.GARBLED, Failure.EMPTY, Failure.REFUSED}
+        assert error.failure in {Failure.GARBLED, Failure.EMPTY, Failure.REFUSED, Failure.SERVER_ERROR}
     else:
         assert 1 <= len(reply.completions) <= 2
         assert all(one.text.strip() or one.finish_reason == "length" for one in reply.completions)
