@@ -28,6 +28,7 @@ from groundtrace.inference.endpoints.wire import (
     other_model,
     read_body,
     retry_after_s,
+    status_of,
     token_count,
 )
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
@@ -45,7 +46,6 @@ MAX_CANDIDATES = 8
 MAX_MESSAGE = 300
 
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
-_BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
 """The API's own name for each container format whose name differs; "" for a format that it does not accept."""
 
@@ -168,12 +168,11 @@ class GeminiEndpoint:
         if response.status == 200:
             return
         data = await read_body(response.content.iter_any())
-        # A wrong key has the status 400; only the error details name it. They also hold the retry delay.
-        failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
+        meant = status_of(response.status, data)
         delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
         wait_s = float(delay[1]) if delay else retry_after_s(header, datetime.now(UTC))
         message = self._clean(f"HTTP {response.status}: {message_of(data)}")
-        raise CallError(failure, message, status=response.status, retry_after_s=wait_s)
+        raise CallError(failure_of(meant), message, status=meant, retry_after_s=wait_s)
 
     def _clean(self, message: str) -> str:
         return scrub(message, self._key)[:MAX_MESSAGE]

@@ -25,6 +25,7 @@ MAX_TOKENS = 1_000_000_000
 and prices wrong.
 """
 MAX_MODEL_CHARS = 200
+_BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
@@ -86,10 +87,13 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """Return the HTTP status by which an error is classified. ``status`` is the status of the response, and ``data`` is
-    its body. OpenAI sends 429 (too many requests) if the account has no credit left. In this case the result is 402,
-    since a retry does not help. In all other cases the result is ``status``.
+    """Return the effective HTTP status of an error.
+
+    OpenAI's 429 becomes 402 if the account has no credit left, since a retry does not help in this case. Google's 400
+    for a wrong API key becomes 401; only the details of the error name the key.
     """
+    if _BAD_KEY.search(data):
+        return 401
     return 402 if status == 429 and _NO_CREDIT.search(data) else status
 
 

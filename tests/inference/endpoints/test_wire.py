@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.inference.endpoints.wire import failure_of, message_of, retry_after_s
+from groundtrace.inference.endpoints.wire import failure_of, message_of, retry_after_s, status_of
 from groundtrace.inference.errors import Failure
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -48,6 +48,20 @@ def test_what_an_error_body_says(body: bytes, said: str) -> None:
 )
 def test_statuses(statuses: tuple[int, ...], failure: Failure) -> None:
     assert {failure_of(status) for status in statuses} == {failure}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "meant"),
+    [
+        (429, b'{"error": {"code": "insufficient_quota"}}', 402),
+        (429, b'{"error": {"code": "slow_down"}}', 429),
+        (400, b'[{"error": {"code": 400, "details": [{"reason": "API_KEY_INVALID"}]}}]', 401),
+        (400, b'{"error": {"message": "API_KEY_INVALID"}}', 400),
+        (404, b"", 404),
+    ],
+)
+def test_what_a_status_means(status: int, body: bytes, meant: int) -> None:
+    assert status_of(status, body) == meant
 
 
 @pytest.mark.parametrize(
