@@ -13,8 +13,8 @@ import numpy as np
 from groundtrace.grading.responses.pointing import NoPoints, RawPoint
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
 from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.model_json import ConflictingValues, one_value_per_key, whole_texts
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.text import storable
 
 
 class BadReply(ValueError):
@@ -43,6 +43,8 @@ class Mask:
         height, width = self.pixels.shape
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
 
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=one_value_per_key)
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -240,25 +242,31 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """Parse the JSON object in a reply, and return it. The reply may also have other text before and after the object.
-    Raises :class:`BadReply` if the reply holds no valid JSON object.
-    """
-    start, end = text.find("{"), text.rfind("}")
+    """Return the JSON object of a reply, which may be inside a code fence. Raises :class:`BadReply` if the reply holds
+    no JSON object."""
+    written = text[text.find("{") : text.rfind("}") + 1]
     try:
-        fields = json.loads(text[start : end + 1], strict=False)
+        fields, end = json_at(written)
+    except BadReply:
+        raise
     except (ValueError, RecursionError) as error:
         raise BadReply(f"not JSON: {text[:80]!r}") from error
+    if end < len(written):
+        raise BadReply(f"not JSON: {text[:80]!r}")
     if not isinstance(fields, dict):
         raise BadReply(f"not a JSON object: {text[:80]!r}")
-    return _without_surrogates(fields) if "\\u" in text else fields
+    return fields
 
 
-def _without_surrogates(value: Any) -> Any:
-    """Return the value without lone surrogates, which JSON escapes can hold, but which cannot be stored."""
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {storable(key): _without_surrogates(item) for key, item in value.items()}
-    return value
+def json_at(text: str, start: int = 0) -> tuple[Any, int]:
+    """Return the JSON value of a reply that begins at ``start``, and the offset behind it. All parsers of replies use
+    this function.
+
+    Raises :class:`BadReply` if an object has a key with two different values, and ValueError or RecursionError if the
+    text is not JSON.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except ConflictingValues as error:
+        raise BadReply(str(error)) from error
+    return (whole_texts(value) if "\\u" in text else value), end

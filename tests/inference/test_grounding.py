@@ -233,13 +233,31 @@ def test_a_point_left_of_or_above_the_picture_is_in_no_mask(x: float, y: float) 
         ('{"a": 1}', {"a": 1}),
         ('```json\n{"a": {"b": 2}}\n```', {"a": {"b": 2}}),
         ('Here it is: {"a": "}"} as asked.', {"a": "}"}),
+        ('{"a": 1, "a": 1}', {"a": 1}),
+        (r'{"a": ["\ud83d b"]}', {"a": ["\ufffd b"]}),
     ],
 )
 def test_json_object(text: str, expected: dict) -> None:
     assert json_object(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "}{", "{", "[1]", '"a"', '{"a": 1} and {"b": 2}', "{" * 100_000, "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "}{",
+        "{",
+        "[1]",
+        '"a"',
+        '{"a": 1} and {"b": 2}',
+        '{"a": 1} {"a": 1}',
+        '{"score": 1, "score": 0}',
+        '{"a": [{"b": 1, "b": 2}]}',
+        "{" * 100_000,
+        "[" * 100_000,
+        r'{"a": "\ud83d", "b": ' + '{"a": ' * 900 + "1" + "}" * 901,
+    ],
+)
 def test_json_object_of_the_wrong_form(text: str) -> None:
     with pytest.raises(BadReply):
         json_object(text)

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from groundtrace.grading.responses.placeholders import as_written, has_remnants, without_remnants
 from groundtrace.grading.responses.sections import Sections
 from groundtrace.schemas.coding import record
-from groundtrace.schemas.text import storable
+from groundtrace.schemas.model_json import one_value_per_key
+from groundtrace.schemas.text import whole
 
 TOOL = "execute_python_code"
 """The name of the tool in a tool call; its only argument is ``code``."""
@@ -192,10 +193,11 @@ def _fenced(inner: str) -> str:
 def _called(inner: str) -> str | None:
     """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``.
 
-    The result is also None if the code has a lone surrogate, which no row can hold.
+    The result is also None if the code has a lone surrogate, which no row can hold, or if the call has two different
+    values for one key, of which other readers may use the first.
     """
     try:
-        call = json.loads(inner, strict=False)
+        call = json.loads(inner, strict=False, object_pairs_hook=one_value_per_key)
     except (ValueError, RecursionError):
         return None
     if not isinstance(call, dict) or call.get("name") != TOOL:
@@ -203,11 +205,11 @@ def _called(inner: str) -> str | None:
     arguments = call.get("arguments")
     if isinstance(arguments, str):  # OpenAI's form has them as JSON text
         try:
-            arguments = json.loads(arguments, strict=False)
+            arguments = json.loads(arguments, strict=False, object_pairs_hook=one_value_per_key)
         except (ValueError, RecursionError):
             return None
     code = arguments.get("code") if isinstance(arguments, dict) else None
-    if not isinstance(code, str) or code != storable(code):
+    if not isinstance(code, str) or code != whole(code):
         return None
     return code.strip("\n").rstrip()
 

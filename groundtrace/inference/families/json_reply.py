@@ -5,15 +5,23 @@ A truncated list is rejected as a whole, since its missing items would look like
 """
 
 import ast
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from groundtrace.grading.responses.pointing import NoPoints, RawPoint, says_none
 from groundtrace.grading.responses.tags import parse_number
-from groundtrace.inference.grounding import BadReply, BoxReader, PointReader, RawBox, numbers_of, raw_box, raw_point
-from groundtrace.schemas.text import storable
+from groundtrace.inference.grounding import (
+    BadReply,
+    BoxReader,
+    PointReader,
+    RawBox,
+    json_at,
+    numbers_of,
+    raw_box,
+    raw_point,
+)
+from groundtrace.schemas.model_json import ConflictingValues, one_value_per_key, whole_texts
 
 Numbers = Callable[[Any], object | None]
 """A function that gets one item of a reply, and returns its coordinates without converting them. It returns None if the
@@ -139,8 +147,7 @@ def label_of(item: object) -> str:
     """
     if not isinstance(item, dict):
         return ""
-    label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
-    return storable(label)
+    return next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
 
 
 def _rows(found: object) -> list[object]:
@@ -213,11 +220,10 @@ def json_values(text: str) -> Iterator[Any]:
     Brackets that belong to ordinary sentences are skipped. Single quotes and a trailing comma, as in Python literals,
     are accepted.
     """
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
     at, end, of_prose = 0, len(text.rstrip()), 0
     while start := _START.search(text, at):
         try:
-            value, at = decoder.raw_decode(text, start.start())
+            value, at = json_at(text, start.start())
         except RecursionError:
             raise BadReply("the JSON is nested too deeply") from None
         except BadReply:
@@ -241,14 +247,6 @@ def json_values(text: str) -> Iterator[Any]:
         yield value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of these pairs. Raises BadReply for a duplicate key, since one of its values would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise BadReply(f"an object has a key twice ({sorted(found)!r:.80}): write each key once")
-    return found
-
-
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
     """Return the Python literal (list or dict) at ``start``, with its end. Returns None if the text has no literal
     there."""
@@ -260,7 +258,24 @@ def _literal(text: str, start: int) -> tuple[Any, int] | None:
     else:
         return None
     try:
-        value = ast.literal_eval(text[start : at + 1])
+        written = ast.parse(text[start : at + 1], mode="eval")
+        value = whole_texts(ast.literal_eval(written))
+        for node in ast.walk(written):
+            if isinstance(node, ast.Dict):
+                _check_keys(node)
+    except BadReply:
+        raise
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return (value, at + 1) if isinstance(value, list | dict) else None
+
+
+def _check_keys(written: ast.Dict) -> None:
+    """Raise BadReply if a Python literal has a key with two different values. ``literal_eval`` would use the last."""
+    pairs = [(ast.unparse(key), value) for key, value in zip(written.keys, written.values, strict=True) if key]
+    if len(dict(pairs)) == len(pairs):
+        return
+    try:
+        one_value_per_key([(key, ast.literal_eval(value)) for key, value in pairs])
+    except ConflictingValues as error:
+        raise BadReply(str(error)) from error

@@ -81,6 +81,14 @@ FAULTS = {
         '<tool_call>{"name": "execute_python_code", "arguments": {"code": "print(\'\\ud83d\')"}}</tool_call>',
         "cannot be read",
     ),
+    "a key with two values": (
+        '<tool_call>{"name": "execute_python_code", "arguments": {"code": "print(1)", "code": "print(2)"}}</tool_call>',
+        "cannot be read",
+    ),
+    "a key with two values in arguments as text": (
+        '<tool_call>{"name": "execute_python_code", "arguments": "{\\"code\\": \\"1\\", \\"code\\": 2}"}</tool_call>',
+        "cannot be read",
+    ),
     "code that is no text": (
         '<tool_call>{"name": "execute_python_code", "arguments": {"code": 3}}</tool_call>',
         "cannot be read",

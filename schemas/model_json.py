@@ -1,0 +1,42 @@
+"""Reads the JSON that models write: no value gets lost, and no text has half a character."""
+
+import json
+from typing import Any
+
+from groundtrace.schemas.text import whole
+
+
+class ConflictingValues(ValueError):
+    """Raised if an object of a model's JSON has one key with two different values."""
+
+
+def one_value_per_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of these pairs: an ``object_pairs_hook`` for :mod:`json`.
+
+    Raises :class:`ConflictingValues` if a key has two different values. The reply then contradicts itself, and the last
+    value is not better than the first one. The values 1, 1.0 and true are different.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and _written(found[name]) != _written(value):
+            raise ConflictingValues(
+                f"an object has a key twice with different values ({name!r:.80}): write each key once"
+            )
+        found[name] = value
+    return found
+
+
+def whole_texts(value: Any) -> Any:
+    """Return a JSON value in which each text is :func:`groundtrace.schemas.text.whole`. JSON escapes can write half a
+    character (``\\ud83d``)."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [whole_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_texts(key): whole_texts(item) for key, item in value.items()}
+    return value
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=repr)
