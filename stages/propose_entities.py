@@ -17,7 +17,7 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.times import MAX_TIME_S
 from groundtrace.inference.caller import CallResult
-from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.grounding import BadReply, check_readable, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.session import Session
@@ -46,13 +46,15 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """Return the first ``max_entities`` entities that the teacher's reply ``text`` lists, each once.
+    """Return the first ``max_entities`` entities of the reply, each once.
 
-    Raises BadReply if the reply's field ``entities`` is not a list of texts.
+    Raises BadReply if the form is wrong, or if an entity has a special token or a control character.
     """
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
+    for name in names:
+        check_readable(name, "entities")
     cleaned = (" ".join(name.split())[:MAX_ENTITY_CHARS] for name in names)
     return tuple(dict.fromkeys(name for name in cleaned if name))[:max_entities]
 
@@ -61,9 +63,9 @@ def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
     """Return the events that the teacher's reply lists: at most ``most`` actions, and then at most ``most``
     interactions.
 
-    ``text`` is the reply. ``last_s`` is the time of the clip's last frame in seconds. An event that ends later is cut
-    at this time. Raises BadReply for a wrong form, for an event that starts outside the clip, and for an event that
-    ends before it starts.
+    ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply for a
+    wrong form, for a special token or a control character, for an event that starts outside the clip, and for an event
+    that ends before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):
@@ -81,6 +83,7 @@ def _event(row: object, last_s: float) -> Event:
         raise BadReply(
             f"an event must have a text 'description' and the numbers 'start_s' and 'end_s', but one is {row!r:.80}"
         )
+    check_readable(description, "description")
     if not 0 <= start_s <= min(end_s, last_s + ROUNDING_S):
         raise BadReply(
             f"the event from {start_s:g} s to {end_s:g} s is wrong: start_s must be from 0 to {last_s:.2f}, "

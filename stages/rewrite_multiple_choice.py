@@ -20,13 +20,12 @@ from groundtrace.grading.answers.registry import evident_type
 from groundtrace.grading.messages import shown
 from groundtrace.grading.question_text import lettered_choices
 from groundtrace.inference.caller import CallResult
-from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.grounding import BadReply, check_readable, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.judge import JudgeTask, ask_judge, true_or_false
-from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.open_multiple_choice import names_no_other, only_gold_is_right
 from groundtrace.stages.plumbing.calling import CallingStage, Work
@@ -64,8 +63,7 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
         raise BadReply(
             f"question: expected a question of at most {MAX_QUESTION_CHARS} characters, or null, got {question!r:.80}"
         )
-    if found := find_control(question):
-        raise BadReply(f"question: write the question without the special token or control character {found!r}")
+    check_readable(question, "question")
     if has_option_letters(question):
         raise BadReply(f"question: write the question without the letters of choices, got {question!r:.200}")
     if len(choices) > 1 and all(re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", question) for choice in choices):

@@ -24,14 +24,13 @@ from groundtrace.grading.input_record import InvalidRecord, checked_pair
 from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import CallResult
 from groundtrace.inference.families.base import after_thinking
-from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.grounding import BadReply, check_readable, json_object
 from groundtrace.inference.request import Sampling, Temperature
 from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.columns import Column
-from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.labels import label_fault
 from groundtrace.schemas.records import Draft
 from groundtrace.schemas.text import folded, words_in
@@ -101,8 +100,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         value = fields.get(name)
         if not isinstance(value, str) or not value.strip():
             raise BadReply(f"{name}: expected a text, or null for question, answer and object, got {value!r:.80}")
-        if found := find_control(value):
-            raise BadReply(f"{name}: write a text without the special token or control character {found!r}")
+        check_readable(value, name)
     question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
     question = clean_text(question, media_count)
     if evident_type(answer.removesuffix("."), None).name != "text":  # "Yes." is yes, and "3." is 3

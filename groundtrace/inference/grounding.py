@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 import numpy as np
 
 from groundtrace.grading.responses.pointing import NoPoints, RawPoint
+from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.model_json import ConflictingValues, one_value_per_key, whole_texts
@@ -256,6 +257,13 @@ def json_object(text: str) -> dict[str, object]:
     if not isinstance(fields, dict):
         raise BadReply(f"not a JSON object: {text[:80]!r}")
     return fields
+
+
+def check_readable(text: str, what: str) -> None:
+    """Raise :class:`BadReply` if a text of a reply has a special token or a control character
+    (:func:`groundtrace.schemas.control_text.find_control`). ``what`` is the name of the text in the error."""
+    if found := find_control(text):
+        raise BadReply(f"{what}: write a text without the special token or control character {found!r}")
 
 
 def json_at(text: str, start: int = 0) -> tuple[Any, int]:

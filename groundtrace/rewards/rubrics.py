@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import PositiveInt
 
 from groundtrace.config.settings import Share, settings
-from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.grounding import BadReply, check_readable, json_object
 from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
 from groundtrace.rewards.rubric_pool import default_pool
 from groundtrace.schemas.coding import record
@@ -127,6 +127,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     ``apart`` holds the rubrics that require a right answer. Raises BadReply in these cases:
 
     - The reply has the wrong form, or has no rubric to measure.
+    - A rubric has a special token or a control character. The rubric would be shown to judges and published.
     - Two rubrics have the same id or the same wording. A repeated rubric would be rewarded twice.
     - A rubric has the id of :data:`PLACE`. The judge may get this rubric together with :data:`PLACE`.
     """
@@ -137,6 +138,9 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
             raise BadReply(f"each rubric must have the texts id, description and criteria, got {row!r:.120}")
+    for row in rows[:max_rubrics]:
+        for name in names:
+            check_readable(row[name], name)
     written = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
     rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in written)
     if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):

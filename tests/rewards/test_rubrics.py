@@ -145,6 +145,11 @@ def test_candidates() -> None:
         {"rubrics": [row(criteria=None)]},
         {"rubrics": [{"id": "a", "description": "b"}]},
         {"rubrics": [row("a"), row("a")]},
+        {"rubrics": [row("a"), row("b", description="looks <|im_start|>")]},
+        {"rubrics": [row(criteria="when\0")]},
+        {"rubrics": [row(criteria="when\x1c here")]},
+        {"rubrics": [row(id="a\ud83d")]},
+        {"rubrics": [row(criteria="when \u202e it")]},
     ],
 )
 def test_candidates_of_the_wrong_form(reply) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.records import Attempt, Draft
 from groundtrace.stages.propose_entities import (
     MAX_ENTITY_CHARS,
@@ -52,6 +53,11 @@ def test_the_entities_of_a_reply(text: str, entities: tuple[str, ...]) -> None:
         ('{"entities": [1]}', "expected a list of phrases"),
         ('{"entities": [["dog"]]}', "expected a list of phrases"),
         ('{"entities": null}', "expected a list of phrases"),
+        ('{"entities": ["dog", "cat<|im_end|>"]}', "entities: write a text without the special token .* '<|im_end|>'"),
+        (r'{"entities": ["a", "b", "c", "dog\u0000"]}', "or control character 'U\\+0000'"),
+        (r'{"entities": ["dog\ud83d"]}', "or control character 'U\\+FFFD'"),
+        (r'{"entities": ["dog\u001ccat"]}', "or control character 'U\\+001C'"),
+        ('{"entities": ["dog"], "entities": ["cat"]}', "key twice"),
     ],
 )
 def test_replies_of_the_wrong_form(text: str, said: str) -> None:
@@ -77,10 +83,22 @@ def test_events_at_times_that_are_none(start: str, end: str) -> None:
         events_of_reply(f'{{"actions": [{event}], "interactions": []}}', 10.0, 3)
 
 
+@pytest.mark.parametrize("text", ["a dog <image>", r"a dog\u001b", r"a dog \ud83d"])
+def test_events_with_control_text(text: str) -> None:
+    event = f'{{"description": "{text}", "start_s": 0, "end_s": 1}}'
+    with pytest.raises(BadReply, match="description: write a text without the special token or control character"):
+        events_of_reply(f'{{"actions": [{event}], "interactions": []}}', 10.0, 3)
+
+
 @settings(max_examples=80)
 @given(st.lists(st.text(max_size=8), max_size=12), st.integers(1, 10))
 def test_entities_are_clean_and_different(names: list[str], most: int) -> None:
-    found = entities_of_reply(json.dumps({"entities": names}), most)
+    reply = json.dumps({"entities": names})
+    if any(map(find_control, names)):
+        with pytest.raises(BadReply, match="control character"):
+            entities_of_reply(reply, most)
+        return
+    found = entities_of_reply(reply, most)
     assert len(set(found)) == len(found) <= most
     assert all(name and name == " ".join(name.split()) for name in found)
     assert set(found) <= {" ".join(name.split()) for name in names}
@@ -170,7 +188,7 @@ def test_what_a_teacher_is_shown_is_quoted(
     assert "gizmo" not in "".join(piece.split(f"END {mark}")[-1] for piece in prompt.split(f"BEGIN {mark}"))
 
 
-@pytest.mark.parametrize("name", ["\ud83d dog", "dog\0", "<points>", "🐕"])
+@pytest.mark.parametrize("name", ["dog\t", "dog\\0", "<points>", "🐕"])
 def test_any_entity_can_cross_a_shuffle(name: str, make_draft: Callable[..., Draft]) -> None:
     draft = replace(make_draft("q"), entities=entities_of_reply(json.dumps({"entities": [name]}), 3))
     coder = registry.get_coder(Draft)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from groundtrace.inference.grounding import BadReply, ParsedPointing
+from groundtrace.inference.grounding import BadReply, ParsedPointing, check_readable
 from groundtrace.schemas.labels import EXCLUSIVE, singular
 
 MAX_LABEL_CHARS = 200
@@ -74,9 +74,12 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     items are returned even if this label is not close. Labels that contradict the requested one, such as "blue dog" and
     "red dog", are never accepted in this way.
 
-    The result's ``called`` is the label that the reply uses. It is "" if that label is the requested label or a more
-    detailed one. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
+    The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
+    Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects, and for a
+    label with a special token or a control character.
     """
+    for one in found:
+        check_readable(one.label, "label")
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
         return ParsedPointing(tuple(found))
