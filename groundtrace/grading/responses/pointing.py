@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.response import has_unread_parts, parse_points
 from groundtrace.grading.responses.tags import parse_number, scan_tags, unescape
 
 _COORDS_TAG = re.compile(
@@ -21,8 +21,14 @@ _COORDS_TAG = re.compile(
 )
 _CUT_TAG = re.compile(r"<(?:points?|tracks)\b[^<>]*\Z", re.I)
 _GROUPS = re.compile(r"[;:,\t\n]")
-_TAG = re.compile(r"<points?(?=[\s/>])", re.I)
-_AXIS = re.compile(r"[xy][0-9]{0,4}", re.I)
+_OPENED = re.compile(r"<(?:points?|tracks)(?=[\s/>])[^<>]*", re.I)
+_ANY_TAG = re.compile("<(?:point|tracks)", re.I)
+_ESCAPED_TAG = re.compile(
+    r"(?:&(?:amp;)*(?:lt|#0*60|#x0*3c);|\\(?:u00|x)3c|[＜‹〈])\s{0,9}/?(?:points?|tracks)\b", re.I
+)
+_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|[“”][^“”]*[“”]")
+_NAME = re.compile(r"([A-Za-z_][\w-]*)\s*=")
+_COORDS_NAME, _XY_NAME = re.compile("coords|alt|label"), re.compile("[xy][0-9]{0,4}|alt|label")
 _MAX_NONE_CHARS = 200
 _NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
 _REST = r"\b(?:(?!\b(?:but|except|only|than|besides|apart|however)\b)[^.!?\[({<])*"
@@ -80,6 +86,11 @@ def says_none(text: str) -> bool:
     return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
 
 
+def has_point_tags(text: str) -> bool:
+    """Return whether a reply has a tag of points, also if the tag is escaped or malformed."""
+    return _ANY_TAG.search(text) is not None or _ESCAPED_TAG.search(text) is not None
+
+
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Return the points of a pointing model's reply in order, or NoPoints if the reply states that there are none.
 
@@ -88,7 +99,8 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
     - The reply has neither points nor a clear statement that the object is not visible.
     - The reply ends within a tag.
-    - A tag is malformed, or has an x without its y.
+    - A tag is malformed or escaped, has an attribute twice, an attribute of another form, or an x without its y.
+    - Some tags have x and y, and other tags have Molmo 2's coords.
     - A group of Molmo 2 coordinates does not consist of an image index or time, followed by triples of id, x and y.
     """
     if cut := _CUT_TAG.search(text):
@@ -108,20 +120,37 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def _check_tags(text: str) -> None:
-    """Raise UnparsablePointing for point tags that could be read only in part."""
-    tags = [tag for tag in scan_tags(text) if tag.name != "box"]
-    if len(tags) < len(_TAG.findall(text)):
-        raise UnparsablePointing(
-            f"the reply has a malformed tag in {text.strip()[:80]!r}: write each attribute with a name and a quoted "
-            "value"
-        )
-    for tag in tags:
-        axes = [name for name, _ in tag.attributes if _AXIS.fullmatch(name)]
-        if len(axes) != 2 * len(parse_points(text[tag.start : tag.end])):
+    """Raise UnparsablePointing for tags that could be read only in part, since the rest may hold further points."""
+    if escaped := _ESCAPED_TAG.search(text):
+        raise UnparsablePointing(f"the reply has an escaped tag ({escaped[0]!r}): write each tag with < and >")
+    tags = {tag.start: tag for tag in scan_tags(text) if tag.name != "box"}
+    forms: set[bool] = set()
+    for opened in _OPENED.finditer(text):
+        names, shown, tag = _names_in(opened[0]), repr(opened[0][:80]), tags.get(opened.start())
+        has_coords = "coords" in names
+        if not _COORDS_TAG.match(text, opened.start()) if has_coords else tag is None:
             raise UnparsablePointing(
-                "a tag has an x or y without its partner, or a coordinate that is not a number: "
-                f"{text[tag.start : tag.end][:80]!r}: write x and y of each point as plain numbers"
+                f"the reply has a malformed tag ({shown}): write each attribute with a name and a quoted value"
             )
+        if len(set(names)) < len(names):
+            raise UnparsablePointing(f"the tag {shown} has an attribute twice: write each attribute once")
+        if others := [name for name in names if not (_COORDS_NAME if has_coords else _XY_NAME).fullmatch(name)]:
+            raise UnparsablePointing(
+                f"the tag {shown} has the attribute {others[0]!r:.40}, which may hold a place: leave it out"
+            )
+        if not has_coords and tag is not None and has_unread_parts(tag):
+            raise UnparsablePointing(
+                f"the tag {shown} has an x or y without its partner, a coordinate that is not a number, or a special "
+                "token: write x and y of each point as plain numbers, and the label as plain text"
+            )
+        forms.add(has_coords)
+    if len(forms) > 1:
+        raise UnparsablePointing("the reply has points as x and y and points as coords: write all in one form")
+
+
+def _names_in(opening: str) -> list[str]:
+    """Return the names of the attributes in an opening tag, in order and with repetitions."""
+    return [name.lower() if name.lower() == "coords" else name for name in _NAME.findall(_VALUE.sub('""', opening))]
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:

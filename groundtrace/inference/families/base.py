@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.grading.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
+from groundtrace.grading.responses.pointing import (
+    NoPoints,
+    RawPoint,
+    UnparsablePointing,
+    has_point_tags,
+    parse_pointer_reply,
+)
 from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
 from groundtrace.inference.families.labels import about, quoted
 from groundtrace.inference.families.prose import rows_in_prose
@@ -46,7 +52,7 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
     """
-    return _listed_points(text) if "{" in text and "<point" not in text.lower() else parse_pointer_reply(text)
+    return _listed_points(text) if "{" in text and not has_point_tags(text) else parse_pointer_reply(text)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ import re
 from groundtrace.inference.grounding import BadReply, numbers_of
 
 _GROUP = re.compile(r"[\[(<{]([-+\d.,\s]+)[\])>}]")
+_INNERMOST = re.compile(r"[\[(<{]([^\[\](){}<>]*)[\])>}]")
+_NUMBERS = re.compile(r"[-+\d.,\s]+")
 _APART = re.compile(r"[,\s]+")
 _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
@@ -19,7 +21,7 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
     Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
 
     - The text has no group of numbers.
-    - A group does not have exactly ``count`` numbers.
+    - A group does not have exactly ``count`` numbers, or has something else than numbers.
     - A bracket does not close, since the text is then truncated.
     """
     if text.count("[") != text.count("]"):
@@ -29,4 +31,7 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
     groups = [list(filter(None, _APART.split(found))) for found in _GROUP.findall(text)]
     if not groups:
         raise BadReply(f"the reply has no {what}: {text.strip()[:80]!r}; follow the requested form")
+    others = [found for found in _INNERMOST.findall(text) if found.strip() and not _NUMBERS.fullmatch(found)]
+    if others:
+        raise BadReply(f"the {what} {others[0][:80]!r} is not a list of {count} numbers")
     return [numbers_of(group, count, what) for group in groups]

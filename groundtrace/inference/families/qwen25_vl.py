@@ -15,7 +15,7 @@ version of vLLM). So serve the model with the limits of :data:`groundtrace.schem
 import re
 from collections.abc import Sequence
 
-from groundtrace.grading.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, has_point_tags, parse_pointer_reply
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.json_reply import box_reader, key, point_reader
 from groundtrace.inference.families.number_groups import groups_of
@@ -37,7 +37,7 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """
     if _BEGIN in text:
         return tuple(raw_point(row, label) for row, label in _marked(text))
-    return parse_pointer_reply(text) if "<point" in text.lower() else _points_in_json(text)
+    return parse_pointer_reply(text) if has_point_tags(text) else _points_in_json(text)
 
 
 def read_boxes(text: str) -> Sequence[RawBox]:

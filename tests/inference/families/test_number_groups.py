@@ -17,6 +17,8 @@ from groundtrace.schemas.records import MediaRef
         ("[1, 2, 3]", BadReply),
         ("[1, 2] of [3]", BadReply),
         ("[x, y]", BadReply),
+        ("[[1, 2], [x, y]]", BadReply),
+        ("(1, 2), (x, 4)", BadReply),
         ("[1.2.3, 4]", BadReply),
         ("1, 2", BadReply),
         (" ", BadReply),
