@@ -1,6 +1,5 @@
 """Defines the settings of a sandbox: the limits of its trajectories, which are series of executions of code."""
 
-import math
 from typing import Annotated
 
 from groundtrace.config.settings import settings
@@ -9,6 +8,7 @@ _OVERHEAD_MB = 1024
 """Memory that the control group allows in addition to ``memory_mb``. Thus the supervisor kills a process before the
 kernel does: only the supervisor knows which process holds the state.
 """
+_TIMES = ("call_timeout_s", "trajectory_timeout_s")
 
 
 @settings
@@ -33,8 +33,9 @@ class SandboxSettings:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            least = 0 if name == "warm" else 1
-            if not ((isinstance(value, int | float) and math.isfinite(value) and value > 0) or value == least):
+            if name in _TIMES and value <= 0:
+                raise ValueError(f"{name} is {value!r}: it has to be a number above 0")
+            if name not in _TIMES and value < (least := 0 if name == "warm" else 1):
                 raise ValueError(f"{name} is {value!r}: it has to be a number of at least {least}")
 
     @property

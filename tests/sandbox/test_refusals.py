@@ -93,7 +93,22 @@ def test_what_is_probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert "may not become another user" in requirements._process_limits()
 
 
-@pytest.mark.parametrize("wrong", [{"memory_mb": 0}, {"sessions": -1}, {"call_timeout_s": float("nan")}, {"warm": -1}])
-def test_limits_have_to_limit(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"memory_mb": 0}, "memory_mb is 0: it has to be a number of at least 1"),
+        ({"memory_mb": 0.5}, "memory_mb must be an integer, got 0.5"),
+        ({"sessions": -1}, "sessions is -1: it has to be a number of at least 1"),
+        ({"warm": -1}, "warm is -1: it has to be a number of at least 0"),
+        ({"call_timeout_s": float("nan")}, "call_timeout_s must be a finite number, got nan"),
+        ({"call_timeout_s": 0.0}, "call_timeout_s is 0.0: it has to be a number above 0"),
+        ({"trajectory_timeout_s": -0.5}, "trajectory_timeout_s is -0.5: it has to be a number above 0"),
+    ],
+)
+def test_limits_have_to_limit(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
         SandboxSettings(**wrong)
+
+
+def test_the_least_limits() -> None:
+    assert SandboxSettings(call_timeout_s=0.5, sessions=1, warm=0).call_timeout_s == 0.5
