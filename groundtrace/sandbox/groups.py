@@ -16,6 +16,7 @@ _ROOT = Path("/sys/fs/cgroup")
 _PREFIX = "groundtrace-sandbox-"
 _NAME = re.compile(rf"{_PREFIX}(\d+)-\w+")
 _WAIT_S = 2.0
+_LIMITS = {"memory": ("memory.max", "memory.limit_in_bytes"), "pids": ("pids.max",)}
 _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 
@@ -106,36 +107,35 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a control group for a trajectory (a series of executions of code), and set its limits.
-
-    Args:
-        name: a name that no other trajectory of this process has; it becomes part of the folder's name.
-        memory_mb: the limit on the memory of all processes together, in MiB.
-        max_processes: the limit on the number of processes and threads.
-
-    Returns:
-        The group. It has no folders if no group can be created.
+    """Create a trajectory's group with these limits, and return it. If no group can be created, the result has no
+    folders. A folder in which no limit can be set is removed again.
     """
-    folders: list[Path] = []
-    held = set()
+    limits = {"memory": memory_mb << 20, "pids": max_processes}
+    made: set[Path] = set()
+    held: dict[str, Path] = {}
     for controller, parent in parents().items():
         folder = parent / f"{_PREFIX}{os.getpid()}-{name}"
         with contextlib.suppress(OSError):
             folder.mkdir(exist_ok=True)
-            if folder not in folders:
-                folders.append(folder)
-            if controller == "memory":
-                limit = next(
-                    folder / each for each in ("memory.max", "memory.limit_in_bytes") if (folder / each).exists()
-                )
-                limit.write_text(str(memory_mb << 20), "ascii")
-                for swap in _SWAP:
-                    with contextlib.suppress(OSError):  # not every kernel counts it
-                        (folder / swap).write_text(str(memory_mb << 20) if "memsw" in swap else "0", "ascii")
-            else:
-                (folder / "pids.max").write_text(str(max_processes), "ascii")
-            held.add(controller)
-    return ControlGroup(tuple(folders), frozenset(held))
+            made.add(folder)
+            _set_limit(folder, controller, limits[controller])
+            held[controller] = folder
+    for folder in made - set(held.values()):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    return ControlGroup(tuple(dict.fromkeys(held.values())), frozenset(held))
+
+
+def _set_limit(folder: Path, controller: str, limit: int) -> None:
+    """Write the limit of a controller (bytes or processes) to its file in the folder. Raises OSError if the folder has
+    no such file, or if the file cannot be written."""
+    files = [folder / name for name in _LIMITS[controller] if (folder / name).exists()]
+    if not files:
+        raise FileNotFoundError(f"{folder} has none of the files {_LIMITS[controller]}")
+    files[0].write_text(str(limit), "ascii")
+    for swap in _SWAP if controller == "memory" else ():
+        with contextlib.suppress(OSError):  # not every kernel counts it
+            (folder / swap).write_text(str(limit) if "memsw" in swap else "0", "ascii")
 
 
 def remove_left_over() -> None:
