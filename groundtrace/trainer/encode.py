@@ -241,7 +241,8 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
             decoded = decode_image(data)
         except UndecodableMedia as error:
             raise UnusableRow(f"{row.id}: image {number} does not decode: {error}") from error
-        found.append(vlm.encode_image(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
+        key, name = hashlib.sha256(data).hexdigest(), f"{row.id}: image {number}"
+        found.append(vlm.encode_image(Image.fromarray(decoded.pixels), key, name))
     return tuple(found)
 
 

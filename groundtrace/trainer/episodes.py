@@ -137,7 +137,8 @@ class Episode:
         count = min(len(step.images), self._limits.max_images - self._images)
         if count < len(step.images):
             self._reached.add(Limit.IMAGES)
-        images = [self._vlm.encode_image(Image.fromarray(each), _key_of(each)) for each in step.images[:count]]
+        name = f"{self._row.id}: an image of the environment"
+        images = [self._vlm.encode_image(Image.fromarray(each), _key_of(each), name) for each in step.images[:count]]
         parts = step.text.split(MARK)
         text = MARK.join(parts[: count + 1]) + "".join(LEFT_OUT + part for part in parts[count + 1 :])
         has_ended = self._ids[-1] in self._vlm.end_ids

@@ -80,15 +80,16 @@ class VisionLanguageModel:
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
-    def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """Encode an RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
+    def encode_image(self, image: Image.Image, key: str, name: str = "an image") -> EncodedImage:
+        """Encode an upright RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
 
-        The image must already be rotated to upright. ``key`` identifies the image: equal images must have equal keys.
+        ``key`` identifies the image: equal images must have equal keys. ``name`` names the image and its row in the
+        error.
         """
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
-            raise UnusableRow(f"an image of {image.width}x{image.height} px cannot be resized: {error}") from error
+            raise UnusableRow(f"{name} of {image.width}x{image.height} px cannot be resized: {error}") from error
         t, h, w = seen["image_grid_thw"][0].tolist()
         merged = t * h * w // self.processor.image_processor.merge_size**2
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)

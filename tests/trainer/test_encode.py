@@ -215,7 +215,7 @@ def test_a_picture_too_thin_for_the_model(
     tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
 ) -> None:
     found = _only(tmp_path, write_shards, row(images=[{"bytes": png(402, 2), "path": None}]))
-    with pytest.raises(UnusableRow, match="402x2 px cannot be resized"):
+    with pytest.raises(UnusableRow, match=f"^{found.id}: image 1 of 402x2 px cannot be resized"):
         sft_sample(qwen3, found)
 
 
