@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import excerpt, printable
+from groundtrace.schemas.text import counted, excerpt, printable
 from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
@@ -155,7 +155,8 @@ def _chosen(row: Row, held: CocoFile, image_id: int) -> list[Annotation]:
     if (wanted := _listed(row.get("categories"))) is not None:
         numbers = {held.ids.get(str(each), _number(each)) for each in wanted}
         if unknown := numbers - held.names.keys():
-            raise BadRow(f"categories: the row names {excerpt(wanted)}, but {len(unknown)} are not in the COCO file")
+            lacking = counted(len(unknown), "is", "are")
+            raise BadRow(f"categories: the row names {excerpt(wanted)}, but {lacking} not in the COCO file")
         return [each for each in found if each.category in numbers]
     return found
 
