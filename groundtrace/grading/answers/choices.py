@@ -190,17 +190,16 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
     """Return the positions (from 0) of the choices that equal the gold (correct) answer.
 
-    First, the texts are compared exactly. If no choice is equal, the texts are compared after normalisation. If still
-    no choice is equal, a gold of one letter means the choice with this letter ("B" means the second choice). The result
-    is empty if no choice matches.
+    Texts are compared exactly. If no text is equal, they are compared after normalisation. If still no text is equal, a
+    gold of one letter means the choice at this letter's position. The result is empty if no choice matches, or if the
+    gold is blank.
     """
     for form in (str.strip, normalise_text):
-        right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
-        if right:
+        if right := _matching(gold, choices, form):
             return right
-    index = ord(gold.strip()[0]) - ord("A")
-    is_letter = len(gold.strip()) == 1 and 0 <= index < len(choices)
-    return frozenset({index}) if is_letter else frozenset()
+    letter = gold.strip()
+    index = ord(letter) - ord("A") if len(letter) == 1 else -1
+    return frozenset({index}) if 0 <= index < len(choices) else frozenset()
 
 
 def _tight(text: str) -> str:

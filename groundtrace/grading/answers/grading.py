@@ -64,9 +64,15 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     if fault is not None:
         return Grade(None, "gold", fault)
     predicted = None if predicted is None else legible(predicted)
-    predicted = without_wrapping(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
     choices = None if choices is None else tuple(map(legible, choices))
+    if predicted is not None and len(predicted) <= MAX_CHARS and not _is_written_option(predicted, choices):
+        predicted = without_wrapping(predicted)
     return kind.grade(predicted if predicted and predicted.strip() else None, gold, choices)
+
+
+def _is_written_option(predicted: str, choices: tuple[str, ...] | None) -> bool:
+    """Return whether an answer is the text of an option, to which its markup belongs."""
+    return predicted.strip() in (choice.strip() for choice in choices or ())
 
 
 def _fault(gold: str) -> str | None:

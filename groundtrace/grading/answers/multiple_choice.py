@@ -43,6 +43,8 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
         return Grade(None, "gold", f"gold {gold[:40]!r} is not one of the choices")
     if predicted is None:
         return Grade(0.0, NAME, "no answer")
+    if predicted.strip() in {choices[index].strip() for index in right}:
+        return Grade(1.0, NAME, "names the gold option")  # also an option without letters, such as "..."
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters names no option")
     named = named_options(predicted, choices)

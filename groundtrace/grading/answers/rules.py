@@ -44,7 +44,7 @@ from groundtrace.grading.answers.numerals import MAX_CHARS, read_numerals, with_
 from groundtrace.grading.answers.periods import holds_year, is_bare_tens, read_period, same_period
 from groundtrace.grading.answers.quantities import whole_quantity
 from groundtrace.grading.answers.spans import read_span
-from groundtrace.grading.answers.wrapping import bare_answer, without_markup
+from groundtrace.grading.answers.wrapping import bare_answer, without_markup, without_wrapping
 
 Rule = Callable[[str, str], Grade | None]
 """A function that grades (predicted, gold). It returns None if the gold is not of the rule's kind. It never raises."""
@@ -68,7 +68,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
         return _compare_words(predicted, gold)
-    if grade.value != 1.0 and predicted.strip() == gold.strip():
+    if grade.value != 1.0 and _is_same_text(predicted, gold):
         return Grade(1.0, "text", "same text")
     return grade
 
@@ -234,7 +234,7 @@ def _compare_words(predicted: str, gold: str) -> Grade:
     An answer that names the gold as one of several alternatives ("white or black") is wrong. An answer without any
     letter, digit or symbol is wrong too.
     """
-    if predicted.strip() == gold.strip():
+    if _is_same_text(predicted, gold):
         return Grade(1.0, "text", "same text")
     if len(predicted) > MAX_CHARS:
         return Grade(None, "judge", "a long text that may mean the same")
@@ -250,3 +250,10 @@ def _compare_words(predicted: str, gold: str) -> Grade:
     if not any(unicodedata.category(char)[0] in "LNS" for char in bare_answer(plain)):
         return Grade(0.0, "text", "no letter, digit or symbol")
     return Grade(None, "judge", "texts differ and may still mean the same")
+
+
+def _is_same_text(predicted: str, gold: str) -> bool:
+    """Return whether an answer has the gold's characters. Markup around the whole of either text may be missing."""
+    if predicted.strip() == gold.strip():
+        return True
+    return len(predicted) <= MAX_CHARS and without_wrapping(predicted) in (gold.strip(), without_wrapping(gold))

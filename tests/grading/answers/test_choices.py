@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.grading.answers.choices import NamedOptions, named_options, normalise_text
+from groundtrace.grading.answers.choices import NamedOptions, gold_options, named_options, normalise_text
 
 ANIMALS = ("cat", "dog", "a horse")
 
@@ -72,6 +72,23 @@ def test_normalise_text(text: str, expected: str) -> None:
 def test_named_options(predicted: str, choices: tuple[str, ...], indices: set[int]) -> None:
     named = named_options(predicted, choices)
     assert (named.indices, named.is_mention) == (frozenset(indices), False)
+
+
+@pytest.mark.parametrize(
+    ("gold", "choices", "indices"),
+    [
+        ("dog", ("cat", "dog"), {1}),
+        ("The dog.", ("cat", "dog"), {1}),
+        ("B", ("cat", "dog"), {1}),
+        ("C", ("cat", "dog"), set()),
+        ("", ("cat", "dog"), set()),
+        (" ", ("cat", "?"), set()),
+        ("?", ("!", "?"), {1}),
+        ("¿", ("!", "?"), set()),
+    ],
+)
+def test_gold_options(gold: str, choices: tuple[str, ...], indices: set[int]) -> None:
+    assert gold_options(gold, choices) == frozenset(indices)
 
 
 def test_a_mention_is_marked() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.grading.answers.answer_type import Gold, InvalidGold
 from groundtrace.grading.answers.grading import Grade, grade_answer
 from groundtrace.grading.answers.numerals import is_qualified, read_numerals
 from groundtrace.grading.answers.registry import ANSWER_TYPES
@@ -88,6 +89,28 @@ def test_what_stands_around_an_answer_changes_nothing(wrapper: str) -> None:
 def test_the_gold_itself_is_right(group: dict) -> None:
     choices = tuple(group["choices"]) if group["choices"] else None
     assert grade_answer(group["gold"], group["gold"], group["answer_type"], choices).value == 1.0
+
+
+SIGNS = st.text("?!-–—→.。…*_`'\"“”‘’$%#@/|\\{}[]()<>=+,;:😀♥π °", min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("kind", ["text", "mcq"])
+@pytest.mark.parametrize("gold", ["?", "-", "→", "😀", "...", "**", "'", '"?"', "?.", "$?$", "`!`", "(", "“”"])
+def test_a_gold_of_signs_is_right_for_itself(gold: str, kind: str) -> None:
+    choices = (gold, "!!", "the dog") if kind == "mcq" else None
+    assert grade_answer(gold, gold, kind, choices).value == 1.0
+    assert grade_answer("!!", gold, kind, choices).value == 0.0
+
+
+@settings(max_examples=400, deadline=None)
+@given(gold=SIGNS | TEXT, kind=st.sampled_from(["text", "numeric", "bool", "mcq"]), others=st.lists(SIGNS, max_size=3))
+def test_every_accepted_gold_is_right_for_itself(gold: str, kind: str, others: list[str]) -> None:
+    choices = (gold, *(other for other in others if other.strip() != gold.strip())) if kind == "mcq" else None
+    try:
+        accepted = ANSWER_TYPES[kind].check_gold(Gold(gold, gold if choices else None))
+    except InvalidGold:
+        return
+    assert grade_answer(accepted, accepted, kind, choices).value != 0.0
 
 
 NUMBERS = sorted({p for group in PAIRS if group["answer_type"] == "numeric" for p in group["right"] + group["wrong"]})
