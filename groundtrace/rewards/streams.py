@@ -5,12 +5,15 @@ words only.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
 from groundtrace.schemas.columns import Column
 
-GROUNDED, TEXTUAL = "grounded", "textual"
+Stream = Literal["grounded", "textual"]
+GROUNDED: Stream = "grounded"
+TEXTUAL: Stream = "textual"
 STREAMS = Column[tuple[str, ...]](
     "streams", pa.list_(pa.string()), "the streams in which the question is asked", read=tuple, is_class=True
 )

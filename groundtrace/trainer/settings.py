@@ -15,6 +15,7 @@ from groundtrace.config.settings import OneOf, PartName, Plugins, settings
 from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.streams import Stream
 from groundtrace.rewards.trajectory import TRAJECTORY
 from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
 from groundtrace.trainer.machine_settings import MachineSettings
@@ -141,7 +142,7 @@ class GrpoSettings:
         "trainer's",
     ] = 2.0
     streams: Annotated[
-        tuple[str, ...],
+        tuple[Stream, ...],
         "train in these streams only, such as textual (iVGR Table 5, variants 3 and 4; empty: in all of the row's)",
     ] = ()
     shuffle_advantages: Annotated[bool, "a control experiment: assign the advantages to the rollouts at random"] = False
@@ -231,7 +232,8 @@ class EvalSettings:
         "the response form that questions from a folder of records ask for",
     ] = POINTS
     streams: Annotated[
-        tuple[str, ...], "the streams in which rows with streams are asked, such as textual (empty: all of the row's)"
+        tuple[Stream, ...],
+        "the streams in which rows with streams are asked, such as textual (empty: all of the row's)",
     ] = ()
     max_turns: Annotated[
         PositiveInt | None, "the maximum turns of the policy in a response; left out: environment.max_turns"

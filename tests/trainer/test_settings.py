@@ -57,6 +57,13 @@ def test_k_above_the_samples() -> None:
         build(TrainerSettings, TRAINING | {"eval": {"samples": 2, "k": [1, 3]}})
 
 
+@pytest.mark.parametrize("section", ["eval", "grpo"])
+def test_an_unknown_stream(section: str) -> None:
+    assert build(TrainerSettings, TRAINING | {section: {"streams": ["textual", "grounded"]}})
+    with pytest.raises(ConfigError, match=rf"^{section}\.streams\[0\] must be 'grounded' or 'textual', got 'nosuch'$"):
+        build(TrainerSettings, TRAINING | {section: {"streams": ["nosuch"]}})
+
+
 @pytest.mark.parametrize("seed", [-1, 2**32, 10**30])
 def test_a_seed_that_no_generator_takes(seed: int) -> None:
     with pytest.raises(ConfigError, match=r"^seed must be"):
