@@ -162,13 +162,20 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the weights and the optimisers from a state that :meth:`state_dict` returned.
 
-        Raises ValueError if the weights in the state have other names than the weights that this optimiser updates.
+        Raises ValueError if the weights in the state have other names or shapes than the weights of this model. In this
+        case nothing is restored.
         """
         if set(state["masters"]) != set(self.masters):
             raise ValueError(
                 "the checkpoint does not hold the weights that this config trains: use the config of the "
                 "checkpoint's run"
             )
+        for name, master in self.masters.items():  # copy_() would broadcast a weight of another shape
+            if (found := state["masters"][name].shape) != master.shape:
+                raise ValueError(
+                    f"{name} has the shape {tuple(found)} in the checkpoint, but {tuple(master.shape)} in the model: "
+                    "use the same model"
+                )
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])
         for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):

@@ -147,10 +147,16 @@ def test_a_checkpoint_without_an_identity(tmp_path: Path) -> None:
         load_checkpoint(path, _optimiser(), RUN)
 
 
-def test_weights_of_another_shape(tmp_path: Path) -> None:
-    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser(3)), RUN, keep=2)
-    with pytest.raises(CheckpointError):
-        load_checkpoint(path, _optimiser(4), RUN)
+@pytest.mark.parametrize("size", [3, 1])
+def test_weights_of_another_shape(tmp_path: Path, size: int) -> None:
+    """A weight of one element would be broadcast over a longer one."""
+    path = save_checkpoint(tmp_path, Progress(1), _moved(_optimiser(size)), RUN, keep=2)
+    other = _optimiser(4)
+    with pytest.raises(
+        CheckpointError, match=rf"0 has the shape \({size},\) in the checkpoint, but \(4,\) in the model"
+    ):
+        load_checkpoint(path, other, RUN)
+    assert torch.equal(other.masters["0"], _optimiser(4).masters["0"]), "nothing was taken from it"
 
 
 @pytest.fixture
