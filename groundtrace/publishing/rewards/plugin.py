@@ -85,7 +85,7 @@ def scored_texts(
     """
     if len(references) != len(texts):
         raise BadAnswer(
-            0, f"{len(texts)} responses have {len(references)} references: pass one reference for each response"
+            None, f"{len(texts)} responses have {len(references)} references: pass one reference for each response"
         )
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):

@@ -38,13 +38,13 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """Raised if an answer cannot be scored.
+    """Raised if an answer cannot be scored. ``number`` is its index in the call, and ``problem`` is the reason.
 
-    ``number`` is the index of the answer in the call, and ``problem`` is the reason.
+    ``number`` is None if the problem is one of the whole call, and not of one answer.
     """
 
-    def __init__(self, number: int, problem: str) -> None:
-        super().__init__(f"answer {number}: {problem}")
+    def __init__(self, number: int | None, problem: str) -> None:
+        super().__init__(problem if number is None else f"answer {number}: {problem}")
         self.number, self.problem = number, problem
 
 

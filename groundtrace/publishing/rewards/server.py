@@ -287,7 +287,8 @@ class RewardServer:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)
         except BadAnswer as error:
-            raise Refused(400, "bad_request", f"items[{error.number}]: {error.problem}", error.number) from error
+            where = "" if error.number is None else f"items[{error.number}]: "
+            raise Refused(400, "bad_request", f"{where}{error.problem}", error.number) from error
         except UserError as error:
             kind = "recipe" if isinstance(error, ConfigError) else "bad_request"
             raise Refused(400, kind, str(error)) from error

@@ -38,7 +38,7 @@ class Verified:
         """
         references = columns.get(COLUMN)
         if references is None:
-            raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
+            raise BadAnswer(None, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
         found = scored_texts("", references, list(completions), is_step=True)
         lost = map(lost_in, columns.get("rollout_infos") or [None] * len(found))
         return [number_of("", unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]

@@ -52,7 +52,7 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
     """
     references = columns.get(COLUMN)
     if references is None:
-        raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
+        raise BadAnswer(None, f"the rows have no column {COLUMN!r}: export the run with `beam export`")
     found = scored_texts(config, references, [_text(each) for each in completions], is_step=True)
     environments = columns.get("environments") or [None] * len(found)
     lost = [str(getattr(each, "lost", "")) for each in environments]
