@@ -54,10 +54,11 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         roles = sorted(role for role, endpoint in plan.roles.items() if endpoint == name)
         try:
             health = runtime().submit(_check(plan, roles[0])).result()
+            note = runtime().submit(_official_note(plan, roles[0])).result()
         except (CallError, ValueError) as error:
-            health, healthy = f"NOT READY: {error}", False
+            health, note, healthy = f"NOT READY: {error}", "", False
         say(f"endpoint {name} ({', '.join(roles)}): {health}")
-        if note := runtime().submit(_official_note(plan, roles[0])).result() if healthy else "":
+        if note:
             say(f"note: {name}: {note}")
     problems, notes = check_capabilities(plan.stages, plan.models, media)
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), plan.stages)

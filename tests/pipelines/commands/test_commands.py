@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from groundtrace import pipelines
+from groundtrace.inference.settings import EndpointSettings
 from groundtrace.pipelines.commands.cli import main, make_parser, namesakes
 from groundtrace.pipelines.commands.run import summary_text
 from groundtrace.schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, TargetFigures
@@ -293,6 +294,25 @@ def test_validate_prints_nothing_that_a_terminal_obeys(
     out = capsys.readouterr().out
     assert "NOT READY" in out and "good" in out
     assert out.replace("\n", "").isprintable()
+
+
+def test_validate_notes_an_endpoint_behind_one_that_is_not_ready(
+    data: Path, obeyed_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def noted(settings: EndpointSettings) -> str:
+        return "its list is odd"
+
+    monkeypatch.setattr("groundtrace.pipelines.commands.validate.official_client_note", noted)
+    urls = {"afar": "http://127.0.0.1:9/v1", "here": obeyed_url}
+    own = {"kind": "openai", "model": "m", "check_model": "false"}
+    fields = [
+        f"endpoints.{name}.{key}={value}" for name in urls for key, value in (own | {"base_url": urls[name]}).items()
+    ]
+    roles = ("roles.judge=afar", "roles.policy=here", "allow_embedded=true")
+    assert validate(data, *(word for each in (*fields, *roles) for word in ("--set", each))) == 2
+    out = capsys.readouterr().out
+    assert "endpoint afar (judge): NOT READY" in out and "note: afar:" not in out
+    assert "note: here: its list is odd\n" in out
 
 
 @pytest.mark.parametrize(
