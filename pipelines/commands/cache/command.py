@@ -49,15 +49,12 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     cannot be read or is damaged.
     """
     from groundtrace.inference.cache.index import Damaged  # not with the parser, which `beam --help` needs alone
-    from groundtrace.pipelines.commands.cache.places import CacheCommandError
+    from groundtrace.pipelines.commands.cache.places import failure_of
 
     try:
         return _act(parsed)
     except (OSError, sqlite3.Error, Damaged) as error:
-        raise CacheCommandError(
-            f"the command failed on the cache {parsed.cache}: {' '.join(str(error).split())}; remove the cause, and "
-            "run the command again"
-        ) from error
+        raise failure_of(parsed.cache, error) from error
 
 
 def _act(parsed: argparse.Namespace) -> int:

@@ -2,17 +2,18 @@
 each.
 """
 
+import contextlib
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.inference.cache.replies import LogEntry
-from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
+from groundtrace.inference.cache.replies import LogEntry, ReplyCache
+from groundtrace.pipelines.commands.cache.places import CacheCommandError, failure_of, find_cache, opened
 from groundtrace.schemas.text import counted, say
 
 ROWS_PER_GROUP = 1000
@@ -27,10 +28,9 @@ _SCHEMA = pa.schema(
 def export(named: str, to: str) -> int:
     """Write the replies of a cache to a file, one row for each reply, and return the exit code, which is 0.
 
-    ``named`` is the cache as the command line names it: a run folder, a cache folder, a SQLite file or a URL. ``to`` is
-    the path of the file. Its name must end in ``.jsonl`` or ``.parquet``, which determines the format. The file is
-    written completely or not at all. Raises :class:`CacheCommandError` if the cache is not found, or if ``to`` is a
-    folder or has another ending.
+    ``named`` is the cache as the command line names it. The file is written completely or not at all. Raises
+    :class:`CacheCommandError` if the cache is not found or cannot be read, if ``to`` cannot be written, or if its name
+    does not end in ``.jsonl`` or ``.parquet``.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):
@@ -41,12 +41,26 @@ def export(named: str, to: str) -> int:
     unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     with opened(find_cache(named)) as cache:
         try:
-            number = write(unfinished, (_row(logged) for logged in cache.entries()))
+            number = write(unfinished, _rows(named, cache))
             unfinished.replace(target)
+        except OSError as error:
+            raise CacheCommandError(
+                f"cannot write {to}: {error.strerror or error}; remove the cause, or name another file in --to"
+            ) from error
         finally:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
     say(f"{counted(number, 'reply', 'replies')} written to {target}")
     return 0
+
+
+def _rows(named: str, cache: ReplyCache) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a cache. Raises CacheCommandError if the cache cannot be read, so that no caller takes this for
+    an error of the file that it writes."""
+    try:
+        yield from map(_row, cache.entries())
+    except OSError as error:
+        raise failure_of(named, error) from error
 
 
 def _row(logged: LogEntry) -> dict[str, Any]:
@@ -67,7 +81,8 @@ def _write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> int:
 
 def _write_parquet(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     number, group = 0, list[dict[str, Any]]()
-    with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
+    # Arrow's own error for a path names the unfinished file
+    with path.open("wb") as stream, pq.ParquetWriter(stream, _SCHEMA, compression="zstd") as writer:
         for number, row in enumerate(rows, 1):  # noqa: B007 (the count of rows)
             group.append(row)
             if len(group) == ROWS_PER_GROUP:

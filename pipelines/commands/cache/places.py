@@ -22,6 +22,14 @@ class CacheCommandError(UserError):
     """Raised for a mistake in the command, and for a cache that cannot be used. The message is one line."""
 
 
+def failure_of(named: str, error: Exception) -> CacheCommandError:
+    """Return the error for a cache that cannot be used. ``named`` is the cache as the command line names it."""
+    reason = " ".join(str(error).split())
+    return CacheCommandError(
+        f"the command failed on the cache {named}: {reason}; remove the cause, and run the command again"
+    )
+
+
 @dataclass(frozen=True)
 class Place:
     """Holds the place of a reply cache: a file on this machine, or the location of a shared cache.

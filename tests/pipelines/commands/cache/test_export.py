@@ -2,14 +2,15 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.inference.cache.replies import CacheEntry
+from groundtrace.inference.cache.replies import CacheEntry, LogEntry, ReplyCache
+from groundtrace.pipelines.commands.cache.places import CacheCommandError
 
 Command = Callable[..., int]
 
@@ -53,3 +54,26 @@ def test_export(
     query = f"SELECT sum(tokens_out), max(text) FILTER (key = 'c') FROM '{target}'"
     assert duckdb.sql(query).fetchall() == [(105, 'emoji \ufffd\n"x"')]
     assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("missing/r.jsonl", "No such file or directory"), ("file/r.parquet", "Not a directory")]
+)
+def test_a_target_that_cannot_be_written(name: str, reason: str, tmp_path: Path, command: Command, run: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheCommandError) as caught:
+        command("export", run, "--to", tmp_path / name)
+    target = tmp_path / name
+    assert str(caught.value) == f"cannot write {target}: {reason}; remove the cause, or name another file in --to"
+
+
+def test_a_cache_that_cannot_be_read(
+    tmp_path: Path, command: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: ReplyCache) -> Iterator[LogEntry]:
+        raise OSError("the disk does not answer")
+
+    monkeypatch.setattr(ReplyCache, "entries", broken)
+    with pytest.raises(CacheCommandError, match=f"failed on the cache {run}: the disk does not answer"):
+        command("export", run, "--to", tmp_path / "r.jsonl")
+    assert not list(tmp_path.glob("*r.jsonl*"))
