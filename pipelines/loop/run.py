@@ -172,10 +172,10 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
     _await_free(step.folder)
     if before is None or before.identity != identity:
         if step.starts_anew:
-            _move_away(loop.out, step)
+            _move_away(loop.out, step, "is of other settings or inputs")
         before = StepRecord(identity, utc_now())
     elif not step.resumes:
-        _move_away(loop.out, step)
+        _move_away(loop.out, step, "is of an attempt that did not finish")
     record = replace(before, exit_code=None, finished="")
     write_record(loop.out, step.name, record)
     if step.config is not None:
@@ -237,8 +237,8 @@ def _await_free(folder: Path) -> None:
             time.sleep(FREE_TICK_S)
 
 
-def _move_away(out: Path, step: Step) -> None:
-    """Move the folder of an earlier result to OUT/earlier, if it exists."""
+def _move_away(out: Path, step: Step, why: str) -> None:
+    """Move the folder of an earlier result to OUT/earlier, if it exists, and print the reason ``why``."""
     if not step.folder.exists():
         return
     number = 1
@@ -246,7 +246,7 @@ def _move_away(out: Path, step: Step) -> None:
         number += 1
     target.parent.mkdir(parents=True, exist_ok=True)
     step.folder.rename(target)
-    say(f"  {step.folder} is of other settings or inputs: moved to {target}", file=sys.stderr)
+    say(f"  {step.folder} {why}: moved to {target}", file=sys.stderr)
 
 
 def _refresh(loop: Loop, running: str) -> Path:

@@ -212,7 +212,7 @@ def _shown(loop: Loop, step: Step, running: str) -> ShownStep:
     report = next((name for name in REPORTS if (step.folder / name).is_file()), "")
     took = duration(record.wall_s) if record.wall_s else ""
     log = f"{LOGS}/{step.name}.log"
-    link = f"{step.name}/{report}" if report and state != WAITING else ""
+    link = f"{step.name}/{report}" if report else ""
     return ShownStep(step.name, step.title, state, took, link, log if (loop.out / log).is_file() else "")
 
 

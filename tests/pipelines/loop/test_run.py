@@ -66,7 +66,7 @@ def test_an_interrupted_step_goes_on(name: str, out: Path) -> None:
     assert not (out / "earlier").exists(), "the folder of the same step is kept"
 
 
-def test_a_tiny_model_that_was_made_before_a_kill_is_made_again(out: Path) -> None:
+def test_a_tiny_model_that_was_made_before_a_kill_is_made_again(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = Commands({"model": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         run_loop(loop_of(out), commands)
@@ -74,9 +74,12 @@ def test_a_tiny_model_that_was_made_before_a_kill_is_made_again(out: Path) -> No
     (out / "model/config.json").write_text("{}")
     run_loop(loop_of(out), commands)
     assert (out / "earlier/model-1/config.json").exists() and commands.ran.count("model") == 2
+    printed = capsys.readouterr().err
+    assert f"{out / 'model'} is of an attempt that did not finish: moved to" in printed
+    assert "other settings" not in printed
 
 
-def test_changed_settings_repeat_a_step_and_what_follows(out: Path) -> None:
+def test_changed_settings_repeat_a_step_and_what_follows(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = Commands()
     run_loop(loop_of(out), commands)
     revision = json_of(out / "configs/rl.toml")
@@ -84,6 +87,7 @@ def test_changed_settings_repeat_a_step_and_what_follows(out: Path) -> None:
     assert commands.ran == [*ALL, "sft", "eval-sft", "rl", "grpo", "eval-grpo"]
     moved = sorted(path.name for path in (out / "earlier").iterdir())
     assert moved == ["eval-grpo-1", "eval-sft-1", "grpo-1", "sft-1"]
+    assert capsys.readouterr().err.count("is of other settings or inputs: moved to") == len(moved)
     assert json_of(out / "configs/rl.toml") != revision, "the model that was trained again is asked again"
 
 
