@@ -43,16 +43,17 @@ class Shown:
         image = _as_pil(shown)
         if image is None:
             return False
-        if len(self.images) >= self.max_images:
-            self.left_out += 1
-            return True
         image = _readable(image)
         share = (self.max_pixels / max(1, image.width * image.height)) ** 0.5
         if share < 1:
             image = image.resize((max(1, int(image.width * share)), max(1, int(image.height * share))))
         found = (image.height, image.width, image.tobytes())
-        if found not in self.images and image.width and image.height:
+        if found in self.images or not (image.width and image.height):
+            return True
+        if len(self.images) < self.max_images:
             self.images.append(found)
+        else:
+            self.left_out += 1
         return True
 
 
