@@ -3,7 +3,8 @@
 These statements are read in any sentence: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so
 5", "they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5". In the last sentence, "I will go with 5" and "5,
 then" are also read. "5 or 6" and "between 5 and 6" state both numbers, so at least one of the two counts is wrong. A
-statement about a part ("in the left box", "so far", "two more") or about other things is not read.
+statement about a part ("in the left box", "so far", "two more") or about other things is not read, and neither are the
+numbers that a sum adds up (:mod:`groundtrace.grading.responses.stated_sums`).
 """
 
 import re
@@ -11,17 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.responses.stated_sums import NUMBER, RESULT, value_of, without_addends
 from groundtrace.schemas.labels import words_of
 
-_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
-_N = (
-    r"(?P<n>\d[\d,]*(?:\.\d+)?|(?:zero|no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
-    rf"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|{_TENS})"
-    r"(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?)(?![\w,.]*\d)\b"
-)
+_N = NUMBER
 _REST = r"(?=(?P<rest>.*))"  # ahead, so that a sentence can state several
-_ONLY = r"(?:only |exactly |just |a total of |in total |in all |altogether |thus |therefore |precisely )*"
+_ONLY = rf"(?:only |exactly |just |a total of |in total |in all |altogether |thus |therefore |precisely |{RESULT} )*"
 _SO = r"(?:so|thus|therefore|hence|then|finally|overall|in conclusion|to conclude|in short)"
 _WHOLE = r"(?:in total|altogether|in all|overall|all told|all in all|in sum)"
 _SUM = (
@@ -31,7 +27,7 @@ _SUM = (
 )
 _IMAGE = r"(?:image|picture|photo|photograph|scene|figure|drawing)"
 _SENTENCE = re.compile(r"(?:[^.;\n!?]|[.](?=\d))+")
-_DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[*$_`{}]")
+_DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[$_`{}]|(?<!\d )\*|\*(?! \d)")  # not in "3 * 2"
 _ASIDE = re.compile(
     r"[\"“”‘’()]|'(?=\d)|(?<=\d)'|\b(?:clearly|indeed|really|certainly|definitely|absolutely|obviously|surely|evidently|"
     r"actually|simply|apparently)\b",
@@ -60,10 +56,10 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:{_WHOLE}|total|count|{_SUM} ?(?:{_IS}|:))[,:]? {_ONLY}{_N}{_REST}", True),
         (rf"\bthe {_GRAND}{_SUM}(?: of (?P<of>[^.;\n]{{1,50}}?))? {_IS} {_ONLY}{_N}{_REST}", True),
         (rf"^\W*(?:{_SO})[,:]? (?:it is |it's |that is |that's |we are at )?{_ONLY}{_N}{_REST}", False),
-        (rf"\b(?:for|to) a total of {_N}{_REST}", True),
-        (rf"\b{_SUM}(?: of (?P<of>[^.;\n:=]{{1,50}}?))? ?[:=] ?{_N}(?P<rest>)", True),
+        (rf"\b(?:for|to) a total of {_ONLY}{_N}{_REST}", True),
+        (rf"\b{_SUM}(?: of (?P<of>[^.;\n:=]{{1,50}}?))? ?[:=] ?{_ONLY}{_N}(?P<rest>)", True),
         (rf"{_GIVES} {_ONLY}{_N}{_REST}", False),
-        (rf"\d ?[-+*/×x] ?\d[^=]{{0,80}}= ?{_N}{_REST}", False),
+        (rf"(?:{RESULT}|\d ?[-+*/×x] ?\d[^=]{{0,80}}=) ?{_N}{_REST}", False),
         (rf"^\W*(?:that|this|it) is {_ONLY}{_N}{_REST}", False),
         (rf"\b(?:es sind|sind es|das (?:sind|macht|ergibt)|es gibt) {_ALSO}{_N}{_REST}", False),
         (rf"\b(?:insgesamt|zusammen)(?: sind es| macht das)?:? {_N}{_REST}", True),
@@ -83,7 +79,7 @@ _AT_THE_END = tuple(
         rf"{_ONLY}{_N}"
         r"(?P<rest>(?: [\w'-]+){0,3})\W*$",
         rf"^\W*{_N}(?P<rest>) is (?:my|the|our) (?:final |correct )?(?:answer|{_SUM})\W*$",
-        rf"(?:→|⇒|=>|->|=) ?{_N}(?P<rest>(?: [\w'-]+){{0,3}})\W*$",
+        rf"(?:→|⇒|=>|->|=|{RESULT}) ?{_N}(?P<rest>(?: [\w'-]+){{0,3}})\W*$",
         rf"^\W*{_N}(?P<rest>),? (?:then|it is|in all)\W*$",
         rf"\b(?:so |hence |thus ){_N}(?P<rest>) it is\W*$",
     )
@@ -159,12 +155,13 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
         plain = _CONTRACTED.sub(r"\1 is", _DRESSING.sub(" ", sentence.group()))
         plain = " ".join(_ASIDE.sub(" ", plain).split())
         is_dressed = bool(_DRESSING.search(sentence.group()))
-        found = _claims(plain[:MAX_SENTENCE_CHARS], phrase, words)
+        head, tail = (without_addends(part) for part in (plain[:MAX_SENTENCE_CHARS], plain[-MAX_SENTENCE_CHARS:]))
+        found = _claims(head, phrase, words)
         if index == len(sentences) - 1 and not text[sentence.end() :].startswith("?"):
-            found = _either(plain[:MAX_SENTENCE_CHARS], phrase, words) or found or _final(plain, phrase, words)
+            found = _either(head, phrase, words) or found or _final(tail, phrase, words)
         alone = None if found else _ALONE.match(plain)
         if alone is not None and (is_dressed or index == len(sentences) - 1):
-            found = [(_value(alone["n"]), True)]
+            found = [(value_of(alone["n"]), True)]
         written = sentence.group().strip()
         start = sentence.start() + sentence.group().index(written)
         for value, is_whole in found:
@@ -193,16 +190,16 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
             if (noun and not is_same) or _PART_BEFORE.search(before) or _is_part(rest):
                 continue
             known = claims.get(match.start("n"), (None, False))
-            claims[match.start("n")] = _value(match["n"]), known[1] or is_same or is_whole
+            claims[match.start("n")] = value_of(match["n"]), known[1] or is_same or is_whole
     return [claims[place] for place in sorted(claims)]
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
     """Return the count that the last sentence of a text concludes ("I will go with 5", "5, then"); else empty."""
     for pattern in _AT_THE_END:
-        match = pattern.search(sentence[-MAX_SENTENCE_CHARS:])
+        match = pattern.search(sentence)
         if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):
-            return [(_value(match["n"]), True)]
+            return [(value_of(match["n"]), True)]
     return []
 
 
@@ -219,7 +216,7 @@ def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
         or re.search(r"\d", match["behind"] or "")
     ):
         return []
-    pair = _value(match["n"] or match["n2"]), _value(match["m"] or match["m2"])
+    pair = value_of(match["n"] or match["n2"]), value_of(match["m"] or match["m2"])
     return [(value, True) for value in pair] if pair[0] != pair[1] else []
 
 
@@ -237,8 +234,3 @@ def _is_part(rest: str) -> bool:
     rest = re.sub(rf"^,?\s*of (?:them|these|those)(?=.*\b{_WHOLE})", "", rest, flags=re.IGNORECASE)
     rest = re.sub(r"\b(?:are|is) there$|,?\s*\bof (?:them|these|those)\W*$", "", rest)
     return _PART_BEHIND.search(rest) is not None
-
-
-def _value(written: str) -> Fraction | None:
-    number = read_numerals("0" if written.casefold() in ("no", "none") else written).single
-    return None if number is None else number.value

@@ -148,6 +148,27 @@ WHOLE = [
     "Looking at all of it, there are 7 yellow squares.",
     "One, so 1. Another, so 2. So 7. Looking over the whole picture, there are 6 yellow squares.",
 ]
+SUMS = [
+    "Total: 3 + 3 = 6",
+    "Total: 3 + 3 = 6.",
+    "Total: $3 + 3 = 6$",
+    "Total: **3** + **3** = **6**",
+    "Total: 2 * 3 = 6",
+    "Total (4 + 2): 6",
+    "Result: 4 and 2 make 6",
+    "Number of yellow squares: 7 - 1 = 6",
+    "There are 4 on the left + 2 on the right = 6 yellow squares.",
+    "I count 4 yellow squares + 2 yellow squares = 6 yellow squares.",
+    "Total: 3 + 3 = 6. Therefore, there are 6 yellow squares.",
+]
+WRONG_SUMS = [
+    "Total: 3 + 4 = 7",
+    "Total: 7 + 0 = 6",
+    "Total: 7 + squares",
+    "Total: 3 + 3 = 6. So there are 7.",
+    "There are 4 on the left + 3 on the right = 7 yellow squares.",
+    "There are 5 and 2, making 7.",
+]
 PARTS = [
     "One here, so 1. Another one, so 2. With the others that makes 6.",
     "There is one yellow square here and another one there.",
@@ -163,6 +184,16 @@ PARTS = [
 @pytest.mark.parametrize("reasoning", WHOLE)
 def test_a_count_of_the_whole_that_is_not_the_answer(reasoning: str) -> None:
     assert contradiction(reasoning, COUNT) is not None
+
+
+@pytest.mark.parametrize("reasoning", WRONG_SUMS)
+def test_a_sum_that_is_not_the_answer(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is not None
+
+
+@pytest.mark.parametrize("reasoning", SUMS)
+def test_the_parts_of_a_sum_are_no_counts(reasoning: str) -> None:
+    assert contradiction(reasoning, COUNT) is None
 
 
 @pytest.mark.parametrize("reasoning", PARTS)
