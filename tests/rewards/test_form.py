@@ -241,3 +241,41 @@ def test_a_number_in_a_label_is_no_conclusion(label: str) -> None:
     points = [f'<points x1="{x}" y1="2" alt="{label}">{label}</points>' for x in (1, 9)]
     asked = Question("q", "", "", (), "How many red cups are there?", "2", "numeric")
     assert fault(response(f"I find {points[0]} and {points[1]}. So there are 2."), question=asked) is None
+
+
+def points(label: str, number: int) -> str:
+    """A tag of so many points, with the label as its attribute and as its text."""
+    places = " ".join(f'x{n}="{10 * n}" y{n}="20"' for n in range(1, number + 1))
+    return f'<points {places} alt="{label}">{label}</points>'
+
+
+@pytest.mark.parametrize(
+    "think",
+    [
+        f"So there are {points('five yellow squares', 2)}.",
+        f"There are {points('5 yellow squares', 1)}.",
+        f"I see a total of {points('five yellow squares', 2)}.",
+        f"In total, {points('exactly five yellow squares', 1)}.",
+        f"{points('five yellow squares', 2)} in total.",
+        f"So there is {points('one yellow square', 1)}.",
+        f"So, given {points('one blue circle', 1)}, there is {points('one yellow square', 1)}.",
+        f"So there are five {points('yellow squares', 2)}.",
+    ],
+)
+def test_a_count_within_or_before_a_tag_is_a_conclusion(think: str) -> None:
+    assert (fault(response(think)) or "").startswith("the reasoning concludes otherwise")
+
+
+@pytest.mark.parametrize(
+    "think",
+    [
+        f"I see {points('one yellow square', 1)} and {points('another yellow square', 1)}.",
+        f"I count {points('one yellow square', 1)} and {points('yellow square', 1)}.",
+        f"So we have {points('one yellow square', 1)} and {points('one yellow square', 1)}.",
+        f"I see {points('one yellow square', 1)}. I see {points('one yellow square', 1)}. So 2.",
+        f"So there are {points('two yellow squares', 2)}.",
+        f"There is {points('1 yellow square', 1)} and {points('five blue circles', 5)}, and another one. So 2.",
+    ],
+)
+def test_a_number_in_a_label_is_no_count_of_its_own(think: str) -> None:
+    assert fault(response(think)) is None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from groundtrace.grading.responses.stated_sums import NUMBER, RESULT, value_of, without_addends
-from groundtrace.schemas.labels import words_of
+from groundtrace.schemas.labels import plain_label, words_of
 
 _N = NUMBER
 _REST = r"(?=(?P<rest>.*))"  # ahead, so that a sentence can state several
@@ -27,6 +27,7 @@ _SUM = (
 )
 _IMAGE = r"(?:image|picture|photo|photograph|scene|figure|drawing)"
 _SENTENCE = re.compile(r"(?:[^.;\n!?]|[.](?=\d))+")
+_ENDED = re.compile(r"[.;\n!?](?!\d)")
 _DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[$_`{}]|(?<!\d )\*|\*(?! \d)")  # not in "3 * 2"
 _ASIDE = re.compile(
     r"[\"“”‘’()]|'(?=\d)|(?<=\d)'|\b(?:clearly|indeed|really|certainly|definitely|absolutely|obviously|surely|evidently|"
@@ -104,6 +105,12 @@ _LISTED = re.compile(r":(?=\s)|—|\s–\s")
 """Separators before a list of the counted things."""
 _CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
 _ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
+_IN_LABEL = re.compile(
+    rf"\W*(?:(?:the|all|these|those|exactly|only|just|about|a|total|of)\s+)*{_N}(?=\s+[^\W\d]|\W*$)", re.IGNORECASE
+)
+"""Matches the number of things at the beginning of a label, such as "five yellow squares"."""
+_CLAIMS_ALL = re.compile(rf"^\W*{_SO}\b|\b(?:{_WHOLE}|{_SUM}|counts?|counted|exactly|only|just)\b", re.IGNORECASE)
+"""Matches a beginning of a sentence that announces the count of all counted things."""
 _PART_BEFORE = re.compile(
     r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
     r"side|panel|region|group|half|quadrant|here|another|other|next|each|every|if|whether|unless|suppose|assum\w+|would|"
@@ -141,6 +148,21 @@ class StatedCount:
     text: str
     value: Fraction
     is_whole: bool
+
+
+def spoken_label(label: str, points: int, before: str) -> str:
+    """Return a tag's label as the prose around the tag reads it: with its number if this number claims a count.
+
+    ``points`` is the number of points or boxes of the tag, and ``before`` is the prose before it. In "I see <one cup>",
+    the number belongs to the name of the one thing that the tag points at, and is left out. It claims a count if it is
+    not the number of points ("there are <five cups>" with one point), or if the sentence announces a count ("so there
+    is <one cup>").
+    """
+    found = _IN_LABEL.match(label)
+    sentence = _ENDED.split(before)[-1]
+    if found is None or (value_of(found["n"]) == points and not _CLAIMS_ALL.search(sentence)):
+        return plain_label(label)
+    return label
 
 
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
@@ -185,7 +207,10 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
             of = frozenset(words_of(match.groupdict().get("of") or ""))
             if of and of - _FILLERS not in (phrase, words):
                 continue
-            noun = frozenset(words_of(rest)) - _FILLERS
+            named = [word for word in words_of(rest) if word not in _FILLERS]
+            noun = frozenset(named)
+            if len(named) > len(noun) and value_of(match["n"]) == 1:
+                continue  # "one cup, cup and cup" lists three
             is_same = bool(noun) and noun in (phrase, words)
             if (noun and not is_same) or _PART_BEFORE.search(before) or _is_part(rest):
                 continue

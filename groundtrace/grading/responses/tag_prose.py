@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from groundtrace.grading.responses.response import parse_boxes
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.stated_counts import MAX_SENTENCE_CHARS, spoken_label
 from groundtrace.grading.responses.tags import Tag, scan_tags
-from groundtrace.schemas.labels import plain_label
 
 _DIGITS = re.compile(r"\d+")
 
@@ -26,18 +26,27 @@ def proses_of(text: str) -> tuple[str, ...]:
 
 
 def plain_proses(text: str) -> tuple[str, ...]:
-    """Return the text as :func:`proses_of` does, but without numbers that count or number the objects in tags.
+    """Return the text as :func:`proses_of` does, but without numbers that only count or number the objects in tags.
 
-    For example, "cup" replaces a tag with the text "one cup". Otherwise a reader of counts would understand that there
-    is one cup.
+    So the number of "one cup" is not read as a stated count
+    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`).
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     numbered = _numbering([tag for tag, _ in tags])
-    inner = [
-        (tag, plain_label(label if tag.name == "box" or tag in numbered else tag.inner or label)) for tag, label in tags
-    ]
-    labels = [(tag, plain_label(label)) for tag, label in tags]
-    return tuple(dict.fromkeys((_replaced(text, inner), _replaced(text, labels))))
+    inner = [(tag, label if tag.name == "box" or tag in numbered else tag.inner or label) for tag, label in tags]
+    return tuple(dict.fromkeys((_spoken(text, inner), _spoken(text, tags))))
+
+
+def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
+    """Return the text with each tag replaced by the text beside it, as prose would have it."""
+    spoken: list[tuple[Tag, str]] = []
+    done, before = 0, ""
+    for tag, shown in tags:
+        before = (before + text[done : tag.start])[-MAX_SENTENCE_CHARS:]
+        said = spoken_label(shown, len(parse_points(text[tag.start : tag.end])) or 1, before)
+        spoken.append((tag, said))
+        done, before = tag.end, before + said
+    return _replaced(text, spoken)
 
 
 def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
