@@ -14,6 +14,7 @@ from groundtrace.inference.grounding import Mask
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.masks import SAME_OBJECT_IOU, on_pixels, overlap_iou
 from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.label_lists import names_several
 from groundtrace.schemas.label_parts import thing_of
 from groundtrace.schemas.labels import counted_phrase, counted_words, is_counted, is_named, names_only, own_words
 from groundtrace.schemas.records import Question
@@ -88,10 +89,12 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
       and "object".
     - The point is on an instance of an entity.
 
-    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
-    Raises CallError and BadReply if the objects cannot be searched for.
+    The words of a label that names several things ("blue or red circle") are no evidence: only the place of its point
+    decides. Raises CallError and BadReply.
     """
     question = case.question
+    if names_several(point.label):
+        return await lies_on(targets.counted or case.entities or (), point, case)
     if targets.counted:
         words = counted_words(question.question) or frozenset()
         return names_only(point.label, words) or await lies_on(targets.counted, point, case)
@@ -107,14 +110,13 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point's label distinguishes the targets from other objects in the image.
 
-    Targets are the objects that the question is about. The result is True if the words of the label name the targets,
-    or if all instances (detected objects) of the label are targets. For example, if the targets are "black block", the
-    label "black square" distinguishes them if all black squares in the image are black blocks. If the targets are black
-    circles, and the image also shows white circles, the result is False for the label "circle".
-
-    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
-    Raises CallError and BadReply if the objects cannot be searched for.
+    The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
+    square" distinguishes the targets "black block" if all black squares in the image are black blocks. But if the
+    targets are black circles, and the image also shows white circles, the result is False for the label "circle".
+    It is also False for a label that names several things. Raises CallError and BadReply.
     """
+    if names_several(point.label):
+        return False
     if _says_target(point.label, case, targets):
         return True
     own, wanted = await _fitting(thing_of(point.label), point, case), await _wanted(point, case, targets)

@@ -84,6 +84,12 @@ POINTED = [
     (COUNT | {"gold": "1", "pointable": BLACK}, "yellow circle next to the black circle", ON_YELLOW, False),
     (COUNT | {"gold": "1", "pointable": BLACK}, "black or yellow circle", ON_YELLOW, False),
     (COUNT | {"gold": "1", "pointable": BLACK}, "black or yellow circle", ON_BLACK, True),
+    *(
+        (asked | {"gold": gold, "entities": BLACK, "pointable": BLACK}, label, place, place == ON_BLACK)
+        for asked, gold in ((COUNT, "1"), (IS_IT, "yes"))
+        for label in ("black or yellow circle", "black/yellow circle", "yellow circle & black circle")
+        for place in (ON_BLACK, ON_YELLOW)
+    ),
     (COUNT | {"gold": "1", "pointable": BLACK}, "leftmost black circle", ON_BLACK, True),
 ]
 

@@ -32,6 +32,7 @@ from groundtrace.rewards.case import Case
 from groundtrace.rewards.masks import matched
 from groundtrace.rewards.scorer import ASKED_FOR_BOXES, LOCATABLE, NO_CLIPS, Scorer
 from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.label_lists import names_several
 from groundtrace.schemas.labels import is_named, label_fault, words_of
 from groundtrace.schemas.records import Verdict
 
@@ -177,7 +178,8 @@ def _is_spoken_of(box: Box, case: Case) -> bool:
     gold = question.gold_boxes or ()
     texts = (question.question, question.answer, *(question.choices or ()))
     labels = [each.label for each in gold if words_of(each.label)]
-    return is_named(box.label, texts, labels) or any(box.iou(each) >= MIN_IOU for each in gold)
+    is_said = not names_several(box.label) and is_named(box.label, texts, labels)
+    return is_said or any(box.iou(each) >= MIN_IOU for each in gold)
 
 
 SCORER = Scorer(

@@ -1,0 +1,44 @@
+"""Recognises labels that name alternatives ("blue or red circle") or things of several kinds ("circle and square").
+
+Such a label fits more than one thing, so it does not show which thing a point or box is meant to be on.
+"""
+
+import re
+
+from groundtrace.schemas.label_parts import RELATIONS, split_words
+from groundtrace.schemas.labels import EXCLUSIVE, plain_label
+
+_ALTERNATIVES = re.compile(r"\b(?:or|versus|vs)\b|\beither\b|(?<=[^\W\d])\s?[/|]\s?(?=[^\W\d])|[、，]")
+_AND = re.compile(r"\s*(?:&|\+|[,;]|\b(?:and|plus|as well as|along with|together with)\b)\s*(?:the |an? )?")
+_AND_OR = re.compile(r"\band\s?/\s?or\b")
+_ENDS = RELATIONS | split_words("with without of for that which who wearing holding containing made")
+_DESCRIBING = frozenset[str]().union(*EXCLUSIVE) | split_words(
+    "dark bright pale striped spotted plain round old young new tall short long wide thin"
+)
+
+
+def names_several(label: str) -> bool:
+    """Return whether a label names alternatives or things of several kinds.
+
+    Words joined by "and" are one thing if they describe it ("black and white cat") or are its name ("salt and pepper
+    shaker"). They are several things if a noun is before the "and", and a single noun, or a noun with its own
+    attribute, is behind it ("circle and square", "red circle and blue square"). The words behind the noun, such as "in
+    red and blue", are ignored.
+    """
+    plain = _AND_OR.sub("or", plain_label(label))
+    if _ALTERNATIVES.search(plain):
+        return True
+    first, *others = (part.split() for part in _AND.split(_named(plain)))
+    return _is_noun(first) and any(_is_noun(part) and (len(part) == 1 or part[0] in _DESCRIBING) for part in others)
+
+
+def _named(plain: str) -> str:
+    """Return the words of a label before the first relation or other addition: "man" for "man in red and blue"."""
+    words = plain.split()
+    end = next((n for n, word in enumerate(words) if n and word in _ENDS and words[n - 1] != "together"), len(words))
+    return " ".join(words[:end])
+
+
+def _is_noun(words: list[str]) -> bool:
+    """Return whether the words end with a noun, and not with an attribute, a participle or nothing."""
+    return bool(words) and words[-1] not in _DESCRIBING and not words[-1].endswith(("ing", "ed"))
