@@ -48,6 +48,13 @@ _BEHIND = re.compile(
     rf"in (?:the|this|that) (?:(?:whole|entire|given) )?(?:{_IMAGE}))$"
 )
 
+_ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)|{_ORDINALS})"
+_NUMERAL = rf"(?:{_ORDINAL}|\d[\d,]*(?:\.\d+)?|{_NUMBERS})"
+_NUMBERS_ALONE = re.compile(
+    rf"[#(\[\s]*(?:(?:the|number|no|nr)[.\s#]+)*{_NUMERAL}(?:[\s,/&#-]+(?:(?:and|or|of|the)\s+)*{_NUMERAL})*[)\].\s]*"
+)
+_ORDINAL_ALONE = re.compile(rf"\W*(?:the\s+)?{_ORDINAL}\W*")
+
 RELATIONS = split_words(
     "in on at to atop alongside adjoining above over below under underneath beneath by "
     "near nearest close closest next beside between among "
@@ -103,6 +110,16 @@ def without_counts(label: str) -> str:
             if found is not None and (lead is not _HOW_MANY or _is_plural(label[found.end() :])):
                 label = label[found.end() :]
     return label
+
+
+def is_number(label: str) -> bool:
+    """Return whether a label in lower case has only numbers or ordinals, such as "#1", "two" or "the 2nd"."""
+    return _NUMBERS_ALONE.fullmatch(label) is not None
+
+
+def is_ordinal(label: str) -> bool:
+    """Return whether a label in lower case is one ordinal, such as "the second"."""
+    return _ORDINAL_ALONE.fullmatch(label) is not None
 
 
 def noun_phrase_of(label: str) -> str:

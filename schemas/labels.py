@@ -7,7 +7,15 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from groundtrace.schemas.control_text import DAMAGE, TOKEN
-from groundtrace.schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
+from groundtrace.schemas.label_parts import (
+    RELATIONS,
+    SELECTING,
+    is_number,
+    is_ordinal,
+    noun_phrase_of,
+    split_words,
+    without_counts,
+)
 
 MAX_LABEL_CHARS = 120
 """The largest number of characters of a label. A longer text does not name an object."""
@@ -102,8 +110,8 @@ def label_fault(label: str) -> str | None:
     object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
-    has a special token, a control character or an unreadable character, names the whole image ("picture"), or contains
-    more than one sentence.
+    has a special token, a control character or an unreadable character, names the whole image ("picture"), has only
+    numbers or ordinals ("#1", "two"), or contains more than one sentence.
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -114,6 +122,8 @@ def label_fault(label: str) -> str | None:
     words = frozenset(words_of(label))
     if words <= _WHOLE_IMAGE | GENERAL and words & _WHOLE_IMAGE:
         return "the label names the whole image"
+    if is_number(unicodedata.normalize("NFKC", label).casefold()):
+        return "a label of numbers alone names no object"
     if _SENTENCE_END.search(label):
         return "a label of more than one sentence names no object"
     return None
@@ -220,6 +230,7 @@ def names_alike(label: str, other: str) -> bool | None:
     The first rule that applies gives the result:
 
     - True: the labels are equal, or one of them is blank.
+    - None: one of the labels is an ordinal ("the second"), which selects one of several objects.
     - False: one of the labels names no object (:func:`label_fault`).
     - True: one of the labels names an object in general ("item").
     - False: attributes of the labels contradict each other ("black square", "white square").
@@ -232,6 +243,8 @@ def names_alike(label: str, other: str) -> bool | None:
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:
         return True
+    if is_ordinal(label) or is_ordinal(other):
+        return None
     if label_fault(label) is not None or label_fault(other) is not None:
         return False
     own, others = own_words(label), own_words(other)

@@ -24,8 +24,8 @@ from groundtrace.grading.responses.response import (
     parse_boxes,
     parse_points,
 )
-from groundtrace.grading.responses.stated_counts import MAX_SENTENCE_CHARS, spoken_label
-from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.grading.responses.tag_prose import plain_proses, proses_of, tag_texts
+from groundtrace.grading.responses.tags import is_number_only, scan_tags
 from groundtrace.rewards.written_places import place_in_prose, place_in_words
 from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.records import Question
@@ -249,26 +249,3 @@ def _without_tags(text: str) -> str:
     for tag in reversed(scan_tags(text)):
         text = text[: tag.start] + text[tag.end :]
     return text
-
-
-def prose_of(text: str) -> str:
-    """Return the text with each tag that can be parsed replaced by its label."""
-    return "".join(_prose(text))
-
-
-def _prose(text: str, plain: bool = False) -> Iterator[str]:
-    """Yield the text in parts, in which each tag that can be parsed is replaced by its label.
-
-    ``plain`` removes a number before a label ("one cup") if this number claims no count
-    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`).
-    """
-    done, before = 0, ""
-    for tag in scan_tags(text):
-        written = text[tag.start : tag.end]
-        label = next((box.label for box in parse_boxes(written)), tag.label)
-        before = (before + text[done : tag.start])[-MAX_SENTENCE_CHARS:]
-        said = spoken_label(label, len(parse_points(written)) or 1, before) if plain else label
-        yield text[done : tag.start]
-        yield said
-        done, before = tag.end, before + said
-    yield text[done:]
