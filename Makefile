@@ -16,7 +16,7 @@ LOOP_SCENES ?= 600
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer executable_cot
 
-.PHONY: setup demo demo-recipes test lint bench learn loop docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn loop docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-slow test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,9 @@ test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth 
 
 test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults $(call marked,faults)
+
+test-slow: $(VENV)/.all  ## whole runs, trainings and processes that take long, and whose subject a faster test covers in part
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow $(call marked,slow)
 
 test-ranks: $(VENV)/.all  ## trainings with --gpus 2 on two processes of the CPU, compared with one process, killed and resumed
 	$(BIN)/python -m pytest -m ranks tests/trainer

@@ -76,6 +76,7 @@ def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_verifier_keeps_whole_traces_and_no_wrong_answer(curated: Path) -> None:
     entries = load_pool(curated / "run", curated / "train", curated / "pool.jsonl")
     table = caught(entries)
@@ -87,6 +88,7 @@ def test_the_verifier_keeps_whole_traces_and_no_wrong_answer(curated: Path) -> N
     assert load_pool(curated / "run", curated / "train", curated / "pool.jsonl") == entries
 
 
+@pytest.mark.slow
 def test_rows_that_are_written_say_what_was_chosen_and_the_trainer_reads_them(curated: Path, tmp_path: Path) -> None:
     entries = load_pool(curated / "run", curated / "train", curated / "pool.jsonl")
     chosen = select(entries, UNFILTERED, 0.4, 20, 0)
