@@ -102,7 +102,10 @@ _BESIDE = re.compile(
     r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
 )
 _DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
-_TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm)\b", re.IGNORECASE)
+TAKES_BACK = re.compile(
+    r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm|missed|overlooked|forgot)\b", re.IGNORECASE
+)
+"""Matches words with which a reasoning corrects what it said before."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
     """
     found = conclusions(reasoning, question)
     for wrong in found:
-        taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
+        taken_back = None if wrong.right else TAKES_BACK.search(reasoning, wrong.end)
         corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
         if not wrong.right and not corrected:
             return wrong.text

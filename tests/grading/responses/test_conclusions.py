@@ -178,6 +178,8 @@ PARTS = [
     "There are 9 objects in the image. There are 6 yellow squares.",
     "I see 2 yellow squares so far.",
     "2 + 4 = 6.",
+    "So there are 5 yellow squares. I missed one. So there are 6 yellow squares.",
+    "So there are 5 yellow squares. I overlooked one. So there are 6 yellow squares.",
 ]
 
 
