@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from groundtrace.embedded.arithmetic import calculations
 from groundtrace.embedded.judge import with_answer
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
 from groundtrace.embedded.sight.answer import SightAnswer, answer, relevant_labels
@@ -39,7 +40,6 @@ MIN_COMPLEX_STEPS = 2
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
-_SUM = re.compile(r"(?<![\d.+])(\d+(?: \+ \d+)+) = (\d+)(?!\d)")
 _NOT_NEEDED = re.compile(
     r"\b(?:no|not|without|needless|n't)\b[^.]{0,30}\b(?:reason|think|thought|steps?)"
     r"|\b(?:directly|at a glance|by looking|just looking)\b",
@@ -179,17 +179,18 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether every sum in a reasoning is right, such as "2 + 3 = 5".
+    """Judge whether every equation of numbers in a reasoning is right, such as "2 + 3 = 5".
 
     Returns JSON with a reason and ``"sound"`` (true or false). The reasoning is a variable of the prompt; the other
-    arguments are not used. Raises CallError if the reasoning has no sum.
+    arguments are not used. Raises CallError if the reasoning has no equation (:mod:`groundtrace.embedded.arithmetic`).
     """
-    sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
+    stated = calculations(prompt.variable("reasoning").casefold())
+    sums = [each for each in stated if not each.is_comparison]
     if not sums:
         raise CallError(
             Failure.UNSUPPORTED, "the embedded engine judges logic only by sums, and this reasoning contains no sum"
         )
-    wrong = next((equation for equation, left, right in sums if left != right), None)
+    wrong = next((each.text for each in sums if not each.holds), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
     return json.dumps({"reason": reason, "sound": wrong is None})
 
@@ -205,10 +206,6 @@ def _scored(judge: _Handler, field: str) -> _Handler:
         return json.dumps({"reason": reply["reason"], "score": float(reply[field])})
 
     return handler
-
-
-def _sides(match: re.Match[str]) -> tuple[int, int]:
-    return sum(map(int, match.group(1).split(" + "))), int(match.group(2))
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
