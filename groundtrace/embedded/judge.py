@@ -44,17 +44,17 @@ def with_answer(question: str, predicted: str) -> Question:
     return Question("", "", "", (), question, plain, kind)
 
 
-def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+def judge_reasoning(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether a reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
     Returns JSON with a reason and ``"supports"``: "yes", "no" or "cannot_judge". ``prompt`` holds the question, the
-    reasoning and its answer; the other arguments are not used.
+    reasoning and its answer, and ``scene`` holds the image; the other arguments are not used.
 
     The judge does not compare the number of points with the answer, for two reasons. Another check already makes this
     comparison. And if correct points could lower the reward, a policy would learn to write no points.
     """
     read = judge_support(
-        prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
+        prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted")), scene
     )
     supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
     return json.dumps({"reason": read.reason[:200], "supports": supports})

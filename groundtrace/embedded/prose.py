@@ -5,7 +5,7 @@ searches every sentence for contradictions of these kinds:
 
 - The sentence calls the question's statement true, but the answer is no, or the reverse.
 - The sentence denies an object that the reasoning points at ("there is no circle").
-- The points contradict a count or a comparison.
+- The points contradict a count, a comparison, a colour or a place, or the arithmetic is wrong.
 - The reasoning withdraws its answer.
 
 If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is "cannot
@@ -17,7 +17,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groundtrace.embedded.pointed_facts import contradicted_fact
 from groundtrace.embedded.pointed_numbers import contradicted_number
+from groundtrace.embedded.scenes import Scene
 from groundtrace.embedded.sentences import (
     CLAUSE,
     HYPOTHETICAL,
@@ -102,10 +104,11 @@ class SupportVerdict:
     reason: str
 
 
-def judge_support(reasoning: str, question: Question) -> SupportVerdict:
+def judge_support(reasoning: str, question: Question, scene: Scene | None = None) -> SupportVerdict:
     """Judge whether the text of a reasoning agrees with its own points and boxes, and with its own answer.
 
-    ``question`` holds the question and the answer of the reasoning. Never raises.
+    ``question`` holds the question and the answer of the reasoning. ``scene`` holds the image; without it, places such
+    as "in the left box" are not compared with the points. Never raises.
     """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
@@ -114,7 +117,7 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
     if reason is not None:
         return SupportVerdict(False, f"the reasoning states: {reason}")
     reader = _ReasoningReader(reasoning, text, question)
-    fault = reader.against()
+    fault = reader.against() or contradicted_fact(reasoning, question, scene)
     if fault is not None:
         return SupportVerdict(False, fault)
     lacking = unreadable(reasoning, question) or reader.unread or ends_on_another(text, question)

@@ -1,0 +1,128 @@
+"""Compares a number and a noun that stand directly beside a list of tags with the number of points in this list.
+
+For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two faults.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from groundtrace.embedded.marked_text import RUN, Assertion, Marked, MarkedText, assertions
+from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, read_label, singular
+from groundtrace.grading.answers.number_words import WORDS
+
+_N = rf"(?:[1-9]\d?|{'|'.join(word for word in sorted(WORDS, key=len, reverse=True) if WORDS[word])})"
+_COUNTED = re.compile(rf"(?<![\w.,/*=<>-])(?P<n>{_N})(?=(?P<words>(?: [a-z]+){{1,4}}))")
+_NOT_OF_ALL = re.compile(
+    r"\b(?:another|others?|more|first|second|third|last|next|least|most|than|of|over|under|about|box|panel|tower|number"
+    r"|no|not|remaining|further|additional|extra|group|row|column|step|between|or|to)\s*$|[-+*/×#<>]\s*$"
+)
+"""Matches the words before a number that does not count all things of the list."""
+_EXAMPLES = re.compile(r"\b(?:such as|e ?\.?g|for example|for instance|like|including|among|each|every|per|apiece)\b")
+_PART = re.compile(
+    r"\b(?:left|right|middle|cent(?:er|re)|top|bottom|upper|lower|corner|side|box|panel|tower|row|column|half|here and"
+    r"|(?:one|some|two|three|part) of)\b"
+)
+_LINK = r"(?:\s*[,:(–—]\s*|\s+-\s+|\s+)(?:(?:namely|i\.?e\.?|that is|located at|at|here|here:|these|are)[,:]?\s*)?"
+_END = r"(?=\s*(?:$|[.,;:)!\n–—]|(?:and|but|while|whereas|so|against|versus|make|makes|in total)\b))"
+_AND = re.compile(r",?\s*(?:and|plus|against|versus|but)?\s*(?:only |just |exactly )?$")
+_RUN_BEHIND = re.compile(rf"{_LINK}(?P<run>{RUN})(?P<end>{_END})?")
+_RUN_BEFORE = re.compile(
+    rf"(?P<run>{RUN})\s*(?:[,:(–—]\s*|\s-\s)?(?:(?:so|these|that|they|this) )?"
+    rf"(?:are |make |makes |is |i\.?e\.? |in total )?(?:only |exactly |just |the )?$"
+)
+_ENDS = re.compile(r"\s*(?:$|[.;:)!\n])")
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Holds a number and the noun behind it, such as "two black squares", from ``start`` to ``end`` of a sentence."""
+
+    start: int
+    end: int
+    number: int
+    noun: Noun
+    text: str
+
+
+def miscounted_tags(marked: MarkedText) -> str | None:
+    """Return a message if a number beside a list of tags is not the number of points that it counts; else None.
+
+    The number can count the points of the list, the points up to this place of the reasoning, or all points of its
+    noun. If the sentence is about a part of the image, the number may also be larger than the list.
+    """
+    for sentence in assertions(marked):
+        if _EXAMPLES.search(sentence.text):
+            continue
+        found = list(_counted(sentence.text))
+        for index, each in enumerate(found):
+            number = _number_beside(marked, sentence, found, index)
+            if number is not None:
+                return f"{number} are pointed at, but the reasoning states: {each.text}"
+    return None
+
+
+def _counted(sentence: str) -> Iterator[_Counted]:
+    """Yield the numbers of a sentence with a noun directly behind them, such as "two black squares"."""
+    for found in _COUNTED.finditer(sentence):
+        words = found["words"].split()
+        last = next((n for n, word in enumerate(words) if kind_word(word) is not None), None)
+        number = WORDS.get(found["n"]) or int(found["n"])
+        if last is None or any(colour_word(word) is None and word != "or" for word in words[:last]):
+            continue
+        noun = read_label(" ".join(words[: last + 1]))
+        before = sentence[max(0, found.start() - 20) : found.start()]
+        is_plural = words[last] != singular(words[last])  # "tower 2 square" and "no. 2 square" count nothing
+        if noun is not None and is_plural == (number > 1) and not _NOT_OF_ALL.search(before):
+            end = found.start("words") + sum(len(word) + 1 for word in words[: last + 1])
+            yield _Counted(found.start(), end, number, noun, sentence[found.start() : end])
+
+
+def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted], index: int) -> int | None:
+    """Return the number of points beside the number ``found[index]`` if this number is wrong; else None."""
+    counted, text = found[index], sentence.text
+    last = index
+    while last + 1 < len(found) and _AND.fullmatch(text[found[last].end : found[last + 1].start]):
+        last += 1
+    behind = _RUN_BEHIND.match(text, found[last].end)
+    if behind is not None:
+        run = marked.among(behind["run"])
+        if last == index and behind["end"] is None:
+            return None if len(run) > 1 else _above(counted, run)
+    else:
+        before = _RUN_BEFORE.search(text[max(0, counted.start - 500) : counted.start])
+        if before is None or not _ENDS.match(text, counted.end):
+            return None
+        run = marked.among(before["run"])
+        if not all(each.noun is not None and counted.noun.covers(each.noun) for each in run):
+            return None
+    number = _points(run, counted.noun)
+    end = sentence.start + len(text)
+    others = (
+        _points(marked.among(part), counted.noun)
+        for part in (text, marked.text[: sentence.start + counted.start], marked.text[:end], marked.text)
+    )
+    if not number or counted.number in (number, *others):
+        return None
+    if _PART.search(text):
+        return _above(counted, run)
+    return number
+
+
+def _above(counted: _Counted, run: list[Marked]) -> int | None:
+    """Return the number of points of the first tag if it is above the stated number; else None.
+
+    In a sentence about a part of the image, the tags behind the first may belong to another part.
+    """
+    first = _points(run[:1], counted.noun)
+    return first if first is not None and first > counted.number else None
+
+
+def _points(tags: list[Marked], noun: Noun) -> int | None:
+    """Return the number of different places that tags of a noun point at; None if a label may name other things."""
+    centres: set[tuple[float, float]] = set()
+    for tag in tags:
+        if tag.noun is None or (tag.noun.overlaps(noun) and not noun.covers(tag.noun)):
+            return None
+        centres |= {*tag.centres} if noun.covers(tag.noun) else set()
+    return len(centres)

@@ -1,0 +1,136 @@
+"""Reads a reasoning as plain text in which each tag of points or boxes is one character, its mark.
+
+The checks of counts, colours and places use it to find the tags that stand beside a number, a colour or a place. A
+check only reads the sentences that assert something (:func:`assertions`).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from groundtrace.embedded.sentences import HYPOTHETICAL, NEGATIONS, SENTENCE, spelled
+from groundtrace.embedded.sight.labels import Noun, kind_word, singular
+from groundtrace.embedded.sight.names import read_name
+from groundtrace.grading.responses.conclusions import TAKES_BACK
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.tags import Tag, scan_tags
+from groundtrace.schemas.labels import plain_label
+
+_FIRST, _LAST = 0xE000, 0xF8FF
+MARK = f"[{chr(_FIRST)}-{chr(_LAST)}]"
+"""Matches the mark of a tag: a character for private use, which no prose contains."""
+_ANY_MARK = re.compile(MARK)
+SEPARATOR = r"\s{0,4}(?:[,;/&+]|,?\s{0,4}\b(?:and|und|et)\b)?\s{0,4}"
+RUN = rf"{MARK}(?:{SEPARATOR}{MARK})*"
+"""Matches a list of tags, such as "[a], [b] and [c]"."""
+_BESIDE = re.compile(
+    r"\b(?:below|above|under|underneath|beneath|over|on|onto|near|beside|besides|behind|by|with|without|from|than|as"
+    r"|like|between|(?:left|right|top|bottom|front|side|edge|corner|half|part) of|(?:next|close|closest|compared) to"
+    r"|touching|touches|containing|holding|(?:that|which) (?:has|have|contains?|holds?))"
+    rf" (?:(?:the|an?) )?(?P<run>{RUN})"
+)
+"""Matches tags of which another thing has its place or its kind, as in "the square below [a] is yellow"."""
+_QUOTED = re.compile(r"[\"“][^\"“”\n]*[\"”]")
+_REPORTED = re.compile(
+    r"\b(?:say|said|claim|assert|require|demand|ask|need|expect|describe)(?:s|d|ed)?\b"
+    r"|\b(?:would|should|must|(?:has|have|had) to|according to)\b|\bstatement(?: (?:that|about|of)\b|:)"
+)
+"""Matches words of a sentence that reports what someone says or requires, and asserts nothing itself."""
+_FALSE = frozenset({"false", "wrong", "incorrect", "untrue", "inaccurate", "contradiction", "contradicts", "fails"})
+_IS_FALSE = re.compile(
+    r"\W{0,4}(?:(?:but|and) )?no\s?(?:$|[.,;:!])"
+    r"|\W{0,4}(?:(?:but|and|so) )?(?:(?:that|this|it|which) (?:\w+ ){1,2}?)?(?:not|false|wrong|untrue)\b"
+)
+"""Matches the beginning of a sentence that calls the sentence before it false."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Holds what a tag points at.
+
+    ``noun`` is the class that the tag's label names ("yellow square"); None if the embedded engine does not know the
+    label. ``centres`` are the points of the tag and the centres of its boxes, each as (x, y) in pixels. ``is_beside``
+    is True if the text names the tag only for the place or kind of another thing ("the square below [the circle]"), so
+    that the words behind the tag are about this other thing. ``inside`` is the text inside the tag, in lower case.
+    """
+
+    noun: Noun | None
+    centres: tuple[tuple[float, float], ...]
+    is_beside: bool = False
+    inside: str = ""
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """Holds a reasoning in lower case with a mark in place of each tag, and the tag of each mark.
+
+    ``text`` has no quotations. If the text inside a tag is a plural, such as "four black squares", it remains before
+    the mark.
+    """
+
+    text: str
+    marks: dict[str, Marked]
+
+    def among(self, text: str) -> list[Marked]:
+        """Return the tags whose marks are in ``text``, a part of the reasoning, in order."""
+        return [self.marks[mark] for mark in _ANY_MARK.findall(text) if mark in self.marks]
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """Holds a sentence that asserts something. ``start`` is its offset in the text of the reasoning."""
+
+    start: int
+    text: str
+
+
+def read_marked(reasoning: str) -> MarkedText:
+    """Return a reasoning with a mark in place of each tag. Never raises."""
+    plain, marks, pieces, done = _ANY_MARK.sub(" ", reasoning), dict[str, Marked](), list[str](), 0
+    for number, tag in enumerate(scan_tags(plain)[: _LAST - _FIRST + 1]):
+        mark = chr(_FIRST + number)
+        pieces += plain[done : tag.start], _plural_inside(tag), mark
+        marks[mark] = _marked(tag, plain[tag.start : tag.end])
+        done = tag.end
+    text = _QUOTED.sub(" ", spelled("".join([*pieces, plain[done:]]).replace("*", " ")))
+    for mark in "".join(found["run"] for found in _BESIDE.finditer(text)):
+        marks |= {mark: replace(marks[mark], is_beside=True)} if mark in marks else {}
+    return MarkedText(text, marks)
+
+
+def _marked(tag: Tag, written: str) -> Marked:
+    boxes = parse_boxes(written)
+    name = read_name(plain_label(boxes[0].label if boxes else tag.label))
+    centres = [(point.x, point.y) for point in parse_points(written)]
+    noun = None if name is None else name.noun
+    return Marked(noun, (*centres, *(box.centre for box in boxes)), inside=(tag.inner or "").casefold())
+
+
+def _plural_inside(tag: Tag) -> str:
+    words = (tag.inner or "").casefold().split()
+    is_plural = bool(words) and kind_word(words[-1]) is not None and singular(words[-1]) != words[-1]
+    return f"{tag.inner} " if is_plural else ""
+
+
+def assertions(marked: MarkedText) -> Iterator[Assertion]:
+    """Yield the sentences of a reasoning that assert something and that no later sentence corrects.
+
+    Questions, suppositions and reports ("the statement says …") are left out, and so are sentences that call something
+    false, here or at the beginning of the next sentence. If the reasoning corrects itself ("wait", "I missed one"), the
+    sentences before its last correction are left out.
+    """
+    corrected = max((found.start() for found in TAKES_BACK.finditer(marked.text)), default=0)
+    for found in SENTENCE.finditer(marked.text):
+        sentence, behind = found.group(), marked.text[found.end() :]
+        words = {*re.findall(r"[^\W\d_]+", sentence)}
+        open_or_reported = (
+            sentence.rstrip().endswith("?") or HYPOTHETICAL.search(sentence) or _REPORTED.search(sentence)
+        )
+        if found.end() <= corrected or open_or_reported or _FALSE & words or _IS_FALSE.match(behind):
+            continue
+        yield Assertion(found.start(), sentence)
+
+
+def is_negated(text: str) -> bool:
+    """Return whether a part of a sentence, in lower case, contains a negation."""
+    return not NEGATIONS.isdisjoint(re.findall(r"[^\W\d_]+", text))

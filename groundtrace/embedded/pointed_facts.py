@@ -1,0 +1,34 @@
+"""Checks what a reasoning asserts against its own tags, its arithmetic and the boxes of its image."""
+
+import re
+
+from groundtrace.embedded.arithmetic import calculations
+from groundtrace.embedded.counts_beside_tags import miscounted_tags
+from groundtrace.embedded.marked_text import MARK, MarkedText, assertions, is_negated, read_marked
+from groundtrace.embedded.scenes import Scene
+from groundtrace.schemas.records import Question
+
+_CLAUSE_END = re.compile(r"[,:(]")
+
+
+def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -> str | None:
+    """Return a message about a fact that a reasoning asserts, and that its tags or its numbers contradict; else None.
+
+    ``question`` holds the question and the answer of the reasoning, and ``scene`` holds the image, if there is one.
+    """
+    marked = read_marked(reasoning)
+    return _miscalculated(marked) or miscounted_tags(marked)
+
+
+def _miscalculated(marked: MarkedText) -> str | None:
+    """Return a message about the first equation or comparison that is wrong, or None.
+
+    A comparison is ignored if its sentence has a negation, and an equation if its clause has one.
+    """
+    for sentence in assertions(marked):
+        for each in calculations(re.sub(MARK, " … ", sentence.text)):
+            clause = _CLAUSE_END.split(each.before)[-1] + each.text + _CLAUSE_END.split(each.behind)[0]
+            whole = f"{each.before}{each.text}{each.behind}"
+            if not each.holds and not is_negated(whole if each.is_comparison else clause):
+                return f"its arithmetic is wrong: {each.text}"
+    return None
