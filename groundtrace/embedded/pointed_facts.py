@@ -5,6 +5,7 @@ import re
 from groundtrace.embedded.arithmetic import calculations
 from groundtrace.embedded.counts_beside_tags import miscounted_tags
 from groundtrace.embedded.marked_text import MARK, MarkedText, assertions, is_negated, read_marked
+from groundtrace.embedded.pointed_colours import answers_otherwise, miscoloured
 from groundtrace.embedded.scenes import Scene
 from groundtrace.schemas.records import Question
 
@@ -17,7 +18,9 @@ def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -
     ``question`` holds the question and the answer of the reasoning, and ``scene`` holds the image, if there is one.
     """
     marked = read_marked(reasoning)
-    return _miscalculated(marked) or miscounted_tags(marked)
+    return (
+        _miscalculated(marked) or miscounted_tags(marked) or miscoloured(marked) or answers_otherwise(marked, question)
+    )
 
 
 def _miscalculated(marked: MarkedText) -> str | None:
