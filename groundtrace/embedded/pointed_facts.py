@@ -6,6 +6,7 @@ from groundtrace.embedded.arithmetic import calculations
 from groundtrace.embedded.counts_beside_tags import miscounted_tags
 from groundtrace.embedded.marked_text import MARK, MarkedText, assertions, is_negated, read_marked
 from groundtrace.embedded.pointed_colours import answers_otherwise, miscoloured
+from groundtrace.embedded.pointed_places import misplaced
 from groundtrace.embedded.scenes import Scene
 from groundtrace.schemas.records import Question
 
@@ -19,7 +20,11 @@ def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -
     """
     marked = read_marked(reasoning)
     return (
-        _miscalculated(marked) or miscounted_tags(marked) or miscoloured(marked) or answers_otherwise(marked, question)
+        _miscalculated(marked)
+        or miscounted_tags(marked)
+        or miscoloured(marked)
+        or misplaced(marked, scene)
+        or answers_otherwise(marked, question)
     )
 
 

@@ -25,10 +25,11 @@ from groundtrace.schemas.labels import GENERAL, MAX_LABEL_CHARS
 _ENDS = {"left": (0, 1), "right": (0, -1), "top": (1, 1), "bottom": (1, -1)}
 """Each side of an image: the axis (0 is x), and the sign of the inward direction."""
 _SIDES = {"upper": "top", "lower": "bottom", "high": "top", "low": "bottom"} | {end: end for end in _ENDS}
-_PANELS = {"left": 0, "first": 0, "middle": 1, "center": 1, "centre": 1, "central": 1, "second": 1, "right": -1}
-_PANELS |= {"third": 2, "last": -1, "1": 0, "2": 1, "3": 2}
+PANELS = {"left": 0, "first": 0, "middle": 1, "center": 1, "centre": 1, "central": 1, "second": 1, "right": -1}
+PANELS |= {"third": 2, "last": -1, "1": 0, "2": 1, "3": 2}
+"""The index of a panel, from the left, for each word that names it; -1 is the last panel."""
 _HOLDER = "(?:box|panel|container|compartment)"
-_PLACED = rf"(?:the )?({'|'.join(_PANELS)})(?:most)?(?: hand)? (?:grey |gray )?{_HOLDER}(?: s)?"
+_PLACED = rf"(?:the )?({'|'.join(PANELS)})(?:most)?(?: hand)? (?:grey |gray )?{_HOLDER}(?: s)?"
 _PANEL = re.compile(
     rf" (?:(?:in|of|inside|within|from) )?(?:{_PLACED}|(?:the )?{_HOLDER} (?:number )?([123]))"
     r"(?: from the left)?(?= |$)"
@@ -208,7 +209,7 @@ def _panel(rest: str) -> tuple[int | None, str]:
     found = _PANEL.search(rest)
     if found is None:
         return None, rest
-    return _PANELS[found.group(1) or found.group(2)], rest[: found.start()] + rest[found.end() :]
+    return PANELS[found.group(1) or found.group(2)], rest[: found.start()] + rest[found.end() :]
 
 
 def _first(values: Mapping[str, int], words: Sequence[str]) -> int:
