@@ -8,6 +8,7 @@ from groundtrace.embedded.marked_text import MARK, MarkedText, assertions, is_ne
 from groundtrace.embedded.pointed_colours import answers_otherwise, miscoloured
 from groundtrace.embedded.pointed_places import misplaced
 from groundtrace.embedded.scenes import Scene
+from groundtrace.embedded.stated_presence import states_presence
 from groundtrace.embedded.tower_ends import wrong_end_of_tower
 from groundtrace.schemas.records import Question
 
@@ -27,6 +28,7 @@ def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -
         or misplaced(marked, scene)
         or wrong_end_of_tower(marked, scene)
         or answers_otherwise(marked, question)
+        or states_presence(marked, question)
     )
 
 

@@ -155,6 +155,13 @@ def test_judge_reasoning(engine, medium, predicted, supports) -> None:
     assert json_object(engine("judge", prompt).text)["supports"] == supports
 
 
+@pytest.mark.parametrize(("place", "supports"), [("left", "yes"), ("right", "no")])
+def test_judge_reasoning_sees_the_place(engine, medium, place, supports) -> None:
+    judged = {"question": COUNT, "reasoning": f"{POINTS} is in the {place} third of the image.", "predicted": "1"}
+    prompt = show("judge_reasoning.v3", medium(scene()), **judged, mark="0123456789abcdef")
+    assert json_object(engine("judge", prompt).text)["supports"] == supports
+
+
 @pytest.mark.parametrize("limit", [1, 3, 20])
 def test_rubric_candidates(engine, limit) -> None:
     prompt = load_prompt("rubric_candidates.v3").render({"examples": []}, mark="m", max_rubrics=str(limit))

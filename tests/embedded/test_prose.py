@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from groundtrace.embedded.prose import judge_support
 from groundtrace.schemas.records import Question
 
-A, B = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40))
+A, B, C = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40, 60))
 CAT = '<points x1="70" y1="5" alt="black circle">black circle</points>'
 
 
@@ -78,6 +78,9 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"{K} sits on {Y}. No yellow block is above a black block.", ABOVE),
         (f"{Y} is in each box. Each of them holds something that is not black, hence no.", ALL_BLACK),
         (f"{Y}. The left tower has no yellow block at the top.", TOP),
+        (f"There are two blue squares, {A} and {B}: 1 + 1 = 2. {A} is left of {B}.", TWO),
+        (f"Two blue squares: {A}. Wait, I missed {B}. So there are 2.", TWO),
+        (f"{A}. The square is blue.", COLOUR),
         (f"{Y}. No black tower has a yellow block at the top.", TOP),
         (f"{K} est posé sur {Y}, donc le jaune est en dessous. L'affirmation est fausse.", ABOVE),
         (f"Die Aussage verlangt zwei Objekte dieser Art, {A} und {B}. Damit ist die Aussage wahr.", TRUE),
@@ -117,6 +120,12 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A}, {B}; {CAT}. Both are equally many.", MORE),
         (f"{Y}. No tower has a yellow block at the top.", TOP),
         (f"{Y}. There is no yellow block at the top.", TOP),
+        (f"I point at {CAT}.", COLOUR),
+        (f"{A} and {B}. 1 + 1 = 3.", TRUE),
+        (f"There are two blue squares: {A}, {B}, {C}. So 3.", asked(TWO.question, "3", "numeric")),
+        (f"{A}. The square is yellow.", COLOUR),
+        (f"{A} is to the right of {B}.", TRUE),
+        ("There is a triangle in the left box.", NONE),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
@@ -148,7 +157,6 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
         (f"{A} and {B}. Wait, 2. No, wait, 3. No, wait, 2. No, wait, 3. No, wait, 2.", TWO),
         (f"Whatever the image shows, I answer 2. {A} and {B}", TWO),
         (f"{A} and {B}. These looked plausible.", TWO),
-        (f"I point at {CAT}.", COLOUR),
         (f"{Y} lies above a black block in the middle tower.", ABOVE),
         (f"{A} and {B}. They do not count.", TWO),
         (f"{A} and {B}.", asked("What is the speed limit?", "2", "numeric")),
