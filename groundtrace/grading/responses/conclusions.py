@@ -132,10 +132,25 @@ def contradiction(reasoning: str, question: Question) -> str | None:
     found = conclusions(reasoning, question)
     for wrong in found:
         taken_back = None if wrong.right else TAKES_BACK.search(reasoning, wrong.end)
-        corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
+        corrected = taken_back and _is_corrected(found, reasoning, taken_back.start(), question)
         if not wrong.right and not corrected:
             return wrong.text
     return None
+
+
+def _is_corrected(found: list[Conclusion], reasoning: str, start: int, question: Question) -> bool:
+    """Return whether the reasoning concludes the gold answer after the offset ``start``, where it corrects itself.
+
+    For a count, it is enough that the reasoning then mentions the gold answer, and concludes no other count: "That's
+    four. Hmm, I missed the one in the corner, which makes five."
+    """
+    later = [each for each in found if each.start >= start]
+    if any(each.right for each in later):
+        return True
+    gold = read_numerals(question.answer).single
+    if later or gold is None or not answer_type_named(question.answer_type).is_number:
+        return False
+    return any(each.value == gold.value for each in read_numerals(reasoning[start:]).numerals)
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:

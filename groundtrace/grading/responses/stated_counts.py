@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from groundtrace.grading.responses.foreign_counts import foreign_count
 from groundtrace.grading.responses.stated_sums import NUMBER, RESULT, value_of, without_addends
 from groundtrace.schemas.labels import plain_label, words_of
 
@@ -184,6 +185,8 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
         alone = None if found else _ALONE.match(plain)
         if alone is not None and (is_dressed or index == len(sentences) - 1):
             found = [(value_of(alone["n"]), True)]
+        if not found and (foreign := foreign_count(plain)) is not None:
+            found = [(foreign, True)]
         written = sentence.group().strip()
         start = sentence.start() + sentence.group().index(written)
         for value, is_whole in found:
