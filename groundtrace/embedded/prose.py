@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundtrace.embedded.pointed_facts import contradicted_fact
+from groundtrace.embedded.parts import is_of_a_part, with_headings
 from groundtrace.embedded.pointed_numbers import contradicted_number
 from groundtrace.embedded.scenes import Scene
 from groundtrace.embedded.sentences import (
@@ -72,14 +73,6 @@ _VERDICT_ON = re.compile(
     r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
 )
 """Matches a verdict on the statement, in any words."""
-_WHICH_PART = (
-    r"left|right|middle|cent(?:er|re)|central|first|second|third|last|other|remaining|next|top|bottom|upper|lower"
-)
-_PART_OF_IMAGE = re.compile(
-    r"\b(?:in|on|within|inside|for|from|at) (?:the|this|that)(?: \w+)? ?"
-    rf"(?:{_WHICH_PART}|others|latter|former)\b"
-    rf"|\b(?:{_WHICH_PART})(?:[- ]\w+)? (?:box|panel|section|region|part|area|tower|half|side|one)(?:e?s)?\b"
-)
 _IS_NONE_OF = re.compile(r"\b(?:it|this|that|which|they|these|those) (?:is|are)(?: \w+)? not\b|\bnot being\b")
 _PAINTED = re.compile(
     r"\b(?:painted|colou?red|tinted|shaded|filled(?: in)?(?: with)?|(?:rendered|drawn|shown|printed) in"
@@ -174,7 +167,7 @@ class _ReasoningReader:
     def against(self) -> str | None:
         """Return a message about the first sentence that contradicts the evidence or the answer, or None."""
         taken_back: str | None = None
-        for sentence in SENTENCE.findall(spelled(self._text)):
+        for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
             if sentence.rstrip().endswith("?"):
                 continue
             plain = sentence
@@ -239,7 +232,7 @@ class _ReasoningReader:
                 and (not _ELSE & {*words} or "other than" in clause)
                 and not STATEMENTS & {*words}
             ):
-                if self._is_of_a_part(label, clause) or self._is_of_another(label, clause):
+                if is_of_a_part(label, clause, self._asked()) or self._is_of_another(label, clause):
                     return None
                 if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
                     return f"it denies what it points at: {clause.strip()}"
@@ -266,15 +259,10 @@ class _ReasoningReader:
             self.unread = self.unread or f"its denial cannot be read: {clause.strip()!r:.80}"
         return None
 
-    def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Return whether the clause denies the object only for a part of the image. Such a denial is not checked.
-
-        If the answer is yes or a number above 0, a part that the question names is ignored. A denial for this part is
-        then checked, because it contradicts the answer.
-        """
-        asked = {*words_of(self._question.question)} if self._side is True or (self._number or 0) > 0 else set[str]()
-        named = ({*words_of(part.group())} for part in _PART_OF_IMAGE.finditer(clause))
-        return any(not words & {*label.split()} and not words <= asked for words in named)
+    def _asked(self) -> frozenset[str]:
+        """Return the question's words if the answer is yes or above 0, so that the asked objects have to be there."""
+        is_there = self._side is True or (self._number or 0) > 0
+        return frozenset(words_of(self._question.question)) if is_there else frozenset()
 
     def _is_of_another(self, label: str, clause: str) -> bool:
         """Return whether the clause only states that another object, named earlier in the sentence, is not this one."""

@@ -84,6 +84,10 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"{Y}. No black tower has a yellow block at the top.", TOP),
         (f"{K} est posé sur {Y}, donc le jaune est en dessous. L'affirmation est fausse.", ABOVE),
         (f"Die Aussage verlangt zwei Objekte dieser Art, {A} und {B}. Damit ist die Aussage wahr.", TRUE),
+        (f"Left: {Y}. Middle: {K}. Right: one yellow block. No box has only black items, so no.", ALL_BLACK),
+        (f"Left – {Y}; middle – {K}; right – one yellow block. So no.", ALL_BLACK),
+        (f"Left ({Y}), middle ({K}), right (nothing): so no.", ALL_BLACK),
+        (f"Left, middle, right: each box has {Y}. So no.", ALL_BLACK),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -126,6 +130,9 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A}. The square is yellow.", COLOUR),
         (f"{A} is to the right of {B}.", TRUE),
         ("There is a triangle in the left box.", NONE),
+        (f"Left: {Y}. Right: {K}. The statement is right.", ALL_BLACK),
+        (f"Left: {Y}. Middle: {K}. Verdict: right.", ALL_BLACK),
+        (f"Left: {Y}. Right, just as the statement says.", ALL_BLACK),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:

@@ -1,0 +1,36 @@
+"""Tests of the parts of an image that headings and clauses name."""
+
+import pytest
+
+from groundtrace.embedded.parts import is_of_a_part, with_headings
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("left: a. right: b.", "in the left: a. in the right: b."),
+        ("left – a; middle – b; right – c.", "in the left – a; in the middle – b; in the right – c."),
+        ("left (a), right (b).", "in the left (a), in the right (b)."),
+        ("- left: a\n- right: b", "- in the left: a\n- in the right: b"),
+        ("left, middle, right: each has one.", "left, middle, the right: each has one."),
+        ("top: a. right: b.", "in the top: a. in the right: b."),
+        ("right: that is what it says.", "right: that is what it says."),
+        ("left: a. verdict: right.", "in the left: a. verdict: right."),
+        ("left: a. right, as the statement says.", "in the left: a. right, as the statement says."),
+        ("left: a. the statement is right.", "in the left: a. the statement is right."),
+    ],
+)
+def test_heading_of_a_side_is_a_place(text: str, expected: str) -> None:
+    assert with_headings(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("clause", "asked", "expected"),
+    [
+        ("in the middle box there is no square", "", True),
+        ("in the middle box there is no square", "middle", False),
+        ("there is no square", "", False),
+    ],
+)
+def test_denial_of_a_part(clause: str, asked: str, expected: bool) -> None:
+    assert is_of_a_part("square", clause, asked.split()) is expected
