@@ -232,7 +232,7 @@ class _ReasoningReader:
                 and (not _ELSE & {*words} or "other than" in clause)
                 and not STATEMENTS & {*words}
             ):
-                if is_of_a_part(label, clause, self._asked()) or self._is_of_another(label, clause):
+                if is_of_a_part(label, clause, self._sentence, self._asked()) or self._is_of_another(label, clause):
                     return None
                 if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
                     return f"it denies what it points at: {clause.strip()}"

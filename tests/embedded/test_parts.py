@@ -25,12 +25,24 @@ def test_heading_of_a_side_is_a_place(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clause", "asked", "expected"),
+    ("sentence", "clause", "asked", "expected"),
     [
-        ("in the middle box there is no square", "", True),
-        ("in the middle box there is no square", "middle", False),
-        ("there is no square", "", False),
+        ("in the middle box there is no square", "in the middle box there is no square", "", True),
+        ("in the middle box there is no square", "in the middle box there is no square", "middle", False),
+        ("the middle box has a circle, but no square", " no square", "", True),
+        ("the middle box has a circle, but no square", " no square", "middle", False),
+        ("in the middle: no square", " no square", "", True),
+        ("the left box has two squares, the right group circles, yet no square", " yet no square", "", True),
+        ("on the right are circles, but there are no squares", "there are no squares", "", True),
+        ("the middle box has a circle, but no square at all", " no square at all", "", True),
+        ("the middle box has a square, but no square", " no square", "", False),
+        ("two squares are in the left box, but no square", " no square", "", False),
+        ("the middle box has a circle, so there is no square", "there is no square", "", False),
+        ("the middle box has a circle, but the image has no square", " the image has no square", "", False),
+        ("the middle box has a circle, and overall no square", " and overall no square", "", False),
+        ("there is a circle, but no square", " no square", "", False),
+        ("there is no square", "there is no square", "", False),
     ],
 )
-def test_denial_of_a_part(clause: str, asked: str, expected: bool) -> None:
-    assert is_of_a_part("square", clause, asked.split()) is expected
+def test_denial_of_a_part(sentence: str, clause: str, asked: str, expected: bool) -> None:
+    assert is_of_a_part("square", clause, sentence, asked.split()) is expected

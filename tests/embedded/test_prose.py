@@ -88,6 +88,10 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"Left – {Y}; middle – {K}; right – one yellow block. So no.", ALL_BLACK),
         (f"Left ({Y}), middle ({K}), right (nothing): so no.", ALL_BLACK),
         (f"Left, middle, right: each box has {Y}. So no.", ALL_BLACK),
+        (f"The left box has {A} and {B}. The middle box has {CAT} and a triangle, but no blue square.", TWO),
+        (f"Left: {A} and {B}. Middle: no blue square. Right: no blue squares. That makes 2.", TWO),
+        (f"{A} and {B} are on the left. On the right there are triangles, but there are no blue squares.", TWO),
+        (f"{A} and {B}. The right group is all yellow, with no blue square in it.", TWO),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -133,6 +137,9 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"Left: {Y}. Right: {K}. The statement is right.", ALL_BLACK),
         (f"Left: {Y}. Middle: {K}. Verdict: right.", ALL_BLACK),
         (f"Left: {Y}. Right, just as the statement says.", ALL_BLACK),
+        (f"In the left box I see {A} and {B}, but no blue square.", TWO),
+        (f"The left box has {A} and {B}, but there is no blue square in the image.", TWO),
+        (f"{A} and {B}. The middle box has a triangle, so there is no blue square.", TWO),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
