@@ -92,6 +92,13 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"Left: {A} and {B}. Middle: no blue square. Right: no blue squares. That makes 2.", TWO),
         (f"{A} and {B} are on the left. On the right there are triangles, but there are no blue squares.", TWO),
         (f"{A} and {B}. The right group is all yellow, with no blue square in it.", TWO),
+        (f"{A} ist das einzige Objekt. Die Antwort lautet nein.", ABSENT),
+        (f"{A} ist das einzige Objekt. Die richtige Antwort ist daher nein.", ABSENT),
+        (f"{A} est le seul objet. La réponse est donc non.", ABSENT),
+        (f"{A} está en la caja del medio. La respuesta es no.", ABSENT),
+        (f"{A} und {B}. Also lautet die Antwort ja.", TRUE),
+        (f"{A} et {B}. La réponse est oui.", TRUE),
+        (f"{A} y {B}. La respuesta es sí.", TRUE),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -140,6 +147,9 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"In the left box I see {A} and {B}, but no blue square.", TWO),
         (f"The left box has {A} and {B}, but there is no blue square in the image.", TWO),
         (f"{A} and {B}. The middle box has a triangle, so there is no blue square.", TWO),
+        (f"{A}. Die Antwort lautet ja.", ABSENT),
+        (f"{A} et {B}. La réponse est non.", TRUE),
+        (f"{A} y {B}. La respuesta es no.", TRUE),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
