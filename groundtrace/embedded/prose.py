@@ -19,6 +19,9 @@ from dataclasses import dataclass
 
 from groundtrace.embedded.pointed_facts import contradicted_fact
 from groundtrace.embedded.parts import is_of_a_part, with_headings
+from groundtrace.embedded.hedges import asserted
+from groundtrace.embedded.parts import part_denied, sides_of, with_headings
+from groundtrace.embedded.pointed_facts import contradicted_fact
 from groundtrace.embedded.pointed_numbers import contradicted_number
 from groundtrace.embedded.scenes import Scene
 from groundtrace.embedded.sentences import (

@@ -11,7 +11,7 @@ from groundtrace.embedded.sentences import NEGATIONS, STATEMENTS
 from groundtrace.embedded.sight.labels import colour_word, kind_word
 from groundtrace.embedded.vocabulary import PARTICLES
 from groundtrace.grading.answers.numerals import read_numerals
-from groundtrace.schemas.labels import words_of
+from groundtrace.schemas.labels import counted_phrase, words_of
 
 _QUOTED = re.compile(r"[\"“](?P<statement>[^\"“”]+)[\"”]")
 _RELATION = re.compile(
@@ -19,7 +19,12 @@ _RELATION = re.compile(
 )
 _EXCLUDED = re.compile(r"\b(?:is|are) not (?P<colour>\w+)\W*$")
 _HAS = re.compile(r"\b(?:no|neither) (?P<owner>(?:\w+ ){1,3}?)(?:has|have|contains?|holds?|shows?)\b(?P<owned>.*)")
-_COUNTS = re.compile(r"\b(?:it|this|that|they|these|those) (?:does|do) not (?:count|qualify)\W*$")
+_NOT_COUNTED = re.compile(
+    r"(?P<subject>.*?)\b(?:(?:does|do) not (?:\w+ )?(?:count|qualify)|(?:is|are) not (?:\w+ )?(?:counted|included))"
+    r"(?: here| either)?\W*$"
+)
+_WHICH = re.compile(r"\W*(?:which|that|who)\W*$")
+_BECAUSE = re.compile(r"\W*(?:because|since|as)\b(?P<reason>[^,;:.]*)")
 _FILLERS = PARTICLES | {"there", "are", "any", "some", "has", "have", "exactly", "least", "one"}
 MIN_SHARED_WORDS = 4
 """A clause repeats a statement only if the statement has at least this number of words besides fillers."""
@@ -88,10 +93,10 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     ``sentence`` is the sentence that contains the clause. ``labels`` are the names of the objects that the reasoning
     points at. The clause can have two forms:
 
-    - "It is not black". The question must name the colour black. The reasoning must point at an object of another
-      colour, and the clause must not contain the label of a black object.
-    - "So it does not count". Before it, the sentence must name a shape or colour that is in none of the labels, such as
-      "the third is a circle" if no label names a circle.
+    - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
+      and the clause must contain no label of this colour.
+    - "So it does not count", "which does not count". The sentence must give a shape or colour that the question does
+      not ask for ("the third is a circle"), or deny one that it asks for ("the third is not black").
     """
     excluded = _EXCLUDED.search(clause)
     if excluded is not None and colour_word(excluded["colour"]) is not None:
@@ -99,8 +104,38 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
         others = [label for label in labels if colour not in label.split() and any(map(colour_word, label.split()))]
         named = any(colour in label.split() and {*label.split()} <= own for label in labels)
         return colour in words_of(question) and bool(others) and not named
-    if _COUNTS.search(clause) is None:
+    counted = _NOT_COUNTED.search(clause)
+    if counted is None:
         return False
-    pointed = {word for label in labels for word in label.split()}
-    before = words_of(sentence.partition(clause)[0])
-    return any((kind_word(word) or colour_word(word)) and word not in pointed for word in before)
+    wanted = counted_phrase(question) or words_of(question)
+    before, _, behind = sentence.partition(clause)
+    subject, reason = counted["subject"], _BECAUSE.match(behind)
+    of_subject = _is_another(before if _WHICH.match(subject) else subject, wanted)
+    of_reason = _is_another(reason["reason"] if reason else f"{before} {subject}", wanted)
+    return of_subject is not False and of_reason is True
+
+
+def _is_another(text: str, wanted: Collection[str]) -> bool | None:
+    """Return whether the last object that a text describes is not what is wanted; None if it describes no object.
+
+    ``wanted`` are the words of the wanted objects, such as "blue" and "square". For example, "blue triangle" and "not
+    blue" describe other objects. "blue" and "square" do not.
+    """
+    words, described = re.findall(r"[^\W\d_]+", text), list[str]()
+    while words and not (described and not _describes(words[-1])):
+        word = words.pop()
+        described += [word] if _describes(word) else []
+    if not described:
+        return None
+    colours = {*map(colour_word, wanted)} - {None}
+    kinds = {kind for word in wanted for kind in kind_word(word) or ()}
+    differs = any(
+        (bool(colours) and colour_word(word) not in {*colours, None})
+        or (bool(kinds) and kinds.isdisjoint(kind_word(word) or kinds))
+        for word in described
+    )
+    return differs != bool({"not", "no"} & {*words[-2:]})
+
+
+def _describes(word: str) -> bool:
+    return bool(colour_word(word) or kind_word(word))

@@ -10,6 +10,8 @@ from groundtrace.schemas.records import Question
 A, B, C = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40, 60))
 CAT = '<points x1="70" y1="5" alt="black circle">black circle</points>'
 
+BLUE_CIRCLE = '<points x1="90" y1="5" alt="blue circle">blue circle</points>'
+
 
 def asked(question: str, answer: str, kind: str) -> Question:
     return Question("q", "", "", (), question, answer, kind)
@@ -99,6 +101,9 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"{A} und {B}. Also lautet die Antwort ja.", TRUE),
         (f"{A} et {B}. La réponse est oui.", TRUE),
         (f"{A} y {B}. La respuesta es sí.", TRUE),
+        (f"{A}, {B} and {BLUE_CIRCLE}. The last one is a circle, so it does not count.", TWO),
+        (f"{A}, {B}, and {BLUE_CIRCLE}, which does not count because it is a circle.", TWO),
+        (f"{A} and {B}. {BLUE_CIRCLE} does not count, since it is not a square.", TWO),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -184,6 +189,12 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
         (f"{Y} lies above a black block in the middle tower.", ABOVE),
         (f"{A} and {B}. They do not count.", TWO),
         (f"{A} and {B}.", asked("What is the speed limit?", "2", "numeric")),
+        (f"{A}, {B} and {BLUE_CIRCLE}. The last one is blue, so it does not count.", TWO),
+        (f"{BLUE_CIRCLE}, {A} and {B}, which do not count because they are circles.", TWO),
+        (
+            f"{A} and {B}. The third is a circle, so it does not count.",
+            asked("How many objects are there?", "2", "numeric"),
+        ),
     ],
 )
 def test_what_it_cannot_judge(reasoning: str, question: Question) -> None:
