@@ -17,8 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundtrace.embedded.pointed_facts import contradicted_fact
-from groundtrace.embedded.parts import is_of_a_part, with_headings
 from groundtrace.embedded.hedges import asserted
 from groundtrace.embedded.parts import part_denied, sides_of, with_headings
 from groundtrace.embedded.pointed_facts import contradicted_fact
@@ -26,7 +24,6 @@ from groundtrace.embedded.pointed_numbers import contradicted_number
 from groundtrace.embedded.scenes import Scene
 from groundtrace.embedded.sentences import (
     CLAUSE,
-    HYPOTHETICAL,
     NEGATIONS,
     SENTENCE,
     STATEMENTS,
@@ -173,11 +170,10 @@ class _ReasoningReader:
         for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
             if sentence.rstrip().endswith("?"):
                 continue
-            plain = sentence
-            if HYPOTHETICAL.search(sentence):
-                plain = sentence.rpartition(" but ")[2] if " but " in sentence else ""
-            self._sentence = plain
-            fault = contradicted_number(plain, self.labels, self._number) or self._recoloured(plain)
+            self._sentence = plain = asserted(sentence)
+            wrong = None if plain == sentence else contradiction(plain, self._question)
+            fault = None if wrong is None else f"the reasoning states: {wrong}"
+            fault = fault or contradicted_number(plain, self.labels, self._number) or self._recoloured(plain)
             for clause in clauses(plain):
                 fault = fault or self._clause(clause)
             if fault is not None and fault.startswith(_TAKEN_BACK):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from groundtrace.embedded.hedges import HYPOTHETICAL, asserted, without_settled
 from groundtrace.embedded.sight.labels import kind_word
 from groundtrace.embedded.vocabulary import (
     DOUBT,
@@ -26,11 +27,6 @@ from groundtrace.grading.responses.tags import scan_tags
 from groundtrace.schemas.labels import counted_phrase, plain_label, words_of
 from groundtrace.schemas.records import Question
 
-HYPOTHETICAL = re.compile(
-    r"\b(?:if|whether|unless|suppose|supposing|had (?:there|it)|at first|initially|first impression|might|could|may|"
-    r"one would|would (?:have to|need|require|take)|(?:for|to make) (?:the|this|that) \w+ (?:to be|to hold|true|false)|"
-    r"ob|wenn)\b"
-)
 _NUMBER = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)"
 _OPEN_NUMBERS = re.compile(
     rf"\b{_NUMBER},? (?:or|oder|ou) (?:maybe |perhaps )?{_NUMBER}\b|^\W*{_NUMBER} ?[/–-] ?{_NUMBER}\W*$"
@@ -89,20 +85,22 @@ def unreadable(reasoning: str, question: Question) -> str | None:
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
     counts = counted_phrase(question.question) is not None
-    for sentence in SENTENCE.findall(text):
+    open_text, sentences = "", SENTENCE.findall(text)
+    for sentence, behind in itertools.pairwise([*sentences, ""]):
         if counts and _UNPOINTED.search(sentence):
             return f"it counts what it does not point at: {sentence.strip()!r:.80}"
         is_open = sentence.rstrip().endswith("?") or HYPOTHETICAL.search(sentence) is not None
         lacking = _beyond(_TOKEN.findall(sentence), own, is_open)
-        words = {*_TOKEN.findall(sentence)}
         if lacking is not None:
             return lacking
-        if is_open and not sentence.rstrip().endswith("?") and DOUBT & words and not _resolved(sentence):
+        asks, told = sentence.rstrip().endswith("?"), without_settled(sentence, behind)
+        if is_open and not asks and DOUBT & {*_TOKEN.findall(told)} and not _resolved(sentence):
             return f"it is left open: {sentence.strip()!r:.80}"
+        open_text += "" if asks else told
     flips = _flips(text)
     if flips is not None:
         return flips
-    if _BLANK.search(text) or _ROUGH.search(text) or _OPEN_NUMBERS.search(re.sub(r"[^.\n]*\?", " ", text)):
+    if _BLANK.search(text) or _ROUGH.search(text) or _OPEN_NUMBERS.search(open_text):
         return "it leaves something open"
     tokens = _TOKEN.findall(text)
     return _repeats(tokens) or _salad(tokens)
@@ -222,9 +220,7 @@ def ends_on_another(text: str, question: Question) -> str | None:
     asked = _asks_last(text, answer.value)
     if asked is not None:
         return asked
-    last = sentences[-1].casefold()
-    if HYPOTHETICAL.search(last):
-        return None
+    last = asserted(sentences[-1].casefold())
     numerals = read_numerals(last).numerals
     ends = numerals and re.search(r"(?:\d|[a-z]{3,})\W*$", last) and read_numerals(last.split()[-1]).single is not None
     if (

@@ -104,6 +104,10 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"{A}, {B} and {BLUE_CIRCLE}. The last one is a circle, so it does not count.", TWO),
         (f"{A}, {B}, and {BLUE_CIRCLE}, which does not count because it is a circle.", TWO),
         (f"{A} and {B}. {BLUE_CIRCLE} does not count, since it is not a square.", TWO),
+        (f"{A}. The small one could be a square or a rectangle; on a closer look it is a square: {B}. So 2.", TWO),
+        (f"{A}. The other may be black. Looking closely, it is blue: {B}.", TWO),
+        (f"{A}. The other might be black or blue, up close it is blue: {B}. That makes two.", TWO),
+        (f"There may be two or three blue squares. Looking closely there are two: {A} and {B}.", TWO),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -155,6 +159,8 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A}. Die Antwort lautet ja.", ABSENT),
         (f"{A} et {B}. La réponse est non.", TRUE),
         (f"{A} y {B}. La respuesta es no.", TRUE),
+        (f"{A}, {B}. It could be a square or a circle, up close it is a square, so there are 5 blue squares.", TWO),
+        (f"{A}, {B}. There may be two or three blue squares. Looking closely there are three.", TWO),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
@@ -195,6 +201,10 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
             f"{A} and {B}. The third is a circle, so it does not count.",
             asked("How many objects are there?", "2", "numeric"),
         ),
+        (f"{A}, {B}. The small one could be a square or a rectangle.", TWO),
+        (f"{A}. The small one could be a square or a circle; on a closer look it could be either. {B}.", TWO),
+        (f"{A}. The small one could be a square or a circle. It lies next to a square. {B}.", TWO),
+        (f"{A}, {B}. There may be two or three blue squares.", TWO),
     ],
 )
 def test_what_it_cannot_judge(reasoning: str, question: Question) -> None:

@@ -1,0 +1,74 @@
+"""Reads suppositions ("it could be a square or a rectangle") and what settles them ("on a closer look it is a square").
+
+What a supposition says is not a claim of the reasoning. One that nothing settles leaves the reasoning open.
+"""
+
+import re
+from collections.abc import Sequence
+
+from groundtrace.embedded.sight.labels import colour_word, kind_word, singular
+from groundtrace.embedded.vocabulary import DOUBT, words
+from groundtrace.grading.answers.numerals import read_numerals
+
+HYPOTHETICAL = re.compile(
+    r"\b(?:if|whether|unless|suppose|supposing|had (?:there|it)|at first|initially|first impression|might|could|may|"
+    r"one would|would (?:have to|need|require|take)|(?:for|to make) (?:the|this|that) \w+ (?:to be|to hold|true|false)|"
+    r"ob|wenn)\b"
+)
+_DOUBT = re.compile(rf"\b(?:{'|'.join(sorted(DOUBT))})\b(?P<supposed>[^,;:—–]*)(?P<rest>.*)", re.DOTALL)
+_SETTLES = re.compile(
+    r"(?:(?:\b(?:it|this|that|they|these|those|shape|object|one|thing|figure|colou?r)|§)(?: \w+ly| really| indeed)* "
+    r"(?:is|are|must be|has to be|turns? out(?: to be)?|proves?(?: to be)?)"
+    r"|\b(?:closer|closely|close[- ]up|up close|carefully|looking again|zoom(?:ed|ing)?(?: in)?)\b)(?P<told>[^,;:—–]*)"
+)
+_ASIDE = re.compile(r"\b(?:next|beside|near|above|below|under|over|behind|between|than|like|of)\b")
+_NEGATIONS = words("negations")
+
+
+def asserted(sentence: str) -> str:
+    """Return the part of a sentence that it asserts: all of it if it supposes nothing, else the part behind "but".
+
+    Without "but", it is the part that settles the supposition ("it may be black, on a closer look it is blue"), or "".
+    """
+    if not HYPOTHETICAL.search(sentence):
+        return sentence
+    if " but " in sentence:
+        return sentence.rpartition(" but ")[2]
+    doubt = _DOUBT.search(sentence)
+    return doubt["rest"] if doubt is not None and _settles(doubt["supposed"], doubt["rest"]) else ""
+
+
+def without_settled(sentence: str, behind: str) -> str:
+    """Return a sentence without its supposition if the rest of it, or ``behind``, the next sentence, settles this."""
+    doubt = _DOUBT.search(sentence)
+    if doubt is None or not any(_settles(doubt["supposed"], each) for each in (doubt["rest"], behind)):
+        return sentence
+    return sentence[: doubt.start()] + doubt["rest"]
+
+
+def _settles(supposed: str, told: str) -> bool:
+    """Return whether a text tells one value where the supposed text has alternatives, or doubts a single value.
+
+    A value is a shape, a colour or a number. If there are alternatives, the value must be one of them. The text may
+    neither doubt, ask nor deny, and the value must be that of the object itself, not of one beside it.
+    """
+    if "?" in told or HYPOTHETICAL.search(told) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", told)}:
+        return False
+    told, alternatives = " ".join(told.split()), _values(supposed)
+    several = [values for values in alternatives if len(values) > 1]
+    for found in _SETTLES.finditer(told):
+        parts = _values(_ASIDE.split(found["told"])[0])
+        pairs = [*zip(alternatives, parts, strict=True)]
+        if several and all(len(part) == 1 and part <= values for values, part in pairs if len(values) > 1):
+            return True
+        if not several and any(len(part) == 1 for values, part in pairs if values):
+            return True
+    return False
+
+
+def _values(text: str) -> Sequence[frozenset[object]]:
+    """Return the shapes, the colours and the numbers that a text names."""
+    found = re.findall(r"[^\W\d_]+", text)
+    kinds = frozenset(singular(word) for word in found if kind_word(word))
+    colours = frozenset(colour_word(word) for word in found) - {None}
+    return kinds, colours, frozenset(each.value for each in read_numerals(text).numerals)
