@@ -34,7 +34,14 @@ from groundtrace.embedded.sentences import (
     unreadable,
 )
 from groundtrace.embedded.sight.labels import colour_word
-from groundtrace.embedded.statements import denies_having, denies_relation, is_excluded, repeats_statement
+from groundtrace.embedded.statements import (
+    denies_having,
+    denies_object,
+    denies_relation,
+    is_excluded,
+    repeats_statement,
+)
+from groundtrace.embedded.translation import in_english
 from groundtrace.embedded.verdicts import BothSidesError, side_of_statement, takes_back
 from groundtrace.embedded.vocabulary import words
 from groundtrace.grading.answers.numerals import read_numerals
@@ -50,7 +57,6 @@ _ELSE = words("other_things")
 _PLACED = words("placed")
 _NOTHING = words("nothing")
 _DENIES = re.compile(r"\b(?:free of|devoid of|other than|absent|missing|nowhere|lacks?|lacking)\b")
-_EMPTY_OF = re.compile(r"\b(?:free|devoid)$")
 _TAKEN_BACK = "it takes its answer back"
 _NOT_ONE = re.compile(
     r"\bnone(?: at all)?\W*$"
@@ -58,7 +64,6 @@ _NOT_ONE = re.compile(
 )
 _PERCEIVES = words("perceives")
 _IMAGE = words("images")
-_BETWEEN = words("between_negation_and_thing")
 
 MIN_REPEATED_CHARS = 12
 """A line of the question is removed from a reasoning that repeats it, if the line is longer than this (in characters).
@@ -146,6 +151,7 @@ class _ReasoningReader:
 
     def __init__(self, reasoning: str, text: str, question: Question) -> None:
         self._text, self._question = text, question
+        self._asked = in_english(question.question.casefold())
         self._side = polarity(question.answer)
         number = read_numerals(question.answer).single
         self._number = None if self._side is not None or number is None else number.value
@@ -156,7 +162,7 @@ class _ReasoningReader:
             *((p.label, p.x, p.y) for p in found),
             *((b.label, *b.centre) for b in parse_boxes(reasoning)),
         ]:
-            key = " ".join(words_of(plain_label(label)))
+            key = " ".join(words_of(in_english(plain_label(label))))
             if (key, x, y) not in places:
                 places.add((key, x, y))
                 self.labels[key] += 1
@@ -170,12 +176,13 @@ class _ReasoningReader:
         for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
             if sentence.rstrip().endswith("?"):
                 continue
-            self._sentence = plain = asserted(sentence)
+            plain = asserted(sentence)
+            self._sentence = said = in_english(plain)
             wrong = None if plain == sentence else contradiction(plain, self._question)
             fault = None if wrong is None else f"the reasoning states: {wrong}"
-            fault = fault or contradicted_number(plain, self.labels, self._number) or self._recoloured(plain)
+            fault = fault or contradicted_number(said, self.labels, self._number) or self._recoloured(said)
             for clause in clauses(plain):
-                fault = fault or self._clause(clause)
+                fault = fault or self._clause(in_english(clause), clause.strip())
             if fault is not None and fault.startswith(_TAKEN_BACK):
                 taken_back = fault
             elif fault is not None:
@@ -189,9 +196,10 @@ class _ReasoningReader:
             self._number is not None and any(n.value == self._number for n in read_numerals(sentence).numerals)
         )
 
-    def _clause(self, clause: str) -> str | None:
+    def _clause(self, clause: str, quoted: str) -> str | None:
+        """Return a message if a clause contradicts the answer or the evidence; ``quoted`` is the clause as written."""
         clause = _FAILS_TO.sub("not", _NO_DOUBT.sub(" ", clause))
-        words, quoted = re.findall(r"[^\W\d_]+|\d+", clause), clause.strip()
+        words = re.findall(r"[^\W\d_]+|\d+", clause)
         try:
             side = None if self._side is None else side_of_statement(clause)
             if self._side is None and self._number is not None and takes_back(clause, self._number):
@@ -202,7 +210,7 @@ class _ReasoningReader:
         if side is not None:
             self.agreeing += [quoted] if side == self._side else []
             return None if side == self._side else f"it states: {quoted}"
-        if self._side is False and repeats_statement(clause, self._question.question, self.labels):
+        if self._side is False and repeats_statement(clause, self._asked, self.labels):
             self.unread = self.unread or f"it repeats the statement as true: {quoted!r:.80}"
             return None
         if self._side is not None and _VERDICT_ON.search(clause):
@@ -216,35 +224,37 @@ class _ReasoningReader:
             self.agreeing += [] if self.labels else [quoted]
             return None
         denies = sum(word in NEGATIONS for word in words) % 2 or _DENIES.search(clause)
-        return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
+        return self._negation(clause, words, quoted) if denies and not {*words} <= _NOTHING else None
 
-    def _negation(self, clause: str, words: list[str]) -> str | None:
+    def _negation(self, clause: str, words: list[str], quoted: str) -> str | None:
         """Return a message if the clause denies the answer, or an object that is pointed at; else None."""
         for label in [*self.labels, *self._asked_things()]:
-            if self._side is False and denies_relation(label, clause, self._question.question):
-                self.agreeing.append(clause.strip())
+            if self._side is False and denies_relation(label, clause, self._asked):
+                self.agreeing.append(quoted)
                 return None
-            if self._side is True and self.labels[label] and denies_having(label, clause, self._question.question):
-                return f"it denies what it points at: {clause.strip()}"
+            if self._side is True and self.labels[label] and denies_having(label, clause, self._asked):
+                return f"it denies what it points at: {quoted}"
             if (
-                self._denies(label, clause)
+                denies_object(label, clause)
                 and (not _ELSE & {*words} or "other than" in clause)
                 and not STATEMENTS & {*words}
             ):
-                if is_of_a_part(label, clause, self._sentence, self._asked()) or self._is_of_another(label, clause):
+                if is_of_a_part(label, clause, self._sentence, self._words_asked()) or self._is_of_another(
+                    label, clause
+                ):
                     return None
                 if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
-                    return f"it denies what it points at: {clause.strip()}"
-                self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
+                    return f"it denies what it points at: {quoted}"
+                self.agreeing += [quoted] if self._side is False or self._number == 0 else []
                 return None
-        if is_excluded(clause, self._sentence, self._question.question, self.labels):
+        if is_excluded(clause, self._sentence, self._asked, self.labels):
             return None
         behind = re.split(r"\b(?:not|never|cannot|nicht|pas)\b", clause)[1:]
         denied = [n.value for n in read_numerals(behind[-1]).numerals] if behind else []
         if denied and self._number is not None and denied == [self._number]:
-            return f"it denies its answer: {clause.strip()}"
+            return f"it denies its answer: {quoted}"
         if (_NOT_ONE.search(clause) or _ABSENT.search(clause)) and not self.labels:
-            self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
+            self.agreeing += [quoted] if self._side is False or self._number == 0 else []
             return None
         if (
             _PERCEIVES & {*words}
@@ -252,16 +262,16 @@ class _ReasoningReader:
             and "else" not in words
             and not self._names_a_thing(words)
         ):
-            self.unread = f"it does not look: {clause.strip()!r:.80}"
+            self.unread = f"it does not look: {quoted!r:.80}"
         known = _ELSE | STATEMENTS | {"majority", "outnumber", "larger", "greater", "bigger", "many", "equal", "same"}
         if not denied and not known & {*words} and not _PLACED & {*words} and not self._names_a_thing(words):
-            self.unread = self.unread or f"its denial cannot be read: {clause.strip()!r:.80}"
+            self.unread = self.unread or f"its denial cannot be read: {quoted!r:.80}"
         return None
 
-    def _asked(self) -> frozenset[str]:
+    def _words_asked(self) -> frozenset[str]:
         """Return the question's words if the answer is yes or above 0, so that the asked objects have to be there."""
         is_there = self._side is True or (self._number or 0) > 0
-        return frozenset(words_of(self._question.question)) if is_there else frozenset()
+        return frozenset(words_of(self._asked)) if is_there else frozenset()
 
     def _is_of_another(self, label: str, clause: str) -> bool:
         """Return whether the clause only states that another object, named earlier in the sentence, is not this one."""
@@ -286,24 +296,6 @@ class _ReasoningReader:
 
     def _asked_things(self) -> list[str]:
         """Return the objects that the question names after "how many" and words such as "a" or "any"."""
-        asked = self._question.question
-        found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
+        asked = self._asked
+        found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked)
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
-
-    def _denies(self, label: str, clause: str) -> bool:
-        """Return whether the clause denies the object with this label ("no circle", "this is not a circle")."""
-        words = re.findall(r"[^\W\d_]+|\d+", clause)
-        plain = [" ".join(words_of(word)) for word in words]
-        parts = label.split()
-        for index in range(len(plain) - len(parts) + 1):
-            if parts and plain[index : index + len(parts)] == parts:
-                before = index
-                while before and words[before - 1] in _BETWEEN:
-                    before -= 1
-                lead, ahead = words[before - 1] if before else "", " ".join(words[max(0, before - 2) : before])
-                gone = {*words[index + len(parts) :]} & {"absent", "missing", "nowhere"}
-                if gone or lead in NEGATIONS or lead in ("lack", "lacks", "lacking") or _EMPTY_OF.search(ahead):
-                    return True
-                if words[max(0, index - 2) : index] == ["other", "than"]:
-                    return True
-        return False

@@ -1,7 +1,8 @@
 """Compares a clause with the statement that a question quotes ('Is the following statement … true? "…"').
 
 A clause that repeats the statement affirms it. A clause that denies the statement's relation between two objects ("no
-yellow block is above a black block") rejects the statement.
+yellow block is above a black block") rejects the statement. Other clauses deny an object ("there is no circle"), or say
+that an object is not counted.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Collection
 
 from groundtrace.embedded.sentences import NEGATIONS, STATEMENTS
 from groundtrace.embedded.sight.labels import colour_word, kind_word
-from groundtrace.embedded.vocabulary import PARTICLES
+from groundtrace.embedded.vocabulary import PARTICLES, words
 from groundtrace.grading.answers.numerals import read_numerals
 from groundtrace.schemas.labels import counted_phrase, words_of
 
@@ -25,6 +26,8 @@ _NOT_COUNTED = re.compile(
 )
 _WHICH = re.compile(r"\W*(?:which|that|who)\W*$")
 _BECAUSE = re.compile(r"\W*(?:because|since|as)\b(?P<reason>[^,;:.]*)")
+_EMPTY_OF = re.compile(r"\b(?:free|devoid)$")
+_BETWEEN = words("between_negation_and_thing")
 _FILLERS = PARTICLES | {"there", "are", "any", "some", "has", "have", "exactly", "least", "one"}
 MIN_SHARED_WORDS = 4
 """A clause repeats a statement only if the statement has at least this number of words besides fillers."""
@@ -55,6 +58,25 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
         return False
     rest = iter(words)
     return all(word in rest for word in content)
+
+
+def denies_object(label: str, clause: str) -> bool:
+    """Return whether a clause denies the object with a label, such as "circle": "no circle", "this is not a circle"."""
+    words = re.findall(r"[^\W\d_]+|\d+", clause)
+    plain = [" ".join(words_of(word)) for word in words]
+    parts = label.split()
+    for index in range(len(plain) - len(parts) + 1):
+        if parts and plain[index : index + len(parts)] == parts:
+            before = index
+            while before and words[before - 1] in _BETWEEN:
+                before -= 1
+            lead, ahead = words[before - 1] if before else "", " ".join(words[max(0, before - 2) : before])
+            gone = {*words[index + len(parts) :]} & {"absent", "missing", "nowhere"}
+            if gone or lead in NEGATIONS or lead in ("lack", "lacks", "lacking") or _EMPTY_OF.search(ahead):
+                return True
+            if words[max(0, index - 2) : index] == ["other", "than"]:
+                return True
+    return False
 
 
 def denies_relation(label: str, clause: str, question: str) -> bool:

@@ -28,6 +28,8 @@ STATED = 'Is the following statement about the image true? "{}" Answer yes or no
 ABOVE = asked(STATED.format("There is a yellow block above a black block."), "no", "bool")
 TOP = asked(STATED.format("There is 1 tower with a yellow block at the top"), "yes", "bool")
 ALL_BLACK = asked(STATED.format("There is 1 box with only black items"), "no", "bool")
+NO_BLACK_TOWER = asked(STATED.format("There is a black tower."), "no", "bool")
+NO_CIRCLES, ONE_CIRCLE = (asked("How many circles are there in the image?", n, "numeric") for n in "01")
 COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
 
 
@@ -108,6 +110,17 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"{A}. The other may be black. Looking closely, it is blue: {B}.", TWO),
         (f"{A}. The other might be black or blue, up close it is blue: {B}. That makes two.", TWO),
         (f"There may be two or three blue squares. Looking closely there are two: {A} and {B}.", TWO),
+        (f"Es gibt keine Dreiecke, nur {A} und {CAT}. Also 0.", NONE),
+        (f"Il n'y a aucun triangle, seulement {A} et {CAT}. Donc 0.", NONE),
+        (f"No hay ningún triángulo, solo {A}. Entonces 0.", NONE),
+        (f"Links sind {A} und {B}. Im rechten Kasten ist kein blaues Quadrat. Also 2.", TWO),
+        (f"À gauche, {A} et {B}. À droite, il n'y a pas de carré bleu. Donc 2.", TWO),
+        (f"Aucune tour n'est entièrement noire : {Y}. Donc non.", NO_BLACK_TOWER),
+        (f"Kein Turm ist ganz schwarz: {Y}. Also nein.", NO_BLACK_TOWER),
+        (f"Ninguna torre es completamente negra: {Y}. Entonces no.", NO_BLACK_TOWER),
+        (f"The shapes are {A} and {B}. None of them is round, so there are 0 circles.", NO_CIRCLES),
+        (f"I find no round shape, only {A}. That gives 0.", NO_CIRCLES),
+        (f"No shape is circular: {A}, {B}. So 0.", NO_CIRCLES),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -161,6 +174,11 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A} y {B}. La respuesta es no.", TRUE),
         (f"{A}, {B}. It could be a square or a circle, up close it is a square, so there are 5 blue squares.", TWO),
         (f"{A}, {B}. There may be two or three blue squares. Looking closely there are three.", TWO),
+        (f"{A} und {B}. Es gibt keine blauen Quadrate. Also 2.", TWO),
+        (f"{A} et {B}. Il n'y a aucun carré bleu. Donc 2.", TWO),
+        (f"{A} y {B}. No hay cuadrados azules. Son dos.", TWO),
+        (f"{CAT}. None of the shapes is round. So 1.", ONE_CIRCLE),
+        (f"{CAT}. No shape is circular. So 1.", ONE_CIRCLE),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:

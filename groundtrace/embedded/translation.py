@@ -1,0 +1,64 @@
+"""Puts German, French and Spanish denials of shapes into English words: "kein schwarzes Quadrat", "aucun carré noir".
+
+Labels and questions name objects in English. The judge compares their words with those of a clause, so it understands a
+denial in another language if the objects, colours and places in it have their English names. The same is true for
+adjectives: "none of them is round" denies circles. The other words of a clause stay as they are.
+"""
+
+import re
+
+from groundtrace.embedded.sight.labels import COLOURS, kind_word
+from groundtrace.embedded.vocabulary import words
+
+_ENGLISH = dict(pair.split("=") for pair in words("in_english"))
+_STEMS = dict(pair.split("=") for pair in words("german_stems_in_english"))
+_WORD = re.compile(r"[^\W\d_]+")
+_INFLECTED = re.compile(rf"(?P<stem>{'|'.join(_STEMS)})(?P<ending>e[nrsm]?)?")
+_UNINFLECTED = frozenset(_STEMS.values()) & frozenset(COLOURS)
+"""Colours can be without an ending ("ist schwarz"); "link" and "unter" are other words then."""
+_TOWER = re.compile(r"\b(?P<before>(?:une|la|cette|aucune|chaque|les|des) )tour(?P<plural>s?)\b")
+_PHRASES = (
+    (re.compile(r"\b(?:de gauche à droite|de droite à gauche|von links nach rechts|von rechts nach links)\b"), ""),
+    (re.compile(r"\bde (?:izquierda a derecha|derecha a izquierda)\b"), ""),
+    (re.compile(r"\b(?:links|à gauche|a la izquierda)\b"), "on the left"),
+    (re.compile(r"\b(?:rechts|à droite|a la derecha)\b"), "on the right"),
+    (re.compile(r"\b(?:in der mitte|au milieu|au centre|en el (?:medio|centro))\b"), "in the middle"),
+    (re.compile(r"\bau[- ]dessus d(?:e |u |['’])|\bencima de\b"), "above "),
+    (re.compile(r"\b(?:en|au)[- ]dessous d(?:e |u |['’])|\bdebajo de\b"), "below "),
+    (re.compile(r"\bhat (?=(?:k?ein|d[aei][ns])\w*\b)"), "has "),
+    (re.compile(r"\bno (?P<verb>\w+) ning(?:ún|uno|una)\b"), r"no \g<verb>"),
+    (re.compile(r"\bning(?:ún|uno|una)\b"), "no"),
+    (re.compile(r"\bpas d(?:e |['’])"), "no "),
+)
+_ADJECTIVE = rf"(?:{'|'.join([*COLOURS, 'left', 'right', 'middle'])})"
+_BEHIND = re.compile(
+    rf"\b(?P<noun>[a-z]+) (?:de la |de l['’]|del |de |du )?(?P<adjectives>{_ADJECTIVE}(?: {_ADJECTIVE})*)\b"
+)
+
+
+def in_english(text: str) -> str:
+    """Return a text with the names of shapes, colours and places in English, and with adjectives before their nouns.
+
+    ``text`` is in lower case. An English text stays as it is, except for adjectives of shapes ("round" is "circle").
+    """
+    for pattern, english in _PHRASES:
+        text = pattern.sub(english, text)
+    plain = _WORD.sub(_translated, _TOWER.sub(r"\g<before>tower\g<plural>", text))
+    return plain if plain == text else _BEHIND.sub(_before_noun, plain)
+
+
+def _translated(found: re.Match[str]) -> str:
+    word = found.group()
+    if word in _ENGLISH:
+        return _ENGLISH[word]
+    inflected = _INFLECTED.fullmatch(word)
+    if inflected is None:
+        return word
+    english = _STEMS[inflected["stem"]]
+    return english if inflected["ending"] or english in _UNINFLECTED else word
+
+
+def _before_noun(found: re.Match[str]) -> str:
+    noun = found["noun"]
+    is_thing = kind_word(noun) is not None or noun in ("tower", "towers", "box", "boxes")
+    return f"{found['adjectives']} {noun}" if is_thing else found.group()
