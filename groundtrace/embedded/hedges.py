@@ -17,10 +17,11 @@ HYPOTHETICAL = re.compile(
 )
 _DOUBT = re.compile(rf"\b(?:{'|'.join(sorted(DOUBT))})\b(?P<supposed>[^,;:—–]*)(?P<rest>.*)", re.DOTALL)
 _SETTLES = re.compile(
-    r"(?:(?:\b(?:it|this|that|they|these|those|shape|object|one|thing|figure|colou?r)|§)(?: \w+ly| really| indeed)* "
-    r"(?:is|are|must be|has to be|turns? out(?: to be)?|proves?(?: to be)?)"
+    r"(?:(?:\b(?P<subject>it|this|that|they|these|those|shape|object|one|thing|figure|colou?r)|§)"
+    r"(?: \w+ly| really| indeed)* (?:is|are|must be|has to be|turns? out(?: to be)?|proves?(?: to be)?)"
     r"|\b(?:closer|closely|close[- ]up|up close|carefully|looking again|zoom(?:ed|ing)?(?: in)?)\b)(?P<told>[^,;:—–]*)"
 )
+_PLURAL = re.compile(r"\b(?:both|they|these|those|all)\b")
 _ASIDE = re.compile(r"\b(?:next|beside|near|above|below|under|over|behind|between|than|like|of)\b")
 _NEGATIONS = words("negations")
 
@@ -35,28 +36,32 @@ def asserted(sentence: str) -> str:
     if " but " in sentence:
         return sentence.rpartition(" but ")[2]
     doubt = _DOUBT.search(sentence)
-    return doubt["rest"] if doubt is not None and _settles(doubt["supposed"], doubt["rest"]) else ""
+    return doubt["rest"] if doubt is not None and _settles(doubt, doubt["rest"]) else ""
 
 
 def without_settled(sentence: str, behind: str) -> str:
     """Return a sentence without its supposition if the rest of it, or ``behind``, the next sentence, settles this."""
     doubt = _DOUBT.search(sentence)
-    if doubt is None or not any(_settles(doubt["supposed"], each) for each in (doubt["rest"], behind)):
+    if doubt is None or not any(_settles(doubt, each) for each in (doubt["rest"], behind)):
         return sentence
     return sentence[: doubt.start()] + doubt["rest"]
 
 
-def _settles(supposed: str, told: str) -> bool:
-    """Return whether a text tells one value where the supposed text has alternatives, or doubts a single value.
+def _settles(doubt: re.Match[str], told: str) -> bool:
+    """Return whether a text tells one value where a doubt has alternatives, or one value instead of the doubted one.
 
-    A value is a shape, a colour or a number. If there are alternatives, the value must be one of them. The text may
-    neither doubt, ask nor deny, and the value must be that of the object itself, not of one beside it.
+    ``doubt`` is the match of the doubting words. A value is a shape, a colour or a number. If there are alternatives,
+    the value must be one of them. The text may neither doubt, ask nor deny. The value must be that of the object
+    itself, not of one beside it, and not of one ("it") if the doubt is about several ("both").
     """
     if "?" in told or HYPOTHETICAL.search(told) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", told)}:
         return False
-    told, alternatives = " ".join(told.split()), _values(supposed)
+    told, alternatives = " ".join(told.split()), _values(doubt["supposed"])
+    of_several = _PLURAL.search(doubt.string[: doubt.start()]) is not None
     several = [values for values in alternatives if len(values) > 1]
     for found in _SETTLES.finditer(told):
+        if of_several and found["subject"] in ("it", "this", "that"):
+            continue
         parts = _values(_ASIDE.split(found["told"])[0])
         pairs = [*zip(alternatives, parts, strict=True)]
         if several and all(len(part) == 1 and part <= values for values, part in pairs if len(values) > 1):

@@ -19,8 +19,10 @@ _PART = re.compile(
 _HEADING = re.compile(rf"(?P<lead>(?:^|[.;,\n])[\s*•-]*)(?P<side>{_SIDE})(?P<end>\*{{0,2}} ?[:(–—]| - )")
 _LISTED = re.compile(r"\b(?P<before>(?:left|middle|cent(?:er|re)|top|bottom),? (?:and |or )?)right\b")
 _WHOLE = re.compile(
-    r"\b(?:image|picture|photo|photograph|scene|anywhere|nowhere|overall|total|altogether|whole|in all)\b"
+    r"\b(?:image|picture|photo|photograph|scene|anywhere|nowhere|overall|total|altogether|whole|in all"
+    r"|bild|insgesamt|nirgends|nirgendwo|imagen)\b"
 )
+_JOINED = re.compile(r"\W*and\b")
 _CONCLUDES = re.compile(r"\b(?:so|hence|thus|therefore|also|daher|donc)[\s,]*$")
 
 
@@ -39,24 +41,30 @@ def with_headings(text: str) -> str:
     return _HEADING.sub(placed, _LISTED.sub(r"\g<before>the right", text))
 
 
-def is_of_a_part(label: str, clause: str, sentence: str, asked: Collection[str]) -> bool:
-    """Return whether a denying clause is only about a part of the image, and about a part that was not asked for.
+def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) -> str | None:
+    """Return the part ("left") that a denying clause is limited to, if it was not asked for; else None.
 
     ``label`` is the name of the denied object. ``sentence`` is the sentence that contains the clause. ``asked`` are the
     words of the question if the denial of this object in the question's part contradicts the answer; else it is empty.
 
     If the clause names no part, the part is that of the nearest clause before it in the sentence that names one. There
-    are three exceptions: the clause is a conclusion ("so there is none"), it is about the whole image, or the object is
-    named between the two.
+    are four exceptions: the clause is a conclusion ("so there is none"), it is about the whole image, the object is
+    named between the two, or the clause is joined by "and" to clauses about several parts.
     """
     named = [*_PART.finditer(clause)]
-    if not named and not _WHOLE.search(clause):
-        named = _carried(label, sentence.partition(clause)[0])
-    for part in named:
-        which = {*words_of(part["which"] or part["whose"])}
-        if not which & {*label.split()} and not which <= {*asked}:
-            return True
-    return False
+    before = sentence.partition(clause)[0]
+    if not named and not _WHOLE.search(clause) and not (_JOINED.match(clause) and len(sides_of(before)) > 1):
+        named = _carried(label, before)
+    return next((side for side in map(_side, named) if side not in label.split() and side not in asked), None)
+
+
+def sides_of(text: str) -> set[str]:
+    """Return the words for the parts of the image that a text names: {"left"} for "in the left box"."""
+    return {*map(_side, _PART.finditer(text))}
+
+
+def _side(part: re.Match[str]) -> str:
+    return words_of(part["which"] or part["whose"])[0]
 
 
 def _carried(label: str, before: str) -> list[re.Match[str]]:

@@ -13,7 +13,7 @@ judge".
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,8 +33,8 @@ from groundtrace.embedded.sentences import (
     spelled,
     unreadable,
 )
-from groundtrace.embedded.sight.labels import colour_word
 from groundtrace.embedded.statements import (
+    another_colour,
     denies_having,
     denies_object,
     denies_relation,
@@ -49,11 +49,13 @@ from groundtrace.grading.answers.polarity import polarity
 from groundtrace.grading.responses.conclusions import conclusions, contradiction
 from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.label_parts import noun_phrase_of
 from groundtrace.schemas.labels import counted_phrase, plain_label, words_of
 from groundtrace.schemas.records import Question
 
 _ELSE = words("other_things")
 
+_ALL_PARTS = frozenset({"left", "middle", "right"})
 _PLACED = words("placed")
 _NOTHING = words("nothing")
 _DENIES = re.compile(r"\b(?:free of|devoid of|other than|absent|missing|nowhere|lacks?|lacking)\b")
@@ -79,11 +81,7 @@ _VERDICT_ON = re.compile(
 )
 """Matches a verdict on the statement, in any words."""
 _IS_NONE_OF = re.compile(r"\b(?:it|this|that|which|they|these|those) (?:is|are)(?: \w+)? not\b|\bnot being\b")
-_PAINTED = re.compile(
-    r"\b(?:painted|colou?red|tinted|shaded|filled(?: in)?(?: with)?|(?:rendered|drawn|shown|printed) in"
-    r"|(?:it|this|that|(?:its|the|their) (?:colou?r|fill|filling|hue|shade)) (?:is|appears|looks)) (?:\w+ly )?"
-    r"(?P<colour>[a-z]+)\b"
-)
+_EXISTS = re.compile(r"\b(?:there (?:is|are)|(?:is|are) there) (?:(?:an?|any|some) )?((?:[a-z]+ ?){1,2})")
 _FAILS_TO = re.compile(r"\b(?:fails?|failed|failing) to\b")
 _ABSENT = re.compile(
     r"\b(?:such|object|shape|thing|one|nothing|sort|kind)\b.*\b(?:exists?|appears?|present|visible|found|seen|there|shows?)\b"
@@ -153,6 +151,7 @@ class _ReasoningReader:
         self._text, self._question = text, question
         self._asked = in_english(question.question.casefold())
         self._side = polarity(question.answer)
+        self._claimed = {" ".join(words_of(each)) for each in map(noun_phrase_of, _EXISTS.findall(self._asked))}
         number = read_numerals(question.answer).single
         self._number = None if self._side is not None or number is None else number.value
         self.labels = Counter[str]()
@@ -166,6 +165,7 @@ class _ReasoningReader:
             if (key, x, y) not in places:
                 places.add((key, x, y))
                 self.labels[key] += 1
+        self._denied = defaultdict[str, set[str]](set)
         self._sentence = ""
         self.agreeing: list[str] = []
         self.unread: str | None = None
@@ -180,7 +180,11 @@ class _ReasoningReader:
             self._sentence = said = in_english(plain)
             wrong = None if plain == sentence else contradiction(plain, self._question)
             fault = None if wrong is None else f"the reasoning states: {wrong}"
-            fault = fault or contradicted_number(said, self.labels, self._number) or self._recoloured(said)
+            fault = (
+                fault
+                or contradicted_number(said, self.labels, self._number)
+                or another_colour(said, self._question.answer)
+            )
             for clause in clauses(plain):
                 fault = fault or self._clause(in_english(clause), clause.strip())
             if fault is not None and fault.startswith(_TAKEN_BACK):
@@ -236,14 +240,15 @@ class _ReasoningReader:
                 return f"it denies what it points at: {quoted}"
             if (
                 denies_object(label, clause)
-                and (not _ELSE & {*words} or "other than" in clause)
+                and (not (_ELSE - sides_of(clause)) & {*words} or "other than" in clause)
                 and not STATEMENTS & {*words}
             ):
-                if is_of_a_part(label, clause, self._sentence, self._words_asked()) or self._is_of_another(
-                    label, clause
-                ):
+                part = part_denied(label, clause, self._sentence, self._words_asked())
+                self._denied[label].add(part or "")
+                denied_everywhere = (self._number or 0) > 0 and self._denied[label] >= _ALL_PARTS
+                if (part or self._is_of_another(label, clause)) and not denied_everywhere:
                     return None
-                if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
+                if self._is_there(label):
                     return f"it denies what it points at: {quoted}"
                 self.agreeing += [quoted] if self._side is False or self._number == 0 else []
                 return None
@@ -268,6 +273,12 @@ class _ReasoningReader:
             self.unread = self.unread or f"its denial cannot be read: {quoted!r:.80}"
         return None
 
+    def _is_there(self, label: str) -> bool:
+        """Return whether the object exists by the answer, or by what is pointed at."""
+        pointed = any({*label.split()} <= {*other.split()} for other in self.labels) if label else False
+        claimed = self._side is True and (not self.labels or label in self._claimed)
+        return pointed or claimed or (self._number or 0) > 0
+
     def _words_asked(self) -> frozenset[str]:
         """Return the question's words if the answer is yes or above 0, so that the asked objects have to be there."""
         is_there = self._side is True or (self._number or 0) > 0
@@ -281,15 +292,6 @@ class _ReasoningReader:
             not denied <= {*other.split()} and {*other.split()} <= {*named} for other in self.labels
         )
 
-    def _recoloured(self, sentence: str) -> str | None:
-        """Return a message if the sentence states another colour than the answer; else None."""
-        colour = colour_word(self._question.answer.strip().casefold())
-        if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
-            return None
-        named = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
-        other = next((each for each in named if each is not None and each != colour), None)
-        return None if other is None else f"it states another colour: {sentence.strip()}"
-
     def _names_a_thing(self, words: Sequence[str]) -> bool:
         named = {*words_of(" ".join(words))}
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
@@ -298,4 +300,4 @@ class _ReasoningReader:
         """Return the objects that the question names after "how many" and words such as "a" or "any"."""
         asked = self._asked
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked)
-        return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
+        return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(noun_phrase_of(each))) for each in found)]

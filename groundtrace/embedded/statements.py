@@ -2,14 +2,14 @@
 
 A clause that repeats the statement affirms it. A clause that denies the statement's relation between two objects ("no
 yellow block is above a black block") rejects the statement. Other clauses deny an object ("there is no circle"), or say
-that an object is not counted.
+that an object is not counted, or state another colour than the answer.
 """
 
 import re
 from collections.abc import Collection
 
 from groundtrace.embedded.sentences import NEGATIONS, STATEMENTS
-from groundtrace.embedded.sight.labels import colour_word, kind_word
+from groundtrace.embedded.sight.labels import COLOURS, colour_word, kind_word
 from groundtrace.embedded.vocabulary import PARTICLES, words
 from groundtrace.grading.answers.numerals import read_numerals
 from groundtrace.schemas.labels import counted_phrase, words_of
@@ -26,6 +26,15 @@ _NOT_COUNTED = re.compile(
 )
 _WHICH = re.compile(r"\W*(?:which|that|who)\W*$")
 _BECAUSE = re.compile(r"\W*(?:because|since|as)\b(?P<reason>[^,;:.]*)")
+_IS_COLOURED = re.compile(
+    rf"\b(?P<noun>\w+) (?:is|are|ist|sind|est|sont|es|son|n['’]est) (?:\w+ly |all |ganz |entièrement |completamente )?"
+    rf"(?P<colour>{'|'.join(COLOURS)})\b"
+)
+_PAINTED = re.compile(
+    r"\b(?:painted|colou?red|tinted|shaded|filled(?: in)?(?: with)?|(?:rendered|drawn|shown|printed) in"
+    r"|(?:it|this|that|(?:its|the|their) (?:colou?r|fill|filling|hue|shade)) (?:is|appears|looks)) (?:\w+ly )?"
+    r"(?P<colour>[a-z]+)\b"
+)
 _EMPTY_OF = re.compile(r"\b(?:free|devoid)$")
 _BETWEEN = words("between_negation_and_thing")
 _FILLERS = PARTICLES | {"there", "are", "any", "some", "has", "have", "exactly", "least", "one"}
@@ -60,8 +69,22 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
     return all(word in rest for word in content)
 
 
+def another_colour(sentence: str, answer: str) -> str | None:
+    """Return a message if a sentence states another colour than the answer; else None."""
+    colour = colour_word(answer.strip().casefold())
+    if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
+        return None
+    named = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
+    other = next((each for each in named if each is not None and each != colour), None)
+    return None if other is None else f"it states another colour: {sentence.strip()}"
+
+
 def denies_object(label: str, clause: str) -> bool:
-    """Return whether a clause denies the object with a label, such as "circle": "no circle", "this is not a circle"."""
+    """Return whether a clause denies the object with a label, such as "circle": "no circle", "this is not a circle".
+
+    "No tower is black" denies the object "black tower".
+    """
+    clause = _IS_COLOURED.sub(r"\g<colour> \g<noun>", clause)
     words = re.findall(r"[^\W\d_]+|\d+", clause)
     plain = [" ".join(words_of(word)) for word in words]
     parts = label.split()

@@ -30,6 +30,7 @@ TOP = asked(STATED.format("There is 1 tower with a yellow block at the top"), "y
 ALL_BLACK = asked(STATED.format("There is 1 box with only black items"), "no", "bool")
 NO_BLACK_TOWER = asked(STATED.format("There is a black tower."), "no", "bool")
 NO_CIRCLES, ONE_CIRCLE = (asked("How many circles are there in the image?", n, "numeric") for n in "01")
+LEFT_CIRCLE = {side: asked("Is there a circle in the left box?", side, "bool") for side in ("yes", "no")}
 COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
 
 
@@ -121,6 +122,10 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
         (f"The shapes are {A} and {B}. None of them is round, so there are 0 circles.", NO_CIRCLES),
         (f"I find no round shape, only {A}. That gives 0.", NO_CIRCLES),
         (f"No shape is circular: {A}, {B}. So 0.", NO_CIRCLES),
+        (f"Links: {A} und {B}. Mitte: kein blaues Quadrat. Rechts: kein blaues Quadrat. Also 2.", TWO),
+        (f"In the left box there is no circle. {CAT} is in the middle. So no.", LEFT_CIRCLE["no"]),
+        ("Keine der Formen ist rund. Also 0.", NO_CIRCLES),
+        (f"No tower is entirely black: {Y}. So no.", NO_BLACK_TOWER),
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
@@ -179,6 +184,11 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
         (f"{A} y {B}. No hay cuadrados azules. Son dos.", TWO),
         (f"{CAT}. None of the shapes is round. So 1.", ONE_CIRCLE),
         (f"{CAT}. No shape is circular. So 1.", ONE_CIRCLE),
+        (f"{CAT}. In the left box there is no circle. So yes.", LEFT_CIRCLE["yes"]),
+        (f"{CAT}. Links ist kein Kreis. Also ja.", LEFT_CIRCLE["yes"]),
+        (f"{K}. No tower is black. So yes.", asked(STATED.format("There is a black tower."), "yes", "bool")),
+        (f"{A} and {B}. Left: no blue square. Middle: no blue square. Right: no blue square. So 2.", TWO),
+        (f"{A} und {B}. Im linken Kasten ist ein Dreieck, im Bild kein blaues Quadrat. Also 2.", TWO),
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
@@ -223,6 +233,7 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
         (f"{A}. The small one could be a square or a circle; on a closer look it could be either. {B}.", TWO),
         (f"{A}. The small one could be a square or a circle. It lies next to a square. {B}.", TWO),
         (f"{A}, {B}. There may be two or three blue squares.", TWO),
+        (f"{A}, {B}. They could be blue or black. This is blue.", TWO),
     ],
 )
 def test_what_it_cannot_judge(reasoning: str, question: Question) -> None:
