@@ -79,6 +79,8 @@ _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
+_INSTANCE = re.compile(r"\s(?:no|nr)\.\s?\d{1,3}$", re.IGNORECASE)
+"""Matches the number of an object in a label ("black circle no. 1"), whose full stop ends no sentence."""
 _GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"
@@ -201,7 +203,7 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
     thought = response.think or ""
-    stated = [written for written in tag_texts(thought) if not is_number_only(written)]
+    stated = [_INSTANCE.sub("", written) for written in tag_texts(thought) if not is_number_only(written)]
     read = (*plain_proses(thought), *stated, *proses_of(behind))
     contradicted = next(filter(None, (contradiction(prose, question) for prose in read)), None)
     return None if contradicted is None else f"the reasoning concludes otherwise: {contradicted!r:.120}"

@@ -91,6 +91,7 @@ def test_numbers_that_are_no_places_may_stand_in_words(think: str) -> None:
         response(f"There are {tagged('#1')}, {tagged('#2')} here, that is 2."),
         response(f"I see {tagged('the first')} and {tagged('another one')}. So there are 2."),
         response(f"So there are {tagged('2')}."),
+        response(f"I see {tagged('yellow square no. 1')} and {tagged('yellow square no. 3')}. So 2."),
         response(f"Ich sehe {POINT}. Es sind also zwei Quadrate."),
         response(f"That's one. Hmm, I missed {POINT} in the corner of the left box, which makes two."),
         response("I see nothing to point at."),
