@@ -169,7 +169,7 @@ def is_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether a hard question is solved in text first. Code may replace the calculations afterwards.
+    """Return whether the teacher first solves a hard question in text. A later stage replaces calculations by code.
 
     ``draft`` holds the question. The result is True in two cases: the question is answered in text
     (:func:`is_in_text`), or its source is named in ``trajectory.rewritten_sources`` of ``settings``.

@@ -117,6 +117,10 @@ class BalanceLengths(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
+        """Add the stage to the pipeline, and return its two outputs.
+
+        ``kept`` has the drafts (questions with their data) that remain after balancing, and ``rejected`` has a
+        rejection for each other draft.
+        """
         class_of, limits = partial(bin_of, settings=self.settings), partial(limits_of, settings=self.settings)
         return keep_lowest_keys(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")

@@ -91,14 +91,15 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds the shares of its rubrics (criteria of grading) that one response satisfies, each in [0, 1].
+    """Holds which shares of a question's rubrics (criteria of grading) one response satisfies, each in [0, 1].
 
-    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (Eq. 5). ``uniform`` is the share
-    among all rubrics (the baseline Uniform Averaging of §4.3). A share is None if there are no rubrics of this kind.
+    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (RuCL Eq. 5). ``uniform`` is the
+    share among all rubrics (RuCL §4.3, the baseline Uniform Averaging). A share is None if there are no rubrics of this
+    kind.
 
-    ``has_place`` is False if the judge was asked about the rubric :data:`groundtrace.rewards.rubrics.PLACE`, and did
-    not decide that the response satisfies it. This rubric requires that the response states where in the image it sees
-    what the question is about. In all other cases it is True.
+    ``has_place`` is True if the response satisfies the rubric :data:`groundtrace.rewards.rubrics.PLACE`, or if the
+    judge was not asked about it. This rubric requires that the response states where in the image it sees what the
+    question is about.
     """
 
     easy: float | None

@@ -13,7 +13,7 @@ STRIPE_BYTES = 32 * 2**20
 
 
 def to_rgb(samples: Samples) -> Pixels:
-    """Convert an image as OpenCV decodes it to 8-bit RGB, and return the ``(H, W, 3)`` uint8 pixels.
+    """Convert the values of an image that OpenCV has decoded, and return its RGB pixels as ``(H, W, 3)`` uint8.
 
     ``samples`` holds grey, BGR or BGRA values of 8 or 16 bits. Transparent pixels are composited on white. Large images
     are converted in stripes, because intermediate results need several times the memory of the samples.

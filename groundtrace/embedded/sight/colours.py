@@ -61,7 +61,7 @@ class Palette:
 
     @property
     def flat_share(self) -> float:
-        """Return the share of pixels that have one of the flat colours."""
+        """Return the share of the image's pixels that have one of the flat colours: colours that fill whole areas."""
         return float(self.shares.sum())
 
 

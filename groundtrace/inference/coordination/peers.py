@@ -76,8 +76,9 @@ class Part(Protocol):
 
 
 class Peers:
-    """Connects this process with its peers: the other processes of this machine that use the same ``folder``. The file
-    with the shared state is in this folder. If ``folder`` is None, this process never has peers.
+    """Connects this process with its peers: the other processes of this machine that use the same ``folder``. Peers
+    share the limits and budgets of endpoints: a file in this folder holds who uses how much (the shared state). If
+    ``folder`` is None, this process never has peers.
 
     ``has_peers`` is True while the process has peers; its state is then in the shared file. ``had_peers`` is True if
     the state has ever been in this file. Both attributes change only while ``lock`` is held. ``me`` is the name of this

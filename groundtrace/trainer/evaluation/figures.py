@@ -165,7 +165,7 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
     for a response without points and boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
-    - The prompt requests one form of response (stream) of several: reasoning with boxes, or with text only.
+    - The prompt does not ask for points: it belongs to a stream of iVGR, and asks for boxes or for text only.
     - The response has boxes but no points.
     """
     gold, points = row.question.gold_boxes, parse_points(scored.text)

@@ -27,9 +27,9 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     ``overrides`` are the values of ``--set``. Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
     :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`.
 
-    Some things are not checked here. A user's recipe is not imported. Keys of the config are not checked. A config in a
-    pipe is not read, because it can be read only once, and the plan reads it later. An input is not checked if it may
-    be a data set, a pattern of files, or in a store.
+    Some things are not checked here. The file of a user's own pipeline is not imported. Keys of the config are not
+    checked. A config in a pipe is not read, because it can be read only once, and the plan reads it later. An input is
+    not checked if it may be a data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

@@ -139,8 +139,9 @@ class LocalRun:
     def check(self, fingerprint: str, resume: bool) -> None:
         """Raise RunFolderError if the folder cannot be used for a run. Nothing is changed.
 
-        ``fingerprint`` is a digest of the input's content. A folder with other files is refused; an empty or missing
-        folder is accepted. If ``resume`` is True, a run folder that belongs to another input is refused, too.
+        ``fingerprint`` is a digest of the input's content. A run folder, an empty folder and a missing folder are
+        accepted; any other folder is refused. If ``resume`` is True, a run folder that belongs to another input is
+        refused, too.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():

@@ -142,8 +142,8 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def begin(self) -> None:
-        """Write two facts into the run folder in the store: the name and digest of its input, and the time since which
-        replies are used.
+        """Write two facts into the run folder in the store: the name and digest of its input, and the time before
+        which cached replies are too old to be used.
 
         Also remove the files that an earlier run left: the files of its jobs, and failed.html.
         """
