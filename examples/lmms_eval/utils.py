@@ -1,8 +1,11 @@
-"""Reads and grades the rows of a run for lmms-eval. Groundtrace need not be installed in the environment of lmms-eval.
+"""Lets lmms-eval ask a model the questions of a Groundtrace run, and grades the model's answers.
 
-The grading rules are a small, strict part of Groundtrace's own (``groundtrace/grading/answers``): yes and no, numbers,
-letters of choices, and equal words. Groundtrace's own command ``trainer eval`` also reads other notations, and asks a
-model (the judge) about free text.
+A run is the output folder of a pipeline. Its rows (questions with images and right answers) are in Parquet files.
+Groundtrace need not be installed in the environment of lmms-eval.
+
+The grading rules are a small, strict part of those of Groundtrace (``groundtrace/grading/answers``). They compare yes
+and no, numbers, letters of choices, and words. Groundtrace's own command ``trainer eval`` understands more notations,
+such as units, and asks a model (the judge) about free text.
 """
 
 import re
@@ -16,14 +19,17 @@ _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
-    """Return the images of a row in RGB, in order. ``doc`` is the row: a mapping of column names to values."""
+    """Return the images of a question, converted to RGB, in the order of their ``<image>`` placeholders.
+
+    ``doc`` is the row of the question: a mapping of column names to values.
+    """
     return [image.convert("RGB") for image in doc["images"]]
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the text of the user's turn in a row, without the ``<image>`` placeholders.
+    """Return the text of a question (the user's turn), without the ``<image>`` placeholders.
 
-    ``doc`` is the row: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
+    ``doc`` is the row of the question: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
     """
     return doc["prompt"][0]["content"].replace("<image>", "")
 
@@ -31,9 +37,9 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 def doc_to_messages(
     doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Return the user's turn of a row as chat messages, in which images replace the ``<image>`` placeholders.
+    """Return a question (the user's turn) as chat messages, in which images replace the ``<image>`` placeholders.
 
-    ``doc`` is the row: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
+    ``doc`` is the row of the question: a mapping of column names to values. ``lmms_eval_specific_kwargs`` is not used.
     """
     images = doc_to_visual(doc)
     content: list[dict[str, Any]] = []
@@ -78,8 +84,9 @@ def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | 
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float | None]:
     """Return the metrics of one response: ``accuracy`` and ``has_answer``, each 1 or 0.
 
-    ``doc`` is the row: a mapping of column names to values. ``results`` holds the text of the response. Both metrics
-    are None if the server did not reply.
+    ``accuracy`` is 1 if the response's final answer is right, and ``has_answer`` is 1 if the response has a final
+    answer. ``doc`` is the row of the question, with the right answer: a mapping of column names to values. The only
+    item of ``results`` is the text of the response. Both metrics are None if the server did not reply.
     """
     if results[0].startswith(FAILED):
         return {"accuracy": None, "has_answer": None}
@@ -89,7 +96,10 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
 
 
 def mean_of_scored(values: Sequence[float | None]) -> float:
-    """Return the mean of a metric over all responses. Raises RuntimeError if a value is None (a reply is missing)."""
+    """Return the mean of ``values``, which holds the value of one metric for each response.
+
+    Raises RuntimeError if a value is None, because the server did not reply to this question.
+    """
     missing = sum(value is None for value in values)
     if missing:
         raise RuntimeError(f"{missing} of {len(values)} replies are missing: see the errors of the server, and repeat")

@@ -1,6 +1,7 @@
 """Trains a model with TRL by GRPO.
 
-The verifier's reward comes from a server, ``beam serve-reward`` (docs/rewards.md).
+A Groundtrace server, ``beam serve-reward``, computes the reward of each sampled response (docs/rewards.md). With
+``--reward``, this process computes it instead.
 """
 
 import sys

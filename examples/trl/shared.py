@@ -1,4 +1,7 @@
-"""Provides the functions that the other scripts in this folder share: arguments, settings, rows and model."""
+"""Provides the functions that all training scripts in this folder use.
+
+They parse the arguments, make the common settings of TRL, and load the training rows and the model.
+"""
 
 import argparse
 from typing import Any
@@ -10,7 +13,10 @@ MODEL = "Qwen/Qwen3-VL-2B-Instruct"
 
 
 def words(what: str) -> argparse.ArgumentParser:
-    """Return the parser of a script's command-line arguments. ``what`` describes the script in its help."""
+    """Return the parser of a training script's command-line arguments, such as ``--data`` and ``--model``.
+
+    ``what`` is a description of the script, which ``--help`` shows.
+    """
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--data", required=True, help="a Parquet file that `beam export` wrote")
     parser.add_argument("--output", required=True, help="a folder for the trained model")
@@ -38,11 +44,17 @@ def options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def rows(given: argparse.Namespace) -> Dataset:
-    """Return the rows of the Parquet file that the argument ``--data`` names."""
+    """Return the training rows in the Parquet file that the argument ``--data`` names.
+
+    ``given`` holds the parsed command-line arguments.
+    """
     return load_dataset("parquet", data_files=given.data, split="train")
 
 
 def model(given: argparse.Namespace) -> tuple[Any, Any]:
-    """Return the model that the argument ``--model`` names, and its processor."""
+    """Load the model that the argument ``--model`` names; return the model and its processor.
+
+    ``given`` holds the parsed command-line arguments.
+    """
     auto: Any = AutoModelForImageTextToText
     return auto.from_pretrained(given.model, dtype="auto"), AutoProcessor.from_pretrained(given.model)

@@ -78,7 +78,11 @@ class Groups:
 
 
 class GroupRewardManager(RewardManagerBase):
-    """Passes the responses of one reward worker to the actor that scores the responses of all workers."""
+    """Passes responses from one of verl's reward workers to a Ray actor, and returns the rewards to verl.
+
+    A reward worker is a process of verl that gets single responses. All reward workers use the same actor
+    (:class:`Groups`), which scores all responses to a question in one call.
+    """
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Renders HTML pages: the layout and style of all pages, and the responses and images that several pages show."""
+"""Renders the HTML pages about pipelines and trainings: their common layout, and the responses and images shown."""

@@ -1,8 +1,8 @@
 """Puts an HTML page into a frame, so that a notebook can show it safely.
 
 The texts of models are untrusted, and a notebook would execute a script in them. So the page is shown in a sandboxed
-``iframe``, which runs no script and loads nothing from the network. In the frame, the page keeps the content security
-policy of all our pages (:mod:`groundtrace.pages.render`).
+``iframe``, which runs no script and loads nothing from the network. In the frame, the page's own content security
+policy still applies: like every page of :mod:`groundtrace.pages.render`, it forbids scripts and network access.
 """
 
 import html

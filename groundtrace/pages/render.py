@@ -1,7 +1,9 @@
-"""Renders the HTML pages about a run or a training. Each page is one file that needs neither a network nor a script.
+"""Renders the HTML pages about a run (a pipeline's execution) or a training.
 
-The content security policy of every page forbids network access and scripts. So a text of a model would be harmless
-even if it were not escaped.
+Each page is one file, which needs neither a network nor a script.
+
+The content security policy of every page forbids network access and scripts. So a text that a model wrote is harmless,
+even if a template fails to escape it.
 """
 
 import functools
@@ -22,9 +24,9 @@ def render(package: str, template: str, **values: Any) -> str:
     """Fill a Jinja template with values, and return the resulting HTML page.
 
     ``package`` is the Python package that contains the template, and ``template`` is the name of its file. The template
-    can extend and import the templates of :mod:`groundtrace.pages` by their names, such as the layout of all pages.
-    ``values`` are the variables of the template. If the value ``failure`` is given and is not None, the page shows this
-    failure at the top.
+    can also use the templates of :mod:`groundtrace.pages`, such as ``page.html.jinja``, the layout of all pages.
+    ``values`` are the variables of the template. If the value ``failure`` (a description of an error) is given and is
+    not None, the page shows it at the top.
     """
     return _environment(package).get_template(template).render({"failure": None} | values)
 

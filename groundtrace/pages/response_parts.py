@@ -1,4 +1,4 @@
-"""Splits a response into the parts that a page shows in different styles: plain text, tags, points and boxes."""
+"""Splits a model's response into parts that a page shows in different styles: plain text, tags, points and boxes."""
 
 import re
 from collections.abc import Iterator

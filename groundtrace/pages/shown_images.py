@@ -18,7 +18,7 @@ _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 
 @dataclass(frozen=True)
 class ImageMark:
-    """Holds a numbered point or box that a page draws on an image.
+    """Holds a point or box with its number and label, as a page draws it on an image.
 
     Positions and sizes are in percent of the image's width or height. ``left`` and ``top`` are the position of the
     point, or of the box's upper left corner. ``width`` and ``height`` are None for a point.
@@ -56,8 +56,8 @@ class Image:
 class ImageRoom:
     """Holds the limit of a page for embedded images, so that the page does not become too large.
 
-    ``images`` is the number of images that are still to be embedded. ``bytes_left`` is the number of bytes that they
-    may use together.
+    ``images`` is the number of images that are not embedded yet. ``bytes_left`` is the number of bytes that these
+    images may use together. Both become smaller with each embedded image.
     """
 
     images: int

@@ -1,4 +1,7 @@
-"""Converts the errors of the object stores' libraries into our own errors, whose messages have one line."""
+"""Converts the errors of the libraries for S3 and Google Cloud Storage into errors of this package.
+
+The message of such an error has one line, and names the URL.
+"""
 
 import errno
 import os
@@ -37,7 +40,7 @@ S3_CREDENTIALS: Final = (
 
 
 class StorageError(UserError, OSError):
-    """Raised if a location cannot be used, for a reason that the user can correct.
+    """Raised if a local path or a URL of a store cannot be used, for a reason that the user can correct.
 
     Examples of such reasons are a missing bucket, denied access, missing or refused credentials, and an invalid name.
     """
@@ -58,7 +61,7 @@ class ObjectExists(Exception):
 
 
 class BeyondObjectEnd(Exception):
-    """Raised if a read requests bytes that begin after the end of the object."""
+    """Raised if the first byte that a read requests is after the end of the object."""
 
 
 def typed(error: Exception, url: str) -> Exception:

@@ -1,4 +1,6 @@
-"""Locks a folder in an object store for one writing process. For local folders, ``files.locked`` does the same.
+"""Locks a folder in an object store, so that only one process writes to it.
+
+For a local folder, use :func:`groundtrace.storage.files.locked` instead.
 
 A lease is a lock that expires. It is an object ``.lease/<number>.json`` in the folder. The process that holds the lease
 rewrites this object every :data:`RENEW_S` seconds. The lease with the highest number is the valid one. A process
@@ -34,11 +36,14 @@ _log = logging.getLogger(__name__)
 
 
 class Held(UserError):
-    """Raised if a process cannot get the lease, because another process is writing to the folder."""
+    """Raised if a process cannot get the lease (the lock on a folder in a store), because another process holds it."""
 
 
 class Lost(UserError):
-    """Raised if this process no longer holds its lease, so that another process may now write to the folder."""
+    """Raised if this process no longer holds its lease (the lock on a folder in a store).
+
+    Another process may then write to the folder.
+    """
 
 
 class Lease:
@@ -73,7 +78,10 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Stop the renewal of the lease, and mark it in the store as released. A lease that was lost is not marked."""
+        """Release the lease: stop its renewal, and mark it in the store as released.
+
+        If this process has already lost the lease to another process, the store is not changed.
+        """
         self._ended.set()
         self._thread.join()
         if not self._is_lost:

@@ -1,4 +1,4 @@
-"""Reads the dicts ("entries") by which a store's client describes objects, e.g. the entries of a folder's listing."""
+"""Reads the dicts ("entries") in which a store's client describes objects, e.g. those in the listing of a folder."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""Keeps local copies of folders in a store, e.g. of the output folder of a finished run.
+"""Keeps local copies of folders in a store, e.g. of the output folder of a finished run (a pipeline's execution).
 
-Programs that read a run, such as DuckDB, read its files many times and at random offsets. So the files are downloaded
-once and kept in the user's cache folder. A later call downloads only the changed files. A copy never mixes two states
-of the folder: if the folder changes during the download, the changed files are downloaded again.
+Programs that read such a folder, such as DuckDB, read its files many times and at random offsets. So the files are
+downloaded once and kept in the user's cache folder. A later call downloads only the changed files. A copy never mixes
+two states of the folder: if the folder changes during the download, the changed files are downloaded again.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
 
     If ``name`` is a local path, the result is this path, with ``~`` expanded. If ``name`` is a URL such as
     ``s3://bucket/run``, the folder is copied to the user's cache folder, and the result is the copy. ``storage`` holds
-    the settings of the connection to the store. The copy of a run's folder lacks the parts that are not needed to read
-    the run, such as the cache and the drawn images.
+    the settings of the connection to the store. If the folder is the output of a run (a pipeline's execution), the
+    parts that readers do not need are not copied, such as the folders ``cache``, ``media`` and ``logs``.
 
     Raises :class:`groundtrace.storage.places.StorageError` if the URL has no files, or if the folder cannot be copied.
     Raises :class:`groundtrace.storage.places.StoreUnavailable` if the store stays unreachable.
@@ -102,8 +102,8 @@ def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
 def fetch(source: RemotePath, size: int, target: Path) -> None:
     """Download an object to the local file ``target``. A failed download leaves no partial file.
 
-    ``size`` is the size of the object in bytes, as listed before. Raises FileNotFoundError if the object does not exist
-    any more, or is now shorter than ``size``.
+    ``source`` is the object, and ``size`` is its size in bytes according to an earlier listing of its folder. Raises
+    FileNotFoundError if the object was deleted since then, or is now shorter than ``size``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:

@@ -52,7 +52,7 @@ def _endpoint(url: str) -> str:
 
 @settings
 class StorageSettings:
-    """Holds the settings by which this machine and the workers connect to ``s3://`` and ``gs://``.
+    """Holds the settings by which this machine and Beam's workers connect to stores (``s3://`` and ``gs://``).
 
     If no setting is given, each machine uses the standard environment variables and files of the stores, such as
     AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config
@@ -187,9 +187,9 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """Return the extra keyword arguments that the client's call needs to write ``data``; empty if it needs none.
+    """Return the extra keyword arguments with which the store's client must write ``data``; often empty.
 
-    ``scheme`` is ``s3`` or ``gs``. The arguments avoid an error of gcsfs, the client of ``gs``: gcsfs sends small data
+    ``scheme`` is ``s3`` or ``gs``. The arguments avoid a defect of gcsfs, the client of ``gs``: gcsfs sends small data
     between two fixed boundary lines, and truncates data that contains the text of such a line. With these arguments, it
     sends such data in chunks, as it sends large data.
     """
@@ -197,10 +197,11 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 
 
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
-    """Return the result of ``call``, a function that sends a request. It is retried while the store is unreachable.
+    """Call the function ``call``, which sends a request to a store, until the store answers; return its result.
 
-    ``retry_s`` is the number of seconds for which the call is retried. It is retried at least once, because one hanging
-    connection may use up this time. ``url`` is the URL of the object; it appears only in messages.
+    ``retry_s`` is the number of seconds for which the call is repeated while the store is unreachable. It is repeated
+    at least once, because one hanging connection may use up this time. ``url`` is the URL of the object; it appears
+    only in messages.
 
     Raises FileNotFoundError if the object does not exist. Raises :class:`ObjectExists` if an object to create exists
     already. Raises :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin after the object's

@@ -1,4 +1,4 @@
-"""Reads an object of a store as a Python stream."""
+"""Reads an object of a store as a Python stream, so that libraries such as pyarrow can read it like a file."""
 
 import io
 import os

@@ -1,8 +1,9 @@
-"""Handles files on a local disk and in an object store alike.
+"""Reads and writes files on a local disk and in an object store with the same functions.
 
 Only this module distinguishes local paths from the URLs ``s3://`` and ``gs://``. A :data:`Place` is either a
-``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`. A RemotePath has the methods of a Path that
-an object store can support. For operations that differ between local and remote places, this module has functions.
+``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`. A RemotePath (a path in a store) has those
+methods of a Path that an object store can support. This module has functions for the operations that differ between
+local and remote places.
 """
 
 import contextlib
@@ -34,16 +35,16 @@ def is_in_store(name: str) -> bool:
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """Return the optional dependencies that are needed to read and write places with these names.
+    """Return the names of the optional dependencies that are needed to read and write these paths and URLs.
 
-    They are extras of our package (``pip install groundtrace[EXTRA]``), e.g. ``s3`` for the name ``s3://bucket/run``.
-    Local paths need none.
+    ``names`` holds the paths and URLs. The result holds extras of this package (``pip install groundtrace[EXTRA]``),
+    e.g. ``s3`` for ``s3://bucket/run``. It is empty for local paths.
     """
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
-    """Return the place with this name: a RemotePath for a URL, and a Path for any other name.
+    """Return the path object for a name: a RemotePath (a path in a store) for a URL, and a Path for any other name.
 
     ``storage`` holds the settings of the connection to the store. Raises :class:`StorageError` if a URL has an unknown
     scheme, has no bucket, or contains ``..``, invisible characters or a password.
@@ -77,7 +78,10 @@ def joined(name: str, below: str) -> str:
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """Return the settings of the connection to a remote path's store; for a local path, return the default settings."""
+    """Return the settings of the connection to the store that holds ``target``.
+
+    If ``target`` is a local path, the result is the default settings.
+    """
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 
@@ -126,7 +130,10 @@ def written_to(target: Place) -> Iterator[Path]:
 
 
 def check_bucket(target: Place) -> None:
-    """Raise :class:`StorageError` if the bucket of a remote place does not exist. A local path is not checked."""
+    """Check that the bucket of a path in a store exists. Raises :class:`StorageError` if not.
+
+    A local path is not checked.
+    """
     if isinstance(target, RemotePath) and not target.bucket.exists():
         name = target.bucket.url.partition("://")[2]
         raise StorageError(f"{target}: there is no bucket {name}: create it, or correct the name")

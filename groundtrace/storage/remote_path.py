@@ -107,7 +107,7 @@ class RemotePath:
         """Do nothing, because a store has no real folders. The arguments are those of ``pathlib.Path.mkdir``."""
 
     def stat(self) -> Stat:
-        """Return the metadata of the object at this path.
+        """Return the metadata of the object at this path: its size, the time of its last write, and its version.
 
         Raises FileNotFoundError if there is no such object, or if this path is a folder.
         """
@@ -184,10 +184,10 @@ class RemotePath:
     def create(self, data: bytes) -> bool:
         """Create the object with the bytes ``data``, unless an object with this name exists.
 
-        The result is True if the object holds ``data`` after the call, and False if it exists with other bytes. The
-        store itself ensures that an existing object is not changed. So if several processes try to create the same
-        object, exactly one of them succeeds. Each process should write unique bytes. Then only the process that
-        succeeded gets True, even if its request was sent twice.
+        The result is True if the object holds ``data`` after the call. It is False if the object existed before, with
+        other bytes than ``data``. The store itself ensures that an existing object is not changed. So if several
+        processes try to create the same object, exactly one of them succeeds. Each process should write unique bytes.
+        Then only the process that succeeded gets True, even if its request was sent twice.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -254,9 +254,9 @@ class RemotePath:
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
         """Yield the paths below this path that match the pattern, e.g. ``sft/*.parquet``.
 
-        The pattern is compared with each path relative to this path, segment by segment. ``**`` matches any number of
-        segments. Only objects are yielded. There is one exception: a pattern without a slash, other than ``**``, also
-        yields folders.
+        The pattern is compared with each path relative to this path, segment by segment (a segment is the text between
+        two slashes). ``**`` matches any number of segments. A pattern with a slash, and the pattern ``**``, yield only
+        objects. Any other pattern yields objects and folders, e.g. ``*``.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))

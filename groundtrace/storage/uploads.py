@@ -9,10 +9,10 @@ _log = logging.getLogger(__name__)
 
 
 class Uploads:
-    """Runs a list of jobs again and again, every ``every_s`` seconds, in a background thread.
+    """Runs a list of jobs every ``every_s`` seconds in a background thread. A job is a function without arguments.
 
-    The jobs of a round run one after the other. The thread starts when the first job is added. A job that fails is run
-    again in the next round. If a job fails several times in succession, only the first failure is logged.
+    In each round, the jobs run one after the other. The thread starts when the first job is added. A job that fails is
+    run again in the next round. If a job fails several times in succession, only the first failure is logged.
     """
 
     def __init__(self, every_s: float = EVERY_S) -> None:

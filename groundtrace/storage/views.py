@@ -26,9 +26,9 @@ def add_view(
     """Add a view ``name`` to the database, which contains the rows of the Parquet files.
 
     Columns are matched by name; a column that a file lacks is null. If ``files`` is empty, the view has no rows and the
-    columns of ``schema``. In this case, a Parquet file without rows is written to the folder ``scratch``. ``within`` is
-    the database schema (namespace) of the view; "" means a temporary view outside any schema. Raises duckdb.Error if a
-    file is not a Parquet file.
+    columns of ``schema``. In this case, a Parquet file without rows is written to ``scratch``, a folder for temporary
+    files. ``within`` is the database schema (namespace) of the view; "" means a temporary view outside any schema.
+    Raises duckdb.Error if a file is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]
@@ -40,9 +40,9 @@ def add_view(
 
 
 def add_table(db: duckdb.DuckDBPyConnection, name: str, table: pa.Table, scratch: Path) -> None:
-    """Add a temporary view ``name`` of a small table.
+    """Add a temporary view ``name`` to the database, which contains the rows of a small table.
 
-    The table is first written to a file in the folder ``scratch``.
+    ``scratch`` is a folder for temporary files; the table is written to a Parquet file there, which the view reads.
     """
     file = scratch / f"{name}.parquet"
     pq.write_table(table, file)

@@ -19,7 +19,8 @@ class DistinctImages:
 
     Attributes:
         patches: (P, values per patch) float32, the patches of the U distinct images; None without images.
-        grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
+        grids: (U, 3) int64, for each distinct image, its numbers of patches in time, height and width; None without
+            images.
         shown: for each image of the samples, in the order of their image tokens, its index among the U distinct images.
             For example, (0, 1, 0) means that the first and third image are the same.
     """
@@ -36,9 +37,9 @@ class DistinctImages:
 
 
 def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
-    """Return the distinct images of the samples, in the order in which they first occur.
+    """Return the images of the samples without duplicates, in the order in which they first occur.
 
-    Equal images have equal keys.
+    Images are treated as equal if their keys (:attr:`groundtrace.trainer.sample.EncodedImage.key`) are equal.
     """
     images = {image.key: image for sample in samples for image in sample.images}
     place_of = {key: index for index, key in enumerate(images)}
@@ -51,7 +52,7 @@ def distinct_images(samples: Sequence[Sample]) -> DistinctImages:
 
 @dataclass(frozen=True)
 class Batch:
-    """Holds a batch: n samples as one row of T tokens, with M targets (tokens whose prediction is part of the loss).
+    """Holds a batch: n samples (sequences) in one row of T tokens, with M targets (tokens that count in the loss).
 
     Attributes:
         ids: (T,) int64, the token ids.
@@ -67,7 +68,8 @@ class Batch:
             unknown.
         patches: (P, values per patch) float32, the patches of the U distinct images of the samples; None without
             images.
-        grids: (U, 3) int64, the grids of :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
+        grids: (U, 3) int64, for each distinct image, its numbers of patches in time, height and width; None without
+            images.
         shown: for each image of the samples, in the order of their image tokens, its index among the U images.
         longest: the length of the longest sequence.
     """
@@ -93,9 +95,10 @@ class Batch:
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """Return the samples as one batch: a single row of tokens, in the order of the samples.
+    """Return the samples (tokenised conversations) as one batch: a single row of tokens, in the order of the samples.
 
-    Raises ValueError if the loss includes the prediction of a sample's first token, since no earlier token predicts it.
+    ``vlm`` is the model, which computes the rotary positions of the tokens. Raises ValueError if the loss includes the
+    prediction of a sample's first token, since no earlier token predicts it.
     """
     if any(bool(sample.loss_mask[0]) for sample in samples):
         raise ValueError(
@@ -132,11 +135,11 @@ def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, def
 
 
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
-    """Divide samples into batches that each go through the model at once, and return the batches.
+    """Divide samples (tokenised conversations) into micro-batches, each for one forward pass; return the micro-batches.
 
-    ``tokens`` is the maximum number of tokens of a batch. A sample that is longer has its own batch. The samples are
-    sorted from long to short, so that the samples of a batch have similar lengths. If the memory is too small, already
-    the first batch fails. Samples of equal length keep their order.
+    ``tokens`` is the maximum number of tokens of a micro-batch. A sample that is longer has its own micro-batch. The
+    samples are sorted from long to short. So the samples of a micro-batch have similar lengths, and too little memory
+    is noticed at the first micro-batch. Samples of equal length keep their order.
     """
     batches: list[list[Sample]] = []
     room = 0

@@ -16,11 +16,11 @@ from groundtrace.trainer.settings import TrainerSettings
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """Return the responses of a step as training samples, in which each token has the advantage of its turn.
+    """Return the sampled responses of a training step as samples, in which each token has the advantage of its turn.
 
-    ``groups`` are the groups (responses to one prompt) on which this step trains. ``step`` is the number of the
-    training step. In a training on several GPUs, each rank (the process of one GPU) passes its own groups, and all
-    ranks must call this function.
+    A sample is a tokenised conversation, and a turn is one answer of the model in it. ``groups`` are the groups (scored
+    responses to one prompt) on which this step trains. ``step`` is the number of the training step. In a training on
+    several GPUs, each rank (the process of one GPU) passes its own groups, and all ranks must call this function.
 
     Unscored and empty responses are left out. If ``grpo.overlong`` is ``mask``, truncated responses are also left out.
     The reward of a truncated response still counts in the mean reward of its group. The tokens of a response that is
@@ -91,7 +91,7 @@ def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) 
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the reward of a response that the training uses; None if the response is unscored.
+    """Return the reward that the training uses for a response; None if the response is unscored.
 
     ``scored`` holds the scores of the response ``rollout``, including its reward. If ``grpo.overlong`` is ``soft``, a
     penalty for a long response (a number from -1 to 0) is added to this reward. Otherwise, the reward is returned
@@ -104,10 +104,10 @@ def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float
 
 
 def as_sample(prompt: Sample, rollout: Rollout, group: str) -> Sample:
-    """Return a prompt and the response to it as one sample.
+    """Return a prompt and the sampled response to it as one sample (a tokenised conversation).
 
-    ``group`` is the name of the group to which the response belongs. The sample has the sampler's log-probabilities if
-    the response ``rollout`` has them.
+    ``rollout`` is the response. ``group`` is the name of its group (the responses to one prompt). If the sampler
+    reported the log-probabilities of the response's tokens, the sample contains them.
     """
     sample = with_response(prompt, rollout.ids, group, rollout.is_truncated, rollout.observed)
     if rollout.logprobs is None:

@@ -1,9 +1,9 @@
 """Samples turns from a model in this process. A turn is one answer of the model in a conversation.
 
-The model first processes the prompts, then one token of each turn at a time. This code takes less time and memory than
-transformers' ``generate``. If several turns are drawn for a prompt, the model processes the prompt and its images once.
-The keys and values of earlier tokens are not copied for a new token. Turns that have ended are removed from the batch.
-The checkpoint's ``generation_config`` is not used.
+The model first processes the prompts. Then it draws one token of each turn at a time. This code takes less time and
+memory than transformers' ``generate``. If several turns are drawn for a prompt, the model processes the prompt and its
+images once. The keys and values of earlier tokens are not copied for a new token. Turns that have ended are removed
+from the batch. The checkpoint's ``generation_config`` is not used.
 """
 
 from collections.abc import Callable, Sequence

@@ -90,12 +90,12 @@ def encode_observation(
 def with_response(
     prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False, observed: Sequence[Observed] = ()
 ) -> Sample:
-    """Return a prompt followed by a response as one sample, with exactly the tokens that were sampled.
+    """Return a prompt and the response to it as one sample, with exactly the tokens that were sampled.
 
     ``ids`` are the tokens of the response. ``observed`` are the observations (results of tools) among these tokens.
-    ``group`` is the name of the group to which the response belongs. ``is_truncated`` is True if the response was cut
-    off at the maximum length. In the result, the loss mask is True for the tokens of the response except those of
-    observations.
+    ``group`` is the name of the group (the responses to one prompt) to which this response belongs. ``is_truncated`` is
+    True if the response was cut off at the maximum length. In the result, the loss mask is True for the tokens of the
+    response except those of observations.
     """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     is_ours = torch.ones(len(ids), dtype=torch.bool)
@@ -247,7 +247,9 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Return a row for supervised fine-tuning as a sample. Its last turn is the answer that the model learns.
+    """Return a row for supervised fine-tuning as a sample: its turns as tokens with a loss mask, and its images.
+
+    The tokens of the assistant's turns count in the loss; the last turn must be the assistant's.
 
     The coordinates in the answers' point and box tags are converted from pixels to the coordinates that the model uses.
     Raises UnusableRow if the row cannot be encoded.
@@ -258,7 +260,7 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Return the turns of a row before its last answer, as a prompt for sampling.
+    """Return the turns of a row before the assistant's last turn, as a tokenised prompt that the model can answer.
 
     The coordinates in the point and box tags of earlier answers are converted from pixels to the coordinates that the
     model uses. ``images`` are the row's encoded images; None means that they are encoded here. Raises UnusableRow if
@@ -272,7 +274,7 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Return the prompts of a row, each with a copy of the row for this prompt.
+    """Return the tokenised prompts of a row, each paired with a copy of the row that has only this prompt.
 
     A question may have several streams. A stream is a form of response, such as reasoning with boxes or with text only.
     The row has one prompt for each of its streams, or one prompt if it has no streams. ``only`` holds the names of the

@@ -1,4 +1,4 @@
-"""Runs responses of several turns, and passes finished responses to the reward.
+"""Runs responses of several turns, and passes finished responses to the reward, which scores them.
 
 The turns of the policy (the model in training) alternate with the observations of the environment (results of tools).
 An environment may end the response after its first turn. The tokens of a turn are kept as they were sampled. Only
@@ -101,7 +101,7 @@ class Episode:
         return None
 
     async def close(self) -> None:
-        """Free the resources of the environment. A second call does nothing."""
+        """Free the resources of the response's environment, such as its sandbox. A second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             await self._environment.close()
@@ -175,11 +175,12 @@ def _key_of(pixels: Pixels) -> str:
 def roll_out(
     vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
 ) -> list[list[Rollout]]:
-    """Sample ``n`` responses to each prompt, and return them in the order of the prompts.
+    """Sample ``n`` complete responses to each prompt, and return them in the order of the prompts.
 
-    ``drawn`` holds pairs of a row and its prompt. The same weights and the same ``seed`` give the same responses if the
-    environment's observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the
-    same time. Raises SamplerError if turns cannot be sampled.
+    ``drawn`` holds pairs of a row and its prompt. ``sampler`` draws the turns of the model, and an environment (e.g. a
+    sandbox for code) answers them with observations. The same weights and the same ``seed`` give the same responses if
+    the observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the same time.
+    Raises SamplerError if turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     gate = asyncio.Semaphore(settings.environment.steps_at_once)
@@ -226,10 +227,11 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
 def score_rollouts(
     reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
 ) -> list[list[Scored]]:
-    """Score the responses to each row, and return the scores in the order of the rows and of their responses.
+    """Score the sampled responses to each row's question; return the scores in the order of ``rows`` and ``rollouts``.
 
-    ``rollouts`` holds the list of responses for each row. A lost response (the environment could not continue it) gets
-    no score: its reward is None. The scores of the other responses to the row are computed without it. Raises
+    ``rollouts`` holds one list of responses for each row. ``vlm`` is the model that wrote them, and ``reward`` scores
+    them. A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g. the
+    sandbox that executes its code. The scores of the other responses to the row are computed without it. Raises
     JudgesDown if the model servers that the reward calls do not answer.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]

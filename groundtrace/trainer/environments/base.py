@@ -45,9 +45,9 @@ class StepResult:
 
 
 class Environment(Protocol):
-    """Defines the methods of an environment. Each response has its own instance.
+    """Defines the methods of an environment, which answers the turns of the model in training, e.g. with tool results.
 
-    The methods of an instance are awaited one after the other, on any event loop.
+    Each response has its own instance. The methods of an instance are awaited one after the other, on any event loop.
 
     Attributes:
         Settings: the class of the environment's settings. The environment's constructor has one argument, an instance
@@ -65,7 +65,7 @@ class Environment(Protocol):
     settings: Any
 
     def check_ready(self) -> None:
-        """Check that the environment can run on this machine.
+        """Check that the environment can run on this machine, e.g. that a sandbox can isolate code.
 
         Raises :class:`groundtrace.schemas.errors.UserError` if it cannot.
         """
@@ -79,10 +79,13 @@ class Environment(Protocol):
         return None
 
     def check_row(self, row: TrainingRow) -> None:
-        """Check that the environment can use a row. Raises :class:`groundtrace.rewards.rows.row.UnusableRow` if not."""
+        """Check that the environment can answer responses to the question in ``row``, e.g. that it can open its images.
+
+        Raises :class:`groundtrace.rewards.rows.row.UnusableRow` if not.
+        """
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row, and return the first observation.
+        """Begin a response to the question in ``row``, and return the first observation.
 
         An observation is a message from the environment to the model. The first observation is appended to the row's
         last user turn. By default, it is empty, so that the prompt is unchanged. It must depend only on the row,

@@ -1,4 +1,6 @@
-"""Maps the names of environments to their classes.
+"""Maps the names of environments (e.g. ``sandbox``) to their classes.
+
+An environment answers the turns of the model in training, e.g. with the results of its code.
 
 To add an environment, put its file here and add a line to the map.
 """
@@ -26,11 +28,11 @@ ENVIRONMENTS: "Registry[type[Environment]]" = Registry(
 
 
 def make_environment(name: str, options: Mapping[str, object], where: str) -> "Environment":
-    """Return a new environment of the kind ``name``.
+    """Return a new environment, which answers the turns of one response, e.g. with the results of its code.
 
-    ``name`` is a name in the registry, e.g. ``sandbox``, or ``module:NAME`` for a class that a user wrote. ``options``
-    holds the values of the environment's settings. ``where`` is the config key of the options, for error messages.
-    Raises ConfigError if the environment cannot be used, or if an option does not match its settings.
+    ``name`` is the name of a kind of environment, e.g. ``sandbox``, or ``module:NAME`` for a class that a user wrote.
+    ``options`` holds the values of the environment's settings. ``where`` is the config key of the options, for error
+    messages. Raises ConfigError if the environment cannot be used, or if an option does not match its settings.
     """
     try:
         kind = ENVIRONMENTS.named(name)

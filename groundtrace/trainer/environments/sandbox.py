@@ -25,7 +25,8 @@ CODE_END, CALL_END = "</code>", "</tool_call>"
 class SandboxEnvironment(Environment):
     """Executes the code in the turns of one response, and returns the results as messages to the model (observations).
 
-    The module's docstring describes how the model calls the sandbox, and how a response ends.
+    The model writes code in a ``<code>`` or a ``<tool_call>`` tag. A response ends after a turn that has no such tag,
+    or that is in the wrong form.
     """
 
     Settings: ClassVar[type] = SandboxEnvironmentSettings
@@ -36,7 +37,7 @@ class SandboxEnvironment(Environment):
     _executed: ExecutedTurns | None = None
 
     def check_ready(self) -> None:
-        """Check that this machine can isolate code.
+        """Check that this machine can execute the model's code in an isolated sandbox.
 
         Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if not.
         """
@@ -47,20 +48,20 @@ class SandboxEnvironment(Environment):
         return self.settings.sandbox.max_image_pixels
 
     def check_row(self, row: TrainingRow) -> None:
-        """Check that the environment can use a row. Raises UnusableRow if the row has a video clip.
+        """Check that code in the sandbox can open the images of the question in ``row``.
 
-        Code in the sandbox can open only still images.
+        Code can open only still images. Raises UnusableRow if the row has a video clip.
         """
         if row.frames:
             raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
 
     async def reset(self, row: TrainingRow) -> StepResult:
-        """Begin a response to this row. The result is empty: the environment adds nothing to the row's prompt."""
+        """Begin a response to the question in ``row``. The result is empty, so that nothing is added to the prompt."""
         self._executed = ExecutedTurns(self.settings, row)
         return StepResult()
 
     async def step(self, text: str) -> StepResult:
-        """Execute the code in a turn of the model, and return its output and images as the observation.
+        """Execute the code in a turn of the model; return its output and images as the next message to the model.
 
         ``text`` is the text of the turn. If the turn has no code, or is in the wrong form, the result ends the
         response. Raises EnvironmentLost if the sandbox fails.
@@ -78,9 +79,9 @@ class SandboxEnvironment(Environment):
         return StepResult(result_text(turn), seen.images)
 
     async def result(self) -> Trajectory:
-        """Return, for each turn of the response, whether its call of the sandbox succeeded.
+        """Return a trajectory: for each turn of the response, whether its code ran without an error and had output.
 
-        If the setting ``verify`` is True, the result also says whether the output of a call depends on the image.
+        If the setting ``verify`` is True, the trajectory also says whether the output of a call depends on the image.
         Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None

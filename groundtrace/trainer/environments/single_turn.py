@@ -9,12 +9,15 @@ from groundtrace.trainer.environments.base import Environment, StepResult
 
 @settings
 class NoSettings:
-    """Holds no field, because this environment has no settings."""
+    """Holds the settings of the environment ``single_turn``, which has none."""
 
 
 @dataclass(frozen=True)
 class SingleTurn(Environment):
-    """Ends each response after its first turn. Use this environment for responses without tool calls."""
+    """Ends each response of the model in training after its first turn.
+
+    Use this environment for responses without tool calls.
+    """
 
     Settings: ClassVar[type] = NoSettings
 
@@ -25,5 +28,5 @@ class SingleTurn(Environment):
         return 0
 
     async def step(self, text: str) -> StepResult:
-        """Return a result that ends the response. ``text``, the policy's turn, is not used."""
+        """Return a result that ends the response. ``text``, the turn of the model in training, is not used."""
         return StepResult(is_done=True)

@@ -1,4 +1,6 @@
-"""Evaluates a model on the questions of a run or of a folder of records: samples answers and scores them.
+"""Evaluates a model: samples answers to questions and scores them.
+
+The questions are those of a run (a pipeline's output folder), or of a folder with the file ``records.jsonl``.
 
 The configured reward computes the scores, as in training.
 """

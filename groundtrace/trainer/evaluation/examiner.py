@@ -52,7 +52,7 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Return the prompts of a row, each paired with a copy of the row for this prompt.
+        """Return the tokenised prompts of a row, each paired with a copy of the row that has only this prompt.
 
         The row has one prompt for each of its streams (forms of response) in ``eval.streams``, or one prompt if it has
         no streams. Raises UnusableRow if the row cannot be used.
@@ -60,10 +60,11 @@ class Examiner:
         return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Sample ``eval.samples`` answers to each prompt, score them, and return one entry for each prompt.
+        """Sample ``eval.samples`` answers to each prompt, and score them.
 
-        ``chunk`` holds pairs of a row and its prompt. ``seed`` is the seed of the sampling. Raises JudgesDown if the
-        model servers that the scoring needs do not answer, and SamplerError if answers cannot be sampled.
+        ``chunk`` holds pairs of a row and its prompt. ``seed`` is the seed of the sampling. The result holds, for each
+        prompt, its row with the answers and their scores. Raises JudgesDown if the model servers that the scoring needs
+        do not answer, and SamplerError if answers cannot be sampled.
         """
         return self.answers(chunk, chunk, seed)
 
@@ -72,8 +73,9 @@ class Examiner:
 
         Both hold pairs of a row and its prompt, for the same questions in the same order. The prompts in ``asked`` may
         show more images than the rows in ``scored_as`` have, such as crops (cut-out image regions). ``seed`` is the
-        seed of the sampling. Returns one entry for each prompt. Raises JudgesDown if the model servers that the scoring
-        needs do not answer, and SamplerError if answers cannot be sampled.
+        seed of the sampling. The result holds, for each prompt, the row in ``scored_as`` with the answers and their
+        scores. Raises JudgesDown if the model servers that the scoring needs do not answer, and SamplerError if answers
+        cannot be sampled.
         """
         samples = self.settings.eval.samples
         rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
@@ -89,8 +91,9 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 def in_both_streams(row: TrainingRow) -> TrainingRow:
     """Return a copy of the row with two prompts: one for reasoning with boxes, and one for reasoning with text only.
 
-    These are the prompts of the first and the second pass. If the row lacks one of them, it is made, in the wording
-    that the rows of a run use. Raises UnusableRow if the row has a video clip, which cannot be cropped.
+    These are the prompts of the first and the second pass of an evaluation with crops (iVGR §3.4). If the row lacks one
+    of them, it is made from the question, in the wording that pipelines use. Raises UnusableRow if the row has a video
+    clip, which cannot be cropped.
     """
     if row.frames:
         raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
@@ -104,13 +107,14 @@ class ExaminerWithCrops(Examiner):
     """Samples answers in two passes, and scores those of the second pass.
 
     In the first pass, the model draws boxes in its reasoning. The prompts of the second pass show crops (cut-out image
-    regions) of these boxes. The module's docstring describes both passes.
+    regions) of these boxes. For comparison, the same prompts without crops are answered, too.
     """
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
         """Return two prompts of a row: the first requests reasoning with boxes, the second requests text only.
 
-        Each prompt is paired with a copy of the row for this prompt. Raises UnusableRow if the row cannot be used.
+        Each prompt is tokenised, and paired with a copy of the row that has only this prompt. Raises UnusableRow if the
+        row cannot be used.
         """
         return prompt_samples(self.vlm, in_both_streams(row))
 

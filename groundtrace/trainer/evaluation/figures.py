@@ -25,8 +25,9 @@ class EvaluatedQuestion:
     """Holds one question with its sampled answers and their scores.
 
     ``row`` is the row of the question. ``rollouts`` are the answers, and ``scored`` holds the scores of each answer, in
-    the same order. ``crops`` is the number of crops (cut-out image regions) that the prompt shows in an evaluation with
-    crops. It is None in any other evaluation, and for the answers without crops with which the others are compared.
+    the same order. In an evaluation with crops (cut-out image regions), ``crops`` is the number of crops that the
+    prompt shows. It is None for the answers that are sampled without crops for comparison, and in an evaluation without
+    crops.
     """
 
     row: TrainingRow
@@ -38,7 +39,7 @@ class EvaluatedQuestion:
     def outcomes(self) -> list[float]:
         """Return the outcomes of the answers: 1 for a right answer, 0 for a wrong one.
 
-        Unscored answers are left out.
+        Answers that could not be graded are left out.
         """
         return [each.outcome for each in self.scored if each.outcome is not None]
 
@@ -125,9 +126,9 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
     """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), as a list with one number in [0, 1].
 
     A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
-    the text of the response. The IoU is R_box of Eq. 2 without labels. Each gold box has its best IoU with a predicted
-    box, and each predicted box has its best IoU with a gold box. R_box is the mean of two averages: the average over
-    the gold boxes, and the average over the predicted boxes.
+    the text of the response. The IoU is R_box of iVGR Eq. 2, but labels are ignored. Each gold box has its best IoU
+    with a predicted box, and each predicted box has its best IoU with a gold box. R_box is the mean of two averages:
+    the average over the gold boxes, and the average over the predicted boxes.
 
     If a response has no boxes, the number is 0 if the prompt requested boxes (the stream ``grounded``); else the list
     is empty. The list is also empty if the question has no gold boxes.

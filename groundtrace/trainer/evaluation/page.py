@@ -33,9 +33,10 @@ COLUMNS = (
 def eval_page(report: Mapping[str, Any], answered: Sequence[EvaluatedQuestion], model: str, data: str) -> str:
     """Return the HTML page of an evaluation, which needs no other files.
 
-    ``report`` holds the metrics (:func:`groundtrace.trainer.evaluation.figures.eval_figures`). ``answered`` are the
-    questions with their answers; the page shows the first of them. ``model`` and ``data`` are the names of the model
-    and of the data, for the heading.
+    ``report`` holds the metrics by name, e.g. ``report["all"]["accuracy"]``
+    (:func:`groundtrace.trainer.evaluation.figures.eval_figures`). ``answered`` are the questions with their answers and
+    scores; the page shows only the first questions. ``model`` and ``data`` are the names of the model and of the data,
+    for the heading.
     """
     rows = [("all", report["all"])]
     rows += [("without crops", report["without_crops"])] if "without_crops" in report else []

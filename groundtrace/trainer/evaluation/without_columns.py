@@ -64,7 +64,7 @@ class WithoutColumns(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the two scorers that are run: that of the outcome and that of the form."""
+        """Return the two scorers that are run. They score the outcome (whether the answer is right) and the form."""
         return scorers_named(outcome.NAME, format.NAME)
 
     @property
@@ -91,9 +91,9 @@ class WithoutColumns(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the outcome and the form of the responses to one question. The reward of each response is None.
 
-        ``cases`` are the responses with their question. The result holds the verdicts (scores of one aspect) of each
-        response, in the same order. ``memory`` is not used. Raises BudgetUsedUp if the budget for model calls is used
-        up.
+        ``cases`` holds each response with its question. The result holds the verdicts (scores of one aspect) of each
+        response, in the same order. ``memory``, the state of rewards that learn during a training, is not used. Raises
+        BudgetUsedUp if the budget for model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 
