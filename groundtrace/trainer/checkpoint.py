@@ -51,7 +51,8 @@ class Progress:
         step: the number of finished training steps.
         position: the position in the data, from which the next rows are drawn
             (:data:`groundtrace.trainer.row_sampler.Position`).
-        memory: the state that the training loop and the reward keep between steps; it holds only numbers and strings.
+        memory: the state that the reward keeps between training steps, e.g. running means; it holds only numbers and
+            strings.
         random: the state of torch's random generators at the time when this object was created.
     """
 
@@ -180,10 +181,10 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
 def export(checkpoint: Path, out: Path) -> Path:
     """Write the model of a checkpoint as a plain model folder to ``out``, and return ``out``.
 
-    The folder has the same files as the model of a finished training. Weights that were not trained are read from the
-    base model. The base model must still be at the path ``model.path`` of the training's config. Raises CheckpointError
-    if the checkpoint cannot be used, ModelError if the base model cannot be loaded, and UserError if ``out`` is not
-    empty or cannot be written.
+    The folder has the files that transformers and vLLM need: weights, config, processor and generation settings.
+    Weights that were not trained are read from the base model. The base model must still be at the path ``model.path``
+    of the training's config. Raises CheckpointError if the checkpoint cannot be used, ModelError if the base model
+    cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)

@@ -6,7 +6,7 @@ The exit code is:
 - 1 if the training failed (a loss that is not a number, too many steps without a gradient, a reward that rises while
   the accuracy falls, or another error);
 - 2 for a mistake in the command, the config, the data or the model;
-- 3 if the run stopped because a judge (a model server that the reward calls) or the sampling server did not answer;
+- 3 if the command stopped because a judge (a model server that the reward calls) or the sampling server did not answer;
 - 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.
 
 A training saves its last complete step before it exits. A training on several GPUs has the exit code of the process

@@ -45,17 +45,18 @@ class Group:
     def without_images(self) -> "Group":
         """Return a copy of the group without images.
 
-        This smaller copy is sent to the other ranks (the processes of the other GPUs), which compute only metrics from
-        it.
+        In a training on several GPUs, this smaller copy is sent to the other ranks (the processes of the other GPUs).
+        They only compute metrics from it, and need no images for this.
         """
         rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
         return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
 
 
 def of_all_ranks(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups of all ranks (the processes of the GPUs). Only the groups of this rank keep their images.
+    """Return the groups (responses to one prompt, with their scores) of all ranks, in the order of the ranks.
 
-    ``groups`` are the groups of this rank. All ranks must call this function.
+    A rank is the process of one GPU. ``groups`` are the groups of this rank; they keep their images, and the groups of
+    other ranks have none. All ranks must call this function.
     """
     shares = ranks.gathered([group.without_images() for group in groups] if ranks.count() > 1 else [])
     shares[ranks.index()] = list(groups)
@@ -122,8 +123,8 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
 def idle_because(metrics: Mapping[str, float | None]) -> str:
     """Return the reason why a training step had no gradient, as a text for the user.
 
-    ``metrics`` are the metrics of this step by name, as :func:`summary` and the update return them. Call this function
-    only for a step without a gradient.
+    ``metrics`` are the metrics of this step by name; ``reward``, ``groups_kept`` and ``loss`` are used. Call this
+    function only for a step without a gradient.
     """
     if metrics["reward"] is None:
         return "no rollout was scored"

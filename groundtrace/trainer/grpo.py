@@ -1,4 +1,6 @@
-"""Trains a model by GRPO, with the options of DAPO, on the rows of a run's RL shards.
+"""Trains a model by GRPO, with the options of DAPO.
+
+The questions are the rows of the RL shards (Parquet files) of a run (a pipeline's execution).
 
 In each step, the training draws questions, samples a group of responses to each question, and scores the responses.
 Groups that give no gradient are replaced by groups of other questions. Then it computes advantages from the rewards,
@@ -99,7 +101,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     - Overfitted if the validation finds that the reward rises while the accuracy falls;
     - Stopped if the process gets a signal.
 
-    In these cases, the last complete step is saved.
+    In these cases, the last complete step is saved, unless the weights have changed since this step or are not finite.
     """
     shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "rl", output / "rows")), settings, output)
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
@@ -254,12 +256,14 @@ def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Grou
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
     """Make the optimiser steps of a training step; return the mean of each metric over these optimiser steps.
 
-    ``trainee`` holds the model and the optimiser. ``samples`` are the samples of this rank (the process of one GPU). An
-    optimiser step uses the samples of all ranks. ``step`` is the number of the training step. If a training step has
-    several optimiser steps, the log-probabilities of all samples before the update are computed first.
+    ``trainee`` holds the model and the optimiser. ``samples`` are the samples (prompts with responses as tokens, with
+    advantages) of this rank (the process of one GPU). An optimiser step uses the samples of all ranks. ``step`` is the
+    number of the training step. If a training step has several optimiser steps, the log-probabilities of all samples
+    before the update are computed first.
 
-    Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets still count in
-    the loss's denominator. Raises NotFinite if a loss or gradient is not finite.
+    Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets (tokens whose
+    prediction is part of the loss) still count in the loss's denominator. Raises NotFinite if a loss or gradient is not
+    finite.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
@@ -285,11 +289,11 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that have a gradient in a training without a KL term, so that only these are computed.
+    """Return the samples that have a gradient in a training without a KL term, so that only these need be computed.
 
-    A sample has a gradient if at least one of its targets (tokens whose prediction is part of the loss) has an
-    advantage other than 0. A sample without advantages is also returned. If no sample has a gradient, the first sample
-    is returned, so that the optimiser still makes its step.
+    A sample is a prompt with a response as tokens. It has a gradient if at least one of its targets (tokens whose
+    prediction is part of the loss) has an advantage other than 0. A sample without advantages is also returned. If no
+    sample has a gradient, the first sample is returned, so that the optimiser still makes its step.
     """
     found = [each for each in samples if each.advantages is None or bool(each.advantages[each.loss_mask].any())]
     return found or list(samples[:1])

@@ -60,8 +60,8 @@ def identity(
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Return a message about the first key in which two identities differ; None if they are equal.
 
-    The message contains the key and both values. ``saved`` is the identity in a checkpoint, and ``now`` is that of the
-    present command.
+    The message contains the key and both values. An identity is a dict of the data and settings that determine the
+    result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command.
     """
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):

@@ -89,7 +89,7 @@ class Ranks:
         return next((report for report in reports if not report.is_elsewhere), reports[0] if reports else None)
 
     def kill(self) -> None:
-        """Kill all ranks that are still running."""
+        """Kill all processes (ranks) of the training that are still running, without waiting for their end."""
         for process in self.processes:
             if process.poll() is None:
                 process.kill()

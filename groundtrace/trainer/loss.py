@@ -39,9 +39,9 @@ def advantages(
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
     """Return whether a group has both right and wrong answers, so that a training step can learn from it (DAPO).
 
-    A group holds the responses to one prompt. ``outcomes`` holds 1 for each right answer, and None for each unscored
-    answer, which is ignored. Do not pass rewards with several components instead, because such rewards differ in nearly
-    every group.
+    A group holds the responses to one prompt. ``outcomes`` holds 1 for each right answer, and another number for each
+    wrong one. It holds None for an unscored answer, which is ignored. Do not pass rewards instead: rewards with several
+    components differ in nearly every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2

@@ -47,10 +47,11 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
 
 
 def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int) -> Estimate:
-    """Return the memory that a training step needs on each GPU, if each row is as long as the settings allow.
+    """Return the memory that a training step needs on each GPU, if each training row is as long as the settings allow.
 
-    ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). ``is_grpo`` is True for
-    GRPO, and False for SFT. ``gpus`` is the number of GPUs.
+    ``model`` may be an outline, i.e. a model whose weights have shapes but no values
+    (:func:`groundtrace.trainer.outline.outline_of`). ``is_grpo`` is True for GRPO, and False for SFT. ``gpus`` is the
+    number of GPUs.
     """
     return estimate(model, settings, fullest_row(model, settings, is_grpo), is_grpo, gpus)
 
@@ -76,7 +77,8 @@ def table(found: Mapping[int, Estimate]) -> str:
 def server_line(model: Any, settings: TrainerSettings) -> str:
     """Return a sentence about the memory that a vLLM server needs to sample from ``model``.
 
-    The table of :func:`table` does not include the server's memory.
+    The sentence states the memory of the weights, and of the keys and values of one response. The table of the
+    training's memory (:func:`table`) does not include the server's memory.
     """
     tokens = settings.batch.max_tokens
     weights, cached = size_of(model.parameters()) / GIB, cached_bytes(model, settings, tokens) / GIB

@@ -1,4 +1,4 @@
-"""Defines the settings that describe the machine of a training, for the command ``--estimate``."""
+"""Defines the settings that describe the machine of a training, for estimates of the memory (``--estimate``)."""
 
 from typing import Annotated
 
@@ -9,9 +9,10 @@ from groundtrace.config.settings import PositiveWeight, Weight, settings
 
 @settings
 class MachineSettings:
-    """Describes the machine that a training needs.
+    """Describes the machine on which a training is to run, for estimates of its memory.
 
-    ``server_gib`` is the memory that a server for sampling needs on the training's GPUs; 0 if it has GPUs of its own.
+    ``server_gib`` is the memory that a server for sampling needs on the training's GPUs; 0 if the server uses other
+    GPUs.
     """
 
     gpus: Annotated[PositiveInt, "--estimate: the number of GPUs over which the training is sharded"] = 1

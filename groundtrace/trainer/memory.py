@@ -69,9 +69,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class AverageRow:
-    """Holds the average numbers of tokens and of image patches in a row.
+    """Holds the average numbers of tokens and of image patches in an encoded training row.
 
-    The answer that GRPO samples is not included.
+    For GRPO, it is the row of a question; the answer that is sampled is not included.
     """
 
     tokens: float = 0.0
@@ -79,7 +79,10 @@ class AverageRow:
 
 
 def rows_like(samples: Sequence[Sample]) -> AverageRow:
-    """Return the average numbers of tokens and of image patches of the samples; both are 0 if there are no samples."""
+    """Return the average numbers of tokens and of image patches of the samples (encoded training rows).
+
+    Both are 0 if there are no samples.
+    """
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
     return AverageRow(sum(map(len, samples)) / count, patches / count)
@@ -104,9 +107,10 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
 
 
 def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> AverageRow:
-    """Return the longest row that the settings allow, for estimates without data. All of its tokens are image tokens.
+    """Return the size of the longest training row that the settings allow, for estimates without data.
 
-    If ``is_grpo`` is True, the row is shorter by ``rollout.max_new_tokens`` tokens, which the sampled answer needs.
+    All tokens of this row are image tokens, because they need the most memory. If ``is_grpo`` is True, the row is
+    shorter by ``rollout.max_new_tokens`` tokens, which the sampled answer needs.
     """
     tokens = settings.batch.max_tokens - (settings.rollout.max_new_tokens if is_grpo else 0)
     return AverageRow(tokens, tokens * model.config.vision_config.spatial_merge_size**2)
@@ -115,10 +119,11 @@ def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> Average
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
     """Return the memory that one training step needs on each GPU, as the module's docstring describes.
 
-    ``model`` may be a model without values (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded
-    yet. ``rows`` holds the average size of the rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the
-    estimate includes the sampled answers. The images of a question then count once for all responses to it. The images
-    that tools return (observations) count once for each response.
+    ``model`` may be an outline, i.e. a model whose weights have shapes but no values
+    (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded yet. ``rows`` holds the average size of the
+    training rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the estimate includes the sampled answers.
+    The images of a question then count once for all responses to it. The images that tools return (observations) count
+    once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())

@@ -73,9 +73,9 @@ class VisionLanguageModel:
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """Return the text of a response from its token ids ``ids``.
+        """Decode the token ids of a response, and return its text.
 
-        If the last token is an end token, it is left out.
+        If the last token is an end token, it is left out. Other special tokens are part of the text.
         """
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
@@ -83,8 +83,8 @@ class VisionLanguageModel:
     def encode_image(self, image: Image.Image, key: str, name: str = "an image") -> EncodedImage:
         """Encode an upright RGB image for the vision tower. Raises UnusableRow if the image cannot be resized.
 
-        ``key`` identifies the image: equal images must have equal keys. ``name`` names the image and its row in the
-        error.
+        ``image`` must be rotated to upright. ``key`` is a text that is equal for equal images, such as a hash of the
+        file. ``name`` names the image and its row in the error message.
         """
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
@@ -201,19 +201,20 @@ def family_of(config: Any, settings: ModelSettings) -> Family:
 def set_attention(model: Any, implementation: str) -> None:
     """Set the attention function that the language model and the vision tower use.
 
-    ``implementation`` is :data:`groundtrace.trainer.attention.NAME` for training on packed rows, and ``sdpa`` for
-    sampling. The config of the whole model remains at ``sdpa``, because transformers raises an error if this config
-    names an attention with "flash" in its name.
+    ``implementation`` is its name in transformers: :data:`groundtrace.trainer.attention.NAME` for training on packed
+    rows (several sequences in one row of tokens), and ``sdpa`` for sampling. The config of the whole model remains at
+    ``sdpa``, because transformers raises an error if this config names an attention with "flash" in its name.
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
 
 
 def prepare(model: Any, settings: ModelSettings) -> None:
-    """Prepare a loaded model for training, as the settings say.
+    """Prepare a loaded model for training.
 
-    This adds LoRA adapters, freezes parts of the model, switches gradient checkpointing on, and sets the attention for
-    packed rows. The model is changed in place.
+    If the settings say so, this function adds LoRA adapters, freezes parts of the model, and switches gradient
+    checkpointing on. It also selects the attention for packed rows (several sequences in one row of tokens). The model
+    is changed in place.
     """
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")

@@ -1,4 +1,4 @@
-"""Writes the records of a training run, and shows its progress.
+"""Writes the records of a training or an evaluation, such as its metrics, and shows its progress.
 
 The records are run.json, metrics.jsonl, validation.jsonl, left_out.jsonl and the page train.html. If configured, other
 programs such as TensorBoard (called boards here) get the metrics, too. The module also saves some sampled responses for
@@ -41,9 +41,10 @@ LINE_EVERY = 10
 
 
 class Monitor:
-    """Writes the records of one run to its output folder, and shows its progress. Use it as a context manager.
+    """Writes the records (such as metrics) of one training or evaluation to its output folder, and shows its progress.
 
-    ``validations`` holds the step and the metrics of each validation so far, as in validation.jsonl.
+    Use it as a context manager. ``validations`` holds the step and the metrics of each validation so far, as in
+    validation.jsonl.
     """
 
     def __init__(
@@ -104,11 +105,13 @@ class Monitor:
             self._page.write()
 
     def resume_at(self, step: int) -> None:
-        """Prepare the records for a run that continues at ``step``, and open the boards (such as TensorBoard).
+        """Prepare the records for a training that begins or continues at ``step``, and open the boards.
 
+        The records are files such as metrics.jsonl. Boards are other programs that show metrics, such as TensorBoard.
         The metrics of ``step`` and of later steps are deleted, because these steps will be repeated. Validations after
-        more than ``step`` steps are also deleted. The list of rows that are left out is loaded from its file. At step
-        0, all validations and this list are deleted. Raises UserError if a tracker (W&B or trackio) cannot start.
+        more than ``step`` steps are also deleted. The list of rows that are left out of the training is loaded from
+        left_out.jsonl. At step 0, all validations and this list are deleted. Raises UserError if a tracker (W&B or
+        trackio) cannot start.
         """
         metrics, validations = (read_lines(self.output / name) for name in ("metrics.jsonl", "validation.jsonl"))
         sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
@@ -124,11 +127,12 @@ class Monitor:
             self._bar.start()
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record the metrics of a step in metrics.jsonl, on the boards and on the page, and show them.
+        """Record the metrics of a step, and show some of them to the user.
 
-        In metrics.jsonl, None becomes null, and values that are not finite are omitted. The progress bar shows the
-        metrics whose names are in ``shown``, and the text ``note``. Without a terminal, a line is printed for every
-        tenth step, for the last step and for each step with a note.
+        The metrics are written to metrics.jsonl and to the page train.html, and sent to the boards (programs such as
+        TensorBoard). In metrics.jsonl, None becomes null, and values that are not finite are omitted. The progress bar
+        shows the metrics whose names are in ``shown``, and ``note``, a short message such as "no gradient in 3 steps".
+        Without a terminal, a line is printed for every tenth step, for the last step and for each step with a note.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self._append("metrics.jsonl", {"step": step} | values)
@@ -140,9 +144,10 @@ class Monitor:
         self._send(values, step)
 
     def validated(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:
-        """Record the metrics of a validation, and print those whose names are in ``shown``.
+        """Record the metrics of a validation during training, and print those whose names are in ``shown``.
 
-        ``step`` is the number of training steps before the validation.
+        The metrics are written to validation.jsonl and to the page train.html, and sent to the boards (programs such as
+        TensorBoard). ``step`` is the number of training steps before the validation.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self.validations.append({"step": step} | values)
@@ -175,9 +180,10 @@ class Monitor:
             stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record in left_out.jsonl that a row is not used, and the reason.
+        """Record in left_out.jsonl that a row of the data is not used, and the reason.
 
-        ``row`` names the row, e.g. ``row 12``. Each row is recorded only once, even if the run is resumed.
+        ``row`` names the row, e.g. ``row 12``. Each row is recorded only once, even if the training is interrupted and
+        resumed.
         """
         if row in self._left_out:
             return
@@ -191,7 +197,8 @@ class Monitor:
 class SilentMonitor(Monitor):
     """Replaces a :class:`Monitor` in a training on several GPUs, on every process but the first.
 
-    It writes and shows nothing.
+    A :class:`Monitor` writes the records of a training, such as its metrics, and shows its progress. This class writes
+    and shows nothing, because the first process does it for all.
     """
 
     def __init__(
@@ -208,10 +215,10 @@ class SilentMonitor(Monitor):
         """Do nothing."""
 
     def resume_at(self, step: int) -> None:
-        """Do nothing, because only the first rank writes records."""
+        """Do nothing, because only the first process (rank) writes records of the training."""
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Do nothing, because only the first rank writes records."""
+        """Do nothing, because only the first process (rank) writes the metrics of all processes."""
 
     def leave_out(self, row: str, reason: str) -> None:
         """Do nothing, because the first process (rank) also records the unusable rows of the other processes."""
@@ -227,7 +234,7 @@ def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
-    """Save some of the sampled responses of a step to a folder, so that a user can inspect them.
+    """Save some of the sampled responses of a training step to a folder, so that a user can inspect them.
 
     ``groups`` are the groups of the step; a group is a question with the sampled responses to it. The first
     ``SHOWN_GROUPS`` groups are saved, with at most ``SHOWN_ROLLOUTS`` responses each. The responses are written to

@@ -103,7 +103,7 @@ class Optimiser:
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Return whether all weights are finite numbers, including those that other processes hold.
+        """Return whether all float32 weights are finite numbers, including those that other processes hold.
 
         In a training on several GPUs, all ranks (the processes of the GPUs) must call this method.
         """

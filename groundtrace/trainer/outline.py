@@ -15,11 +15,11 @@ ARCHITECTURES = Path(__file__).parent / "architectures.toml"
 
 
 def outline_of(settings: ModelSettings) -> Any:
-    """Return the model that the settings name, without values: its weights have shapes and number types only.
+    """Return an outline of the model that the settings name: its weights have shapes and number types, but no values.
 
-    The weights are on torch's meta device. Adapters, frozen parts and gradient checkpointing are those of the settings.
-    The shapes are read from ``architectures.toml`` if this file lists the model, else from the model's config. Raises
-    ModelError if the config cannot be loaded, or if the model's family cannot be trained.
+    The weights are on torch's meta device. The outline has the LoRA adapters, frozen parts and gradient checkpointing
+    that the settings define. The shapes are read from ``architectures.toml`` if this file lists the model, else from
+    the model's config. Raises ModelError if the config cannot be loaded, or if the model's family cannot be trained.
     """
     known = _architectures().get(settings.path)
     config = model_config(settings) if known is None else AutoConfig.for_model(**known)

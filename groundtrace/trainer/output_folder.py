@@ -15,10 +15,10 @@ _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an eva
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     """Check that a command may write to the folder ``output``. Raises UserError if not.
 
-    ``command`` is ``sft``, ``grpo`` or ``eval``. An earlier run of the same command may be replaced. The error is
-    raised if ``output`` holds one of the following:
+    ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced. The
+    error is raised if ``output`` holds one of the following:
 
-    - a run of `beam`, or of another ``trainer`` command;
+    - the output of `beam`, or of another ``trainer`` command;
     - files of other programs, with names that the command writes;
     - the model that the training starts from.
     """
@@ -42,9 +42,10 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
-    """Return the content of run.json in the folder ``output``, as a dict.
+    """Return the content of run.json in the folder ``output``, by which a command describes its run.
 
-    The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it.
+    The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it. It is empty if the
+    file holds JSON other than an object.
     """
     try:
         found = json.loads((output / "run.json").read_text("utf-8"))

@@ -1,7 +1,7 @@
-"""Reads the batch plan of a run: which share of a batch's prompts comes from which kind of row (iVGR App. B).
+"""Reads the batch plan of a run: the share of a batch's prompts that comes from each kind of row (iVGR App. B).
 
-The plan is the file ``batch_plan.json`` in the run folder. If the shards do not belong to a run, it is in the folder of
-the shards::
+The plan is the file ``batch_plan.json`` in the run folder (the output folder of a pipeline). If the shards (the Parquet
+files with the rows) do not belong to a run, it is in the folder of the shards::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
@@ -31,10 +31,11 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """Holds one entry of a batch plan, as the file states it.
+    """Holds one entry of a batch plan, as the file ``batch_plan.json`` states it.
 
-    ``streams`` are the names of streams (forms of response). The rows with exactly these streams get the share
-    ``share`` of a batch's prompts.
+    A batch plan states which share of a batch's prompts comes from which rows. ``streams`` are the names of streams
+    (forms of response, such as ``textual``). The rows with exactly these streams get the share ``share`` of a batch's
+    prompts.
     """
 
     streams: tuple[str, ...]
@@ -43,13 +44,13 @@ class PlannedPart:
 
 @dataclass(frozen=True)
 class Part:
-    """Holds a set of rows that fills a given share of each batch.
+    """Holds a set of rows, from which a given share of each batch's prompts comes.
 
     Attributes:
         rows: the rows' indices in the shards.
         share: the share of a batch's prompts, in (0, 1].
         prompts: the number of prompts that each row has, one for each of its streams (forms of response).
-        name: the part's name in error messages; "" without a plan.
+        name: the names of its streams, e.g. ``grounded+textual``, for messages; "" without a batch plan.
     """
 
     rows: Sequence[int]
@@ -80,10 +81,11 @@ def planned(
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """Read the batch plan of a run, and return its entries; empty if there is no plan.
+    """Read ``batch_plan.json``, which states the share of each kind of row in a batch; return its entries.
 
-    ``data`` is the output folder of the run, or the folder of its Parquet files (shards). ``side`` is the name of the
-    latter folder, such as ``rl``. Raises ShardError if the file is not a valid plan; the message contains the reason.
+    The result is empty if there is no such file. ``data`` is the output folder of a run (a pipeline's execution), or
+    the folder in it with the shards (Parquet files). ``side`` is the name of this inner folder, such as ``rl``. Raises
+    ShardError if the file is not a valid plan; the message contains the reason.
     """
     folder = data.parent if data.name == side and not (data / side).is_dir() else data
     path = folder / FILE

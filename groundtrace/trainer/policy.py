@@ -1,4 +1,4 @@
-"""Computes the log-probabilities of a batch's targets, the forward pass of SFT and GRPO.
+"""Computes the log-probabilities of a batch's targets. It is the forward pass of SFT and GRPO.
 
 A target is a token whose prediction is part of the loss. Logits are computed in float32, only for targets, in one chunk
 after the other. They are not kept for the backward pass but computed again, because the logits of a whole row would be

@@ -1,4 +1,6 @@
-"""Trains a model by supervised fine-tuning (SFT) on the rows of a run's SFT shards.
+"""Trains a model by supervised fine-tuning (SFT).
+
+The training data are the rows of the SFT shards (Parquet files) of a run (a pipeline's execution).
 
 The training maximises the log-likelihood of the assistant turns.
 """
@@ -43,7 +45,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     - Overfitted if the validation finds that the reward rises while the accuracy falls;
     - Stopped if the process gets a signal.
 
-    Before each of these errors, the last complete step is saved.
+    In these cases, the last complete step is saved, unless the weights have changed since this step or are not finite.
     """
     vlm = load_model(settings.model)
     shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "sft", output / "rows")), settings, output)
@@ -78,10 +80,10 @@ def sft_step(
 ) -> dict[str, float | None]:
     """Make one optimiser step over the samples, and return the metrics of the step by name.
 
-    ``step`` is the number of the step, counted from 0. ``tokens`` is the maximum number of tokens of a forward pass. In
-    a training on several GPUs, ``samples`` are the samples of this process. The step and its metrics are over the
-    samples of all processes. Raises NotFinite if the loss or the gradient is not finite; no weight is then changed. If
-    the loss is not finite, the message names the samples.
+    ``step`` is the number of the step, counted from 0. ``tokens`` is the maximum number of tokens of a forward pass. A
+    sample is a tokenised conversation with a loss mask. In a training on several GPUs, ``samples`` are the samples of
+    this process. The step and its metrics are over the samples of all processes. Raises NotFinite if the loss or the
+    gradient is not finite; no weight is then changed. If the loss is not finite, the message names the samples.
     """
     started = time.perf_counter()
     targets, all_tokens = sum(sample.targets for sample in samples), sum(map(len, samples))
