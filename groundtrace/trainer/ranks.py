@@ -69,7 +69,7 @@ def is_rank() -> bool:
 
 
 def place() -> Place | None:
-    """Return the number of this process, the number of all processes, and more, as the launcher has set them.
+    """Return the data that the launcher gave to this process, such as the process's number and the number of processes.
 
     The launcher starts one process (rank) for each GPU. The result is None if the launcher did not start this process.
     """
@@ -79,8 +79,9 @@ def place() -> Place | None:
 def join(own: Place) -> None:
     """Connect this process to the other processes (ranks) of the training, so that they can exchange values.
 
-    ``own`` is the result of :func:`place`, the data that the launcher gave to this process. From now on, the process is
-    killed if the launcher ends.
+    ``own`` holds the data that the launcher gave to this process: the process's number, the number of processes, and
+    the port at which they find each other. Call :func:`place` to get it. After the call of this function, the process
+    is killed if the launcher ends.
     """
     global _store
     threading.Thread(target=_end_with_launcher, args=(own.alive_fd,), daemon=True).start()
@@ -95,7 +96,7 @@ def join(own: Place) -> None:
 
 
 def leave() -> None:
-    """Wait until all ranks (training processes) have called this function, then disconnect this process from them.
+    """Wait until all training processes (ranks) have called this function, then disconnect this process from them.
 
     Call it only if the training succeeded.
     """
@@ -137,12 +138,18 @@ def gathered(value: T) -> list[T]:
 
 
 def of_first(value: T) -> T:
-    """Return the value that the first rank (training process) passed to this call. All ranks must call it."""
+    """Return, on all ranks (training processes), the value that the first rank passed to this function.
+
+    All ranks must call this function. The values of the other ranks are not used.
+    """
     return gathered(value)[0]
 
 
 def total(value: int) -> int:
-    """Return the sum of the numbers that all ranks (training processes) passed to this call. All must call it."""
+    """Return the sum of the numbers that all ranks (training processes) passed to this function.
+
+    All ranks must call this function. Each of them gets the sum.
+    """
     return sum(gathered(value))
 
 
@@ -243,7 +250,7 @@ def all_arrive() -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """Holds why a rank (training process) failed. The launcher, which started the ranks, reads it.
+    """Holds the reason why a rank (training process) failed, for the launcher, the process that started the ranks.
 
     Attributes:
         code: the exit code of the command.

@@ -1,4 +1,4 @@
-"""Samples responses from the model in this process, and makes the sampler that the config names."""
+"""Samples responses in this process from the model in training, and makes the sampler that the config names."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,9 +16,9 @@ from groundtrace.trainer.sharding import reshard, unshard
 class TransformersSampler(Sampler):
     """Samples responses in this process, directly from the model in training.
 
-    ``settings`` holds the temperature and the maximum lengths. A turn ends with the model's end token or with one of
-    the texts in ``stops``. Only the temperature and the banned tokens change the model's distribution; the generation
-    settings of the model's folder are ignored.
+    ``settings`` holds the temperature and the maximum lengths. A response has one or several turns (answers of the
+    model). A turn ends with the model's end token or with one of the texts in ``stops``. Only the temperature and the
+    banned tokens change the model's distribution; the generation settings of the model's folder are ignored.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, stops: Sequence[str] = ()) -> None:
@@ -37,7 +37,7 @@ class TransformersSampler(Sampler):
         reshard(self._vlm.model)
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in the order of the prompts.
+        """Return ``n`` sampled turns (answers of the model) for each prompt, in the order of the prompts.
 
         ``seed`` is the seed of the sampling.
         """
@@ -45,9 +45,10 @@ class TransformersSampler(Sampler):
         return [found[index] for index in range(len(prompts))]
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield pairs: the index of a prompt, and its ``n`` sampled turns. ``seed`` is the seed of the sampling.
+        """Yield, for each prompt, its index and ``n`` sampled turns (answers of the model).
 
-        Prompts of similar length are sampled together. So the pairs are not in the order of the prompts.
+        ``seed`` is the seed of the sampling. Prompts of similar length are sampled together. So the prompts are not
+        yielded in the given order.
         """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -96,9 +97,9 @@ def make_sampler(
 ) -> Sampler:
     """Return a sampler of the kind that ``rollout.kind`` names: one in this process, or one that uses a vLLM server.
 
-    A turn ends with the model's end token or with one of the texts in ``stops``. ``weights_folder`` is the folder from
-    which a server reads the weights, and ``max_tokens`` is the length of a sequence that the server must accept. A
-    sampler in this process uses neither.
+    A sampler draws turns, i.e. answers of the model. A turn ends with the model's end token or with one of the texts in
+    ``stops``. ``weights_folder`` is the folder from which a server reads the weights. ``max_tokens`` is the length of a
+    sequence that the server must accept. A sampler in this process uses neither argument.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

@@ -39,16 +39,16 @@ the number of rows consumed from each part, then the number of rows drawn from e
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """Holds the maximum length of a row in tokens.
+    """Holds the maximum length of an encoded row in tokens.
 
-    ``max_tokens`` is this maximum. ``answer_tokens`` of these tokens are reserved for the answer that is sampled.
+    ``max_tokens`` is this maximum. It includes ``answer_tokens`` tokens that are reserved for an answer to be sampled.
     """
 
     max_tokens: int
     answer_tokens: int = 0
 
     def refusal(self, sample: Sample) -> str | None:
-        """Return the reason why a sample is too long; None if it is short enough."""
+        """Return the reason why a sample (an encoded row) is too long; None if it is short enough."""
         if len(sample) + self.answer_tokens <= self.max_tokens:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""

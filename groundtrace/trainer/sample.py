@@ -19,7 +19,7 @@ class EncodedImage:
     Attributes:
         key: a text that is equal for equal images, so that the vision tower encodes each image of a batch once.
         patches: (patches, values per patch) float32, the image's patches.
-        grid: the numbers of patches in time, height and width, whose product is the number of patches.
+        grid: the numbers of patches in time, height and width. Their product is the number of patches.
         tokens: the number of image tokens that the image has in a sequence.
         width: the width of the original image in pixels, after its rotation to upright.
         height: the height of the original image in pixels, after its rotation to upright.
@@ -91,13 +91,14 @@ class Sample:
     def response_tokens(self) -> int:
         """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
-        In a prompt for a further turn of a response, this is the length of the response so far.
+        A response may have several turns. In the prompt for its next turn, this number is the length of the response so
+        far.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
 
 class Limit(StrEnum):
-    """Lists the limits that a response can reach. The values are the names of the settings.
+    """Lists the limits that a response can reach. Each value is the name of the setting that defines the limit.
 
     A response ends when it reaches ``TURNS`` or ``TOKENS``. A response that reaches ``TIME`` is lost: it gets no score.
     A response that reaches ``IMAGES`` continues without further images.
@@ -111,7 +112,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Holds an observation (such as a tool's result) in a response.
+    """Holds an observation (a tool's result or another answer of the environment) in a response.
 
     ``tokens`` is the observation as tokens. ``start`` is the index of its first token in the response.
     """

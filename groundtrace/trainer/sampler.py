@@ -37,19 +37,19 @@ class Sampler(Protocol):
     prompts_at_once: int = 64
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in the order of the prompts.
+        """Return ``n`` sampled turns (answers of the model) for each prompt, in the order of the prompts.
 
-        The same weights and the same ``seed`` give the same turns. A response has at most ``rollout.max_new_tokens``
-        tokens in total. If a prompt already contains turns of the response, the new turn has at most the remaining
-        number of tokens.
+        The same weights and the same ``seed`` give the same turns. A response has one or several turns, and at most
+        ``rollout.max_new_tokens`` tokens in total. If a prompt already contains turns of the response, the new turn has
+        at most the remaining number of tokens.
         """
         ...
 
     def sync(self) -> None:
-        """Load the current weights of the policy (the model in training). Call this if the weights have changed.
+        """Make the sampler use the current weights of the policy (the model in training). Call this after each update.
 
-        Call it before :meth:`sample`, and call :meth:`release` after sampling. In a training on several GPUs, all
-        processes must call both methods.
+        Call this method before :meth:`sample`, and call :meth:`release` after sampling. In a training on several GPUs,
+        all processes must call both methods.
         """
         ...
 
@@ -57,18 +57,18 @@ class Sampler(Protocol):
         """Free the memory that :meth:`sync` took. Call this after sampling, before the weights are trained again."""
 
     def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
-        """Yield pairs as soon as they are ready: the index of a prompt, and its ``n`` sampled turns.
+        """Yield, for each prompt, its index and ``n`` sampled turns (answers of the model), as soon as they are drawn.
 
-        ``seed`` is the seed of the sampling. The pairs may be in another order than the prompts.
+        ``seed`` is the seed of the sampling. The prompts may be yielded in another order than the given one.
         """
         yield from enumerate(self.sample(prompts, n, seed))
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` complete responses to each prompt, turn by turn.
+        """Draw ``n`` complete responses to each prompt, turn by turn. A turn is one answer of the model.
 
-        ``prompts`` are the prompts, and ``take`` is a function of the caller that collects the responses. Each new turn
-        is passed to ``take``, which runs on another thread. ``take`` returns the prompt of the response's next turn, or
-        None if the response has ended.
+        ``take`` is a function of the caller that collects the responses; it runs on another thread. It is called with
+        the place of a response (the index of its prompt, and the response's own index) and with the new turn. It
+        returns the prompt of the response's next turn, or None if the response has ended.
 
         The first turns of all responses are drawn first, then the second turns of all responses that continue, and so
         on. This order depends only on the responses, and not on how long tools take to compute their results. So the
@@ -119,8 +119,9 @@ def seed_of(*parts: int) -> int:
 def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[str]) -> tuple[int, bool]:
     """Return the number of tokens of the first turn in ``ids``, and whether this turn is complete.
 
-    A turn ends after its first end token. If one of the texts in ``stops`` is complete earlier, the turn ends after the
-    token that completes this text. A turn without either is not complete, and all tokens belong to it.
+    A turn is one answer of the model, and ``ids`` are the tokens that were drawn for it. A turn ends after its first
+    end token. If one of the texts in ``stops`` is complete earlier, the turn ends after the token that completes this
+    text. A turn without either is not complete, and all tokens belong to it.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

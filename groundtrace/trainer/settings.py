@@ -59,7 +59,7 @@ class ModelSettings:
 
 @settings
 class ForwardBatchSettings:
-    """Holds the size of one forward pass.
+    """Holds the maximum sizes of a training row and of a forward pass.
 
     A row with more than ``max_tokens`` tokens is left out and reported. It is never truncated.
     """
@@ -87,9 +87,10 @@ class SftSettings:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
 
     def steps_for(self, rows: int) -> int:
-        """Return the number of optimiser steps of a training on ``rows`` rows, from ``steps`` and ``epochs``.
+        """Return the number of optimiser steps, from the settings ``steps`` and ``epochs``.
 
-        Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
+        ``rows`` is the number of rows in the training data, i.e. in one epoch. Raises ConfigError if neither ``steps``
+        nor ``epochs`` is set.
         """
         return _steps(self, "sft", rows, self.samples_per_step)
 
@@ -149,9 +150,10 @@ class GrpoSettings:
     optimiser: OptimiserSettings = field(default_factory=lambda: OptimiserSettings(lr=1e-6))
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of training steps for ``prompts`` prompts, from ``steps`` and ``epochs``.
+        """Return the number of training steps, from the settings ``steps`` and ``epochs``.
 
-        Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
+        ``prompts`` is the number of prompts in the training data, i.e. in one epoch. Raises ConfigError if neither
+        ``steps`` nor ``epochs`` is set.
         """
         return _steps(self, "grpo", prompts, self.prompts_per_step)
 
@@ -206,7 +208,7 @@ class EnvironmentSettings:
         self.make()
 
     def make(self) -> "Environment":
-        """Return a new environment of this kind, for one response.
+        """Return a new environment of the kind ``kind``, which answers the turns of one response.
 
         Raises ConfigError if the environment cannot be used, or if an option is invalid.
         """
@@ -260,7 +262,7 @@ class EvalSettings:
 
 @settings
 class LogSettings:
-    """Defines what a training run writes, and how often."""
+    """Holds the settings of what a training writes: checkpoints, sampled responses and metrics, and how often."""
 
     save_every_s: Annotated[
         NonNegativeFloat,
@@ -282,7 +284,7 @@ class LogSettings:
 
 @settings
 class TrainerSettings:
-    """Holds the whole config of the trainer, with one section for each topic."""
+    """Holds the whole config of the trainer: sections such as ``model``, and a few single settings such as ``seed``."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"optimiser": "sft.optimiser and grpo.optimiser"}
 
@@ -313,7 +315,8 @@ class TrainerSettings:
     def at_evaluation(self) -> "TrainerSettings":
         """Return a copy of the settings with which an evaluation samples answers.
 
-        In this copy, the values that are set in the section ``eval`` replace those in ``rollout`` and ``environment``.
+        The section ``eval`` may set values of its own, such as ``temperature``. In the copy, they replace the values in
+        the sections ``rollout`` and ``environment``.
         """
         rollout, environment, own = self.rollout, self.environment, self.eval
         if own.temperature is not None:
@@ -335,9 +338,10 @@ class TrainerSettings:
         return replace(evaluated, eval=replace(evaluated.eval, samples=self.validation.samples, k=(), crops=False))
 
     def check_environment(self) -> None:
-        """Check that the environment can run on this machine, and that it gives the results that the reward needs.
+        """Check that the environment can run on this machine, and that it returns what the reward needs.
 
-        Raises UserError if not, e.g. if the reward needs the results of executed code, but no code is executed.
+        The environment answers the turns of the model, e.g. by executing code. Raises UserError if the check fails,
+        e.g. if the reward needs the results of executed code, but no code is executed.
         """
         environment, recipe = self.environment.make(), self.reward.make_recipe()
         if TRAJECTORY in recipe.needs and not environment.gives_trajectory:

@@ -66,10 +66,11 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 
 
 def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
-    """Return an optimiser's state whose tensors are sharded like the weights of ``optimiser``.
+    """Return an optimiser's state with its tensors divided among the ranks (the processes of the GPUs).
 
-    ``state`` is a state with whole tensors, as a training of one process saves it. Only tensors with the name and the
-    shape of a weight or of its moments are sharded. In a training of one process, the state is returned unchanged.
+    ``state`` is a state with whole tensors, as a training of one process saves it. Each tensor that belongs to a weight
+    of ``optimiser`` is sharded like this weight: the float32 weight and its moments. The other tensors stay whole. In a
+    training of one process, the state is returned unchanged.
     """
     if ranks.count() == 1:
         return dict(state)

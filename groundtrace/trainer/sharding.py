@@ -95,7 +95,7 @@ def unshard(model: Any) -> None:
 
 
 def reshard(model: Any) -> None:
-    """Free the weights that :func:`unshard` gathered, so that each GPU again holds only its part."""
+    """Free the weights that :func:`unshard` gathered, so that each GPU holds only its part of them."""
     for number, part in enumerate(parts(model)):
         part.set_reshard_after_forward(number > 0, recurse=False)
         part.reshard()

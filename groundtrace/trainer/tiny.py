@@ -1,7 +1,7 @@
-"""Makes a tiny model with random weights for the rows of a run (the command ``trainer tiny``).
+"""Makes a tiny model with random weights, for tests of a training on a CPU (the command ``trainer tiny``).
 
-The tokenizer is trained on the prompts and responses of the rows, so that these texts have few tokens. Each sentence
-that many prompts share, such as the instruction, becomes one token.
+The tokenizer is trained on the prompts and responses in the data of a run (a pipeline's execution), so that these texts
+have few tokens. Each sentence that many prompts share, such as the instruction, becomes one token.
 """
 
 import contextlib
@@ -55,10 +55,10 @@ def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
 
 
 def texts_of(row: TrainingRow) -> tuple[list[str], list[str]]:
-    """Return the prompts and the responses of a row, as the model reads and writes them.
+    """Return the prompts and the responses in a training row, as the tiny model reads and writes them.
 
     The coordinates in responses are converted to those that the tiny model writes. Raises UnusableRow if an image
-    cannot be opened, or if a tag has a position outside its image.
+    cannot be opened, or if a point or box tag has a position outside its image.
     """
     try:
         sizes = sizes_of(row, [Image.open(io.BytesIO(data)) for data, _ in row.images])

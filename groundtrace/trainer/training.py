@@ -97,13 +97,14 @@ class Overfitted(RuntimeError):
 
 
 class Training:
-    """Manages a training in its output folder: resuming, logging and saving. Use it as the loop's context manager.
+    """Manages a training in its output folder: resuming, logging and saving. Run the training loop in its context.
 
     If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
     changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.
 
     Attributes:
-        progress: the progress after the last complete step.
+        progress: how far the training has come: the number of complete steps, the position in the data, and the state
+            of the reward.
         monitor: the object that writes the records of the training.
         steps: the total number of steps.
     """
@@ -181,11 +182,11 @@ class Training:
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:
-        """Record a completed step, and save a checkpoint if the settings in ``log`` require one now.
+        """Record the metrics of a completed step, and save a checkpoint if the settings in ``log`` require one now.
 
         ``metrics`` are the step's metrics, and ``shown`` holds the names of those to print. ``position`` is the
-        position in the data after this step. ``memory`` is the state of the training loop, for the checkpoint
-        (:class:`groundtrace.trainer.checkpoint.Progress`). ``idle`` is the reason that is reported if the step had no
+        position in the data after this step. ``memory`` is the state that the reward keeps between steps; it is saved
+        in the checkpoint. None means that there is none. ``idle`` is the reason that is reported if the step had no
         gradient.
 
         Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient. Raises Stopped if a signal arrived

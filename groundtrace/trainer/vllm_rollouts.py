@@ -92,9 +92,10 @@ class VllmSampler(Sampler):
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns for each prompt, in the order of the prompts, with their log-probabilities.
+        """Return ``n`` sampled turns (answers of the model) for each prompt, in the order of the prompts.
 
-        ``seed`` is the seed of the sampling. Raises SamplerError if the server fails.
+        A turn has its token ids and their log-probabilities. ``seed`` is the seed of the sampling. Raises SamplerError
+        if the server fails.
         """
         found: dict[Place, Rollout] = {}
 
@@ -105,11 +106,12 @@ class VllmSampler(Sampler):
         return [[found[index, number] for number in range(n)] for index in range(len(prompts))]
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` complete responses to each prompt, turn by turn.
+        """Draw ``n`` complete responses to each prompt, turn by turn. A turn is one answer of the model.
 
-        Each new turn is passed to ``take``, which returns the prompt of the response's next turn, or None if the
-        response has ended. This next turn is requested at once. ``seed`` is the seed of the sampling. Raises
-        SamplerError if the server fails.
+        ``take`` is a function of the caller that collects the responses. It is called with the place of a response (the
+        index of its prompt, and the response's own index) and with the new turn. It returns the prompt of the
+        response's next turn, which is requested at once, or None if the response has ended. ``seed`` is the seed of the
+        sampling. Raises SamplerError if the server fails.
         """
         asyncio.run(self._play(prompts, n, seed, take))
 
@@ -125,7 +127,7 @@ class VllmSampler(Sampler):
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """Return the body of the HTTP request for ``n`` turns that answer a prompt.
+        """Return the body of the HTTP request for ``n`` turns (answers of the model) to a prompt.
 
         The server uses the seeds ``seed`` to ``seed + n - 1`` for these turns.
         """

@@ -1,10 +1,10 @@
 """Chooses the questions of the validation, and removes from the training all rows that share an image with them.
 
 Two rows are in the same media group if they share an image file, directly or through other rows. All rows of a media
-group are used either for the validation or for the training. When a run splits its rows
-(:mod:`groundtrace.stages.split_by_media_group`), it does the same, but compares decoded pixels. This module compares
-files, because to decode all images would take minutes. For the rows of a run, the result is the same, because a run
-writes one file for equal pixels.
+group are used either for the validation or for the training. A pipeline divides its questions into those for SFT and
+those for RL in the same way (:mod:`groundtrace.stages.split_by_media_group`), but compares decoded pixels. This module
+compares files, because to decode all images would take minutes. For the rows that a pipeline wrote, the result is the
+same, because a pipeline writes one file for equal pixels.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class HeldOut:
 
     @property
     def note(self) -> str:
-        """Return a line for the user about the number of questions, and about training rows that were removed."""
+        """Return a line for the user: the number of held-out questions, and of training rows removed for them."""
         shared = f"; not trained on because of their images: {counted(self.left_out, 'row')}" if self.left_out else ""
         return f"held out for the validation: {counted(len(self.order), 'row')}{shared}"
 
@@ -55,11 +55,11 @@ class HeldOut:
 def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[Shards, HeldOut | None]:
     """Divide the rows into those to train on and the held-out questions of the validation, and return both.
 
-    ``shards`` holds all rows. ``output`` is the output folder of the training. Held-out questions are not trained on.
-    If the settings define no validation, the results are ``shards`` and None. Raises ConfigError if
-    ``validation.share`` cannot be applied, e.g. because nearly all rows show the same image and must stay together.
-    Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on. Raises StorageError or
-    StoreUnavailable if ``validation.data`` is a URL that cannot be read.
+    A row is a question with its images. ``shards`` holds all rows. ``output`` is the output folder of the training.
+    Held-out questions are not trained on. If the settings define no validation, the results are ``shards`` and None.
+    Raises ConfigError if ``validation.share`` cannot be applied, e.g. because nearly all rows show the same image and
+    must stay together. Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on.
+    Raises StorageError or StoreUnavailable if ``validation.data`` is a URL that cannot be read.
     """
     own = settings.validation
     if not own.is_on:
@@ -77,8 +77,8 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
 def text_of(held: HeldOut | None) -> str:
     """Return a text that describes the validation's questions; "" without a validation (``held`` is None).
 
-    The text is part of the identity of a training: the training can be resumed only if it is the same
-    (:mod:`groundtrace.trainer.identity`).
+    ``held`` holds the questions. The text is saved in each checkpoint. A training can be resumed from the checkpoint
+    only if the text is still the same (:mod:`groundtrace.trainer.identity`).
     """
     return "" if held is None else held.text
 

@@ -52,15 +52,15 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield an object that validates the model each time it is called, if a validation is due at the training's step.
+    """Yield an object to call after each training step; it validates the model if a validation is due at this step.
 
-    ``held`` holds the questions of the validation. If it is None, a call does nothing. ``training`` is the training
-    that is validated, and ``output`` is its output folder. ``reward`` scores the answers. If it is None, a reward is
-    made from the settings, and closed at the end.
+    To validate is to ask the model questions on which it is not trained. ``held`` holds these questions. If it is None,
+    a call does nothing. ``training`` is the training that is validated, and ``output`` is its output folder. ``reward``
+    scores the answers. If it is None, a reward is made from the settings, and closed at the end.
 
     Raises NotServed if a model server that the reward calls does not serve its model, and ConfigError if a setting does
-    not fit. Raises SamplerError if answers cannot be sampled, and ShardError if none of the validation's questions can
-    be used.
+    not fit the data or the other settings. Raises SamplerError if answers cannot be sampled, and ShardError if none of
+    the validation's questions can be used.
     """
     if held is None:
         yield NoValidation()
@@ -74,7 +74,10 @@ def validating(
 
 
 class NoValidation:
-    """Replaces a :class:`Validator` in a training without validation. A call does nothing."""
+    """Replaces a :class:`Validator`, which validates the model when it is called, in a training without validation.
+
+    A call of this object does nothing.
+    """
 
     def __call__(self) -> None:
         """Do nothing, because this training has no validation."""
@@ -82,10 +85,11 @@ class NoValidation:
 
 @dataclass(frozen=True)
 class Question:
-    """Holds a row of the validation with its prompts.
+    """Holds a row of the validation (a question with its images) and its prompts.
 
-    ``prompts`` are the prompts, each with its row. ``target`` is the row as an SFT sample, whose loss is computed. It
-    is None if the row has no response to learn, as in GRPO.
+    ``prompts`` are the tokenised prompts, each paired with a copy of the row that has only this prompt. ``target`` is
+    the row with its response as tokens, on which the loss of SFT is computed. It is None if the row has no response to
+    learn, as in GRPO.
     """
 
     row: TrainingRow

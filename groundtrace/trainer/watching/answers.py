@@ -22,7 +22,7 @@ SHOWN_QUESTIONS, SHOWN_IMAGES, SHOWN_ANSWERS = 8, 3, 2
 
 
 def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
-    """Save the first prompts of the validation and their images, so that the page of the training can show them.
+    """Save the first ``SHOWN_QUESTIONS`` questions of the validation with their images, for the page of the training.
 
     ``output`` is the output folder of the training. ``drawn`` holds pairs of a row and its prompt.
     """
@@ -58,11 +58,11 @@ def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion])
 
 
 def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestion]:
-    """Return the questions that the page shows, with their answers in the first and in the last validation.
+    """Return the questions that the page of a training shows, with answers in the first and in the last validation.
 
-    ``output`` is the output folder of the training. ``validated`` holds the steps of the validations so far. If there
-    were no validations, the function returns the sampled responses that the training saved last, by question. The
-    result is empty if the training has not saved any.
+    ``output`` is the output folder of the training. ``validated`` holds, for each validation so far, the number of
+    training steps before it. If there were no validations, the result holds the questions and sampled responses that
+    the training saved last. It is empty if the training has not saved any.
     """
     if not validated:
         return _rollouts(output)

@@ -26,9 +26,10 @@ class Board(Protocol):
     """Defines the methods of a board: a program that receives the metrics of a training and draws them."""
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a step.
+        """Send the metrics of a training step, or of a validation after this number of steps.
 
-        ``values`` maps their names to the values; ``prefix`` is put in front of each name.
+        ``values`` maps the names of the metrics to the values. ``prefix`` is a text in front of each name: "" for the
+        training, ``validation/`` for a validation.
         """
         ...
 
@@ -48,11 +49,12 @@ def check_boards(log: LogSettings) -> None:
 def open_boards(
     output: Path, command: str, settings: TrainerSettings, step: int, sent: Mapping[str, int]
 ) -> list[Board]:
-    """Return the boards that the config names, for a training that begins or continues at ``step``.
+    """Return the boards (programs that show metrics, such as TensorBoard) that the config names.
 
-    ``output`` is the output folder, and ``command`` is ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of
-    metrics ("" or :data:`VALIDATION`) to the last step whose metrics are already recorded. The metrics of this step and
-    of earlier steps are not sent to a tracker again. Raises UserError if a tracker cannot start.
+    The training or evaluation begins or continues at ``step``. ``output`` is its output folder, and ``command`` is
+    ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of metrics ("" or :data:`VALIDATION`) to the last step
+    whose metrics are already recorded. The metrics of this step and of earlier steps are not sent to a tracker again.
+    Raises UserError if a tracker cannot start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:
@@ -77,10 +79,10 @@ class TensorBoard:
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
         """Write the metrics of a step to TensorBoard's files.
 
-        ``values`` maps the names of the metrics to the values, and ``prefix`` is put in front of each name. The metrics
-        of a validation have a prefix. If the validation took place after N steps, its metrics are written at the index
-        N - 1, which is that of the last step before it. The reason is that a training that resumes after N steps
-        discards all metrics from the index N on.
+        ``values`` maps the names of the metrics to the values, and ``prefix`` is a text in front of each name: "" for
+        the training, ``validation/`` for a validation. If a validation took place after N steps, its metrics are
+        written at the index N - 1, which is that of the last step before it. The reason is that a training that resumes
+        after N steps discards all metrics from the index N on.
         """
         index = max(step - 1, 0) if prefix else step
         for name, value in values.items():
@@ -95,8 +97,8 @@ class Tracker:
     """Sends metrics to a tracker: W&B or trackio.
 
     The tracker has a run for each training, with an id that is saved in the file ``tracker.json``. A resumed training
-    continues this run. ``sent`` has the same meaning as in :func:`open_boards`. Raises UserError if the tracker cannot
-    start.
+    continues this run. ``sent`` maps each prefix of metrics ("" or ``validation/``) to the last step whose metrics were
+    already sent; they are not sent again. Raises UserError if the tracker cannot start.
     """
 
     def __init__(
@@ -122,7 +124,8 @@ class Tracker:
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
         """Send the metrics of a step, unless they were already sent before an interruption.
 
-        ``values`` maps the names of the metrics to the values; ``prefix`` is put in front of each name.
+        ``values`` maps the names of the metrics to the values; ``prefix`` is a text in front of each name: "" for the
+        training, ``validation/`` for a validation.
         """
         if step > self._sent.get(prefix, -1):
             self._module.log({prefix + name: value for name, value in values.items()}, step=step)

@@ -27,8 +27,8 @@ class Metric:
     """Describes one chart: its title, and the names of the metrics that it draws.
 
     ``training`` is a metric's name in the records of the training, and ``validation`` is its name in the records of the
-    validation. ``blind`` is the name of a number to compare them with: the value that a model could reach without
-    seeing the images. A name is "" if the chart has no such curve.
+    validation. ``blind`` is the name of a constant that is drawn for comparison: the value that a model could reach
+    without seeing the images. A name is "" if the chart has no such curve.
     """
 
     title: str
@@ -81,10 +81,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Holds one chart: its curves, and the ticks of its axes.
+    """Holds one chart of the page train.html: its title, its curves, and the ticks of its axes.
 
     ``x_ticks`` and ``y_ticks`` hold the ticks as (position in SVG units, text). ``best_x`` is the horizontal position
-    of the best validation; None if it is not marked.
+    of the best validation; None if the chart does not mark it.
     """
 
     title: str
@@ -95,11 +95,11 @@ class Chart:
 
 
 def charts(metrics: Records, validations: Records, best: int | None = None) -> tuple[list[Chart], list[Chart]]:
-    """Return two lists of charts: those of :data:`METRICS`, and those of all other metrics.
+    """Return two lists of charts: those of the main metrics (:data:`METRICS`), and those of at most 48 other metrics.
 
-    ``metrics`` holds the records of the training, one for each step, and ``validations`` those of the validations.
-    ``best`` is the step of the best validation, which the charts mark; None if there is none. A metric without values,
-    or with the value 0 at all steps, has no chart.
+    ``metrics`` holds one record for each step of the training, and ``validations`` holds one for each validation. A
+    record maps the names of metrics to values. ``best`` is the step of the best validation, which the charts mark; None
+    if there is none. A metric without values, or with the value 0 at all steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)

@@ -51,7 +51,8 @@ class ShownQuestion:
 def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
     """Return the questions in the form that the page templates need, as one mapping for each question.
 
-    Images are embedded until the page's limit of bytes is reached.
+    A mapping holds the question, its images with the points and boxes of its first answer, and the parts of its
+    answers. Images are embedded until the page's limit of bytes is reached.
     """
     room = ImageRoom(sum(len(asked.images) for asked in questions))
     return [_entry(asked, room) for asked in questions]

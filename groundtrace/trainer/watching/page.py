@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 class TrainPage:
-    """Writes the page ``train.html`` of a training to its output folder, again and again.
+    """Writes the page ``train.html`` of a training to its output folder, and updates the page while the training runs.
 
     If the page cannot be written, the training continues, and the reason is printed once.
     """
@@ -45,7 +45,7 @@ class TrainPage:
         self._problem = ""
 
     def refresh(self, at_once: bool = False) -> None:
-        """Write the page again if the last one is old enough, or if ``at_once`` is True.
+        """Write the page ``train.html`` again if the existing page is old enough, or if ``at_once`` is True.
 
         The page is old enough after ``LEAST_PAUSE_S`` seconds, or later if writing takes long.
         """
@@ -53,7 +53,10 @@ class TrainPage:
             self.write()
 
     def write(self) -> None:
-        """Write the page. If this fails, print the reason once, and raise nothing."""
+        """Write the page ``train.html``. If this fails, print the reason, and raise nothing.
+
+        The same reason is printed only once.
+        """
         started = time.monotonic()
         try:
             write_atomically(self._output / PAGE, train_page(self._output).encode("utf-8", "backslashreplace"))
@@ -67,7 +70,7 @@ class TrainPage:
 
 
 def train_page(output: Path) -> str:
-    """Return the HTML page of a training, made from the records in its output folder ``output``."""
+    """Return the HTML page of a training, made from the files in its output folder ``output``."""
     run = json.loads((output / "run.json").read_text("utf-8"))
     metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")

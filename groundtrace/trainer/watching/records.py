@@ -1,4 +1,4 @@
-"""Reads and writes the records of a training as JSON lines: one JSON object on each line of a file."""
+"""Reads and writes the records of a training (such as metrics) as JSON lines: each line of a file is a JSON object."""
 
 import contextlib
 import json
