@@ -37,7 +37,7 @@ _EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the ``trainer`` command and return its exit code, which the module's docstring lists.
+    """Run the ``trainer`` command and return its exit code: 0 if the command succeeded, else the code of the failure.
 
     ``argv`` holds the command's arguments, e.g. ``["sft", "--config", …]``; None means those of this process.
     """

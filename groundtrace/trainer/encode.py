@@ -1,8 +1,9 @@
-"""Encodes a training row as a sample: a sequence of tokens with a loss mask, images and converted coordinates.
+"""Encodes a training row (a conversation with images) as a sample: tokens with a loss mask, and encoded images.
 
 The chat template renders the conversation with a placeholder for each answer. The answers are tokenised separately and
-inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. The first
-token of an answer follows the last token of its prompt, as in sampling: no token contains text of both.
+inserted. So an answer is unchanged even if the template drops or rewrites the thinking of earlier turns. Coordinates in
+the answers are converted from pixels to those that the model uses. The first token of an answer follows the last token
+of its prompt, as in sampling: no token contains text of both.
 
 If the text of a user or a model contains the text of a special token, a space is inserted into this text. So no text is
 read as an image or as the end of a turn.
@@ -231,7 +232,7 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """Return the images of a row: decoded, rotated to upright, and encoded for the model's vision tower.
+    """Return the images of a training row: decoded, rotated to upright, and encoded for the vision tower of ``vlm``.
 
     Raises UnusableRow if an image cannot be decoded or resized.
     """
@@ -277,10 +278,10 @@ def prompt_samples(
     """Return the tokenised prompts of a row, each paired with a copy of the row that has only this prompt.
 
     A question may have several streams. A stream is a form of response, such as reasoning with boxes or with text only.
-    The row has one prompt for each of its streams, or one prompt if it has no streams. ``only`` holds the names of the
-    streams for which prompts are returned; if it is empty, prompts for all streams are returned. The result is empty if
-    none of the row's streams is in ``only``. The prompts share the row's encoded images. Raises UnusableRow if the row
-    cannot be encoded.
+    A row (a question with its images) has one prompt for each of its streams, or one prompt if it has no streams.
+    ``only`` holds the names of the streams for which prompts are returned; if it is empty, prompts for all streams are
+    returned. The result is empty if none of the row's streams is in ``only``. The prompts share the row's encoded
+    images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

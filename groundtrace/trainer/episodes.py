@@ -33,7 +33,7 @@ LEFT_OUT = "[image left out]"
 
 
 class Episode:
-    """Runs one response to the prompt of a row, turn by turn.
+    """Runs one response of the model to the prompt of a row (a question with its images), turn by turn.
 
     The environment answers each turn of the model with an observation, such as a tool's result. The response ends when
     the environment ends it, or after ``environment.max_turns`` turns. It is truncated at ``rollout.max_new_tokens``
@@ -202,11 +202,12 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 
 
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
-    """Return the row with the environment's first message (observation) appended to its last user turn.
+    """Return the row (a question with its images) with the environment's first message appended to its last user turn.
 
-    ``settings`` names the environment. The built-in environments send no such message; the row is then returned
-    unchanged. If the row has streams (forms of response), the observation is appended to the prompt of each stream.
-    Raises UnusableRow if the environment cannot use the row, and EnvironmentLost if the environment fails.
+    An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. The built-in
+    environments send no first message; the row is then returned unchanged. If the row has streams (forms of response),
+    the message is appended to the prompt of each stream. Raises UnusableRow if the environment cannot use the row, and
+    EnvironmentLost if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)

@@ -117,7 +117,7 @@ def fullest_row(model: Any, settings: TrainerSettings, is_grpo: bool) -> Average
 
 
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False, gpus: int = 1) -> Estimate:
-    """Return the memory that one training step needs on each GPU, as the module's docstring describes.
+    """Return the memory that one training step needs on each GPU, as an estimate with the size of each part.
 
     ``model`` may be an outline, i.e. a model whose weights have shapes but no values
     (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded yet. ``rows`` holds the average size of the
@@ -174,8 +174,8 @@ def gathered_bytes(model: Any) -> int:
     """Return the bytes of the weights and gradients that FSDP holds complete on each GPU, instead of sharded.
 
     FSDP holds complete: all weights outside the layers with their gradients, the weights of two layers, and the
-    gradients of one layer, once in the weights' number type and once in float32 (see the module's docstring). A layer
-    is a module whose class transformers lists in the model's ``_no_split_modules``.
+    gradients of one layer, once in the weights' number type and once in float32. All other weights are sharded: each
+    GPU holds a part of them. A layer is a module whose class transformers lists in the model's ``_no_split_modules``.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}

@@ -260,9 +260,10 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """Return the row's first image as PNG, with the points and boxes of a response drawn on it.
+    """Return the first image of a question as PNG, with the points and boxes of a response drawn on it.
 
-    ``text`` is the response. The result is None if the row has no image, or if the text has no points and boxes.
+    ``row`` is the row of the question, and ``text`` is the response. The result is None if the row has no image, or if
+    the response has neither points nor boxes.
     """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):

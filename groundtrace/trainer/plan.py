@@ -62,14 +62,14 @@ class Part:
 def planned(
     data: Path, shards: Shards, prompts_per_step: int, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Read the batch plan of the data; return the sets of rows that it names, and notes for the user.
+    """Read the batch plan of the data; return the sets of rows that it names, and messages for the user.
 
-    A batch plan states which share of a batch comes from which rows (see the module's docstring). ``data`` is the
-    output folder of a run, or the folder of its Parquet files (shards). ``prompts_per_step`` is the number of prompts
-    in a batch. A row has one prompt for each of its streams (forms of response). If ``only`` is not empty, prompts in
-    other streams are not used. The notes say, for example, that the plan names streams that no row has. Without a plan,
-    both results are empty. Raises ShardError if the plan is invalid. Raises ConfigError if one row has more prompts
-    than ``prompts_per_step``.
+    A batch plan states which share of a batch's prompts comes from which rows; it is the file ``batch_plan.json``.
+    ``data`` is the output folder of a run, or the folder of its Parquet files (shards). ``prompts_per_step`` is the
+    number of prompts in a batch. A row has one prompt for each of its streams (forms of response). If ``only`` is not
+    empty, prompts in other streams are not used. The messages say, for example, that the plan names streams that no row
+    has. Without a plan, both results are empty. Raises ShardError if the plan is invalid. Raises ConfigError if one row
+    has more prompts than ``prompts_per_step``.
     """
     found = parts_of(read_plan(data), shards, only)
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
@@ -129,15 +129,16 @@ def _part(value: Any, where: str) -> PlannedPart:
 def parts_of(
     plan: Sequence[PlannedPart], shards: Shards, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Return the sets of rows that a batch plan names, and notes for the user.
+    """Return the sets of rows that a batch plan names, and messages for the user.
 
-    An entry of a plan names streams (forms of response). The set of an entry consists of the rows with exactly these
-    streams. ``plan`` holds the entries, and ``shards`` holds the rows. If ``only`` is not empty, the training uses only
-    the streams in ``only``, and an entry without any of them is left out. An entry without rows is left out, too. The
-    shares of the remaining sets are rescaled so that their sum is 1.
+    A batch plan states which share of a batch's prompts comes from which rows. Each of its entries names streams (forms
+    of response) and a share. The set of an entry consists of the rows with exactly these streams. ``plan`` holds the
+    entries, and ``shards`` holds the rows. If ``only`` is not empty, the training uses only the streams in ``only``,
+    and an entry without any of them is left out. An entry without rows is left out, too. The shares of the remaining
+    sets are rescaled so that their sum is 1.
 
-    The notes name the entries without rows. They also say how many rows match no entry; such rows are not drawn.
-    Without a plan, both results are empty. Raises ShardError if no entry has a row.
+    The messages name the entries without rows, and say how many rows match no entry. Such rows are not drawn. Without a
+    plan, both results are empty. Raises ShardError if no entry has a row.
     """
     if not plan:
         return (), ()

@@ -1,4 +1,4 @@
-"""Draws the rows of each training step in a seeded random order, and encodes the next batch in a background thread.
+"""Draws the training rows of each step in a seeded random order, and encodes the next batch in a background thread.
 
 In a training on several GPUs, each GPU has one process, a *rank*. All ranks draw the same rows in the same order, as
 one process would. But each rank encodes only a part of the rows. With two ranks, for example, the first rank encodes
@@ -56,11 +56,10 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Return the samples of the first rows that can be used, e.g. to estimate the average length.
+    """Return the first usable training rows as samples (their tokens), e.g. to estimate the average length.
 
     The result has at least ``count`` samples, or all samples if there are fewer. ``encode`` is a function that returns
-    the samples (encoded prompts) of a row. ``room`` is the maximum length of a sample; rows with a longer sample are
-    skipped.
+    the samples of a row. ``room`` is the maximum length of a sample; rows with a longer sample are skipped.
     """
     found: list[Sample] = []
     for index in range(len(shards)):
@@ -73,10 +72,10 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 
 
 class RowSampler:
-    """Draws rows in a random order that depends only on the seed and the position, and encodes them as samples.
+    """Draws training rows in a random order, and encodes them as samples (tokenised prompts or conversations).
 
-    To resume a training, set the attribute ``position`` to the saved position. If a row cannot be used, the next row
-    replaces it.
+    The order depends only on the seed and the position (the number of rows consumed so far). To resume a training, set
+    the attribute ``position`` to the saved position. If a row cannot be used, the next row replaces it.
 
     - ``shards`` holds the rows, and ``seed`` is the seed of their order.
     - ``encode`` is a function that returns the samples of a row, one for each of its prompts.
@@ -114,10 +113,10 @@ class RowSampler:
     def take(self, count: int) -> list[Drawn]:
         """Draw the next ``count`` samples, and return those that this rank encodes. The samples of a row are adjacent.
 
-        A rank is the process of one GPU. The samples of a row are never split. So fewer samples are drawn if the next
-        row has more samples than are still needed. With several parts of a batch plan, fewer samples may also be drawn
-        to keep the shares of the parts. All ranks must call this method. Raises ShardError if a whole epoch has no
-        usable row.
+        A sample is an encoded prompt or conversation; a row has one sample or several. A rank is the process of one
+        GPU. The samples of a row are never split. So fewer samples are drawn if the next row has more samples than are
+        still needed. With several parts of a batch plan, fewer samples may also be drawn to keep the shares of the
+        parts. All ranks must call this method. Raises ShardError if a whole epoch has no usable row.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():

@@ -35,7 +35,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class TurnSpan:
-    """Holds which tokens of a sample belong to one turn: those from index ``start`` to index ``end`` (exclusive).
+    """Holds the token range of one turn in a tokenised conversation: from index ``start`` to index ``end`` (exclusive).
 
     ``is_ours`` is True if the assistant wrote the turn.
     """

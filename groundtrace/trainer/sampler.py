@@ -46,10 +46,10 @@ class Sampler(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make the sampler use the current weights of the policy (the model in training). Call this after each update.
+        """Make the sampler use the current weights of the policy (the model in training).
 
-        Call this method before :meth:`sample`, and call :meth:`release` after sampling. In a training on several GPUs,
-        all processes must call both methods.
+        Call this method before :meth:`sample` if the weights have changed since the last call, and call :meth:`release`
+        after sampling. In a training on several GPUs, all processes must call both methods.
         """
         ...
 

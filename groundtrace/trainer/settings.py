@@ -256,7 +256,7 @@ class EvalSettings:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """Return the values of k for the metric pass@k; by default 1 and ``samples``."""
+        """Return the values of k for the metric pass@k: the setting ``k``, or 1 and ``samples`` if ``k`` is not set."""
         return tuple(sorted({1, self.samples})) if self.k is None else self.k
 
 
@@ -330,7 +330,8 @@ class TrainerSettings:
     def at_validation(self) -> "TrainerSettings":
         """Return a copy of the settings with which a validation samples answers.
 
-        The copy equals that of :meth:`at_evaluation`, with three changes in the section ``eval``: ``samples`` is
+        A validation samples like an evaluation: values that are set in the section ``eval`` replace those in
+        ``rollout`` and ``environment``. Then three values in ``eval`` are changed: ``samples`` is
         ``validation.samples``, ``k`` is empty (pass@k is not computed), and no prompt shows crops (cut-out image
         regions).
         """

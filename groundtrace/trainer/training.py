@@ -97,7 +97,7 @@ class Overfitted(RuntimeError):
 
 
 class Training:
-    """Manages a training in its output folder: resuming, logging and saving. Run the training loop in its context.
+    """Manages a training in its output folder: resuming, logging and saving. Run the training loop in its ``with``.
 
     If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
     changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.

@@ -68,7 +68,7 @@ class VllmSampler(Sampler):
 
     At most ``rollout.prompts_at_once`` requests wait for the server at the same time. The API key, if any, is read from
     the environment variable ``VLLM_API_KEY``. The same weights and seed give the same responses only if the server's
-    numerical results do not depend on its batching.
+    numerical results do not depend on which requests it processes together.
     """
 
     def __init__(

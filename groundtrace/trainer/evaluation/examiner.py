@@ -143,8 +143,9 @@ class ExaminerWithCrops(Examiner):
         """Return the prompt of the second pass with its row, and the number of crops that the prompt shows.
 
         A crop is an image region that is cut out at a box. The boxes are those in ``grounded``, the text of the
-        response of the first pass. ``own`` is the prompt of ``row`` without crops. If there are no usable boxes, or if
-        the prompt with crops would be too long, the result is the prompt without crops, and 0.
+        response of the first pass. ``row`` is the row of the question, and ``own`` is its prompt without crops. If
+        there are no usable boxes, or if the prompt with crops would be too long, the result is the prompt without
+        crops, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
@@ -159,7 +160,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Return a copy of the row with crops (cut-out image regions) appended to its images.
+    """Return a copy of the row (a question with its images) with crops (cut-out image regions) appended to its images.
 
     ``crops`` are the regions to cut out of the row's images. The user turn is changed so that it mentions the crops.
     """

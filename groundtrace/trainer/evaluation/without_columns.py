@@ -31,9 +31,10 @@ _OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
 
 
 def form_asked(row: TrainingRow) -> str | None:
-    """Return the name of the response form that the row's prompt requests, such as reasoning with boxes.
+    """Return the name of the response form that a question's prompt requests, such as reasoning with boxes.
 
-    The result is None if the prompt does not contain the instruction that requests a known form.
+    ``row`` holds the question. The result is None if its prompt does not contain the instruction that requests a known
+    form.
     """
     text = row.messages[0]["content"]
     return next((form for form, instruction in INSTRUCTIONS.items() if instruction in text), None)
@@ -76,8 +77,8 @@ class WithoutColumns(Recipe):
     def not_applicable(self) -> dict[str, str]:
         """Return the metrics that cannot be computed: a mapping from their names to the reason as a text.
 
-        These metrics are the reward and all its verdicts (scores of one aspect of a response) except the outcome and
-        the form. If the form cannot be checked, the mapping contains the form too.
+        These metrics are the reward and all verdicts (scores of one aspect of a response) except the outcome and the
+        form. The form is included only if the form that the prompts request is unknown or cannot be checked.
         """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:

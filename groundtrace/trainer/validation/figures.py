@@ -115,9 +115,9 @@ class Likelihood:
 
     @torch.no_grad()
     def loss(self, samples: Sequence[Sample]) -> float | None:
-        """Return the mean loss of the samples' targets (tokens of answers), as in SFT; None without samples.
+        """Return the mean loss of SFT over the tokens of the answers in ``samples``; None without samples.
 
-        The temperature is 1.
+        A sample is a prompt with its answer, as tokens. The logits are not divided by a sampling temperature.
         """
         targets, total = 0, 0.0
         for part in micro_batches(samples, self.tokens):

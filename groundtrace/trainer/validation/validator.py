@@ -52,7 +52,7 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield an object to call after each training step; it validates the model if a validation is due at this step.
+    """Yield an object to call at the start and after each training step; it validates the model if this is due.
 
     To validate is to ask the model questions on which it is not trained. ``held`` holds these questions. If it is None,
     a call does nothing. ``training`` is the training that is validated, and ``output`` is its output folder. ``reward``
@@ -100,9 +100,10 @@ class Question:
 class Validator:
     """Validates the model when it is called, if a validation is due at the present step of the training.
 
-    A validation is due at the start, after every ``validation.every`` steps, and at the end. A step that is already
-    validated is not validated again. ``training.monitor.validations`` holds the validations so far, including those
-    before an interruption. The constructor's argument ``held`` holds the questions.
+    A validation asks the model questions on which it is not trained. It is due at the start, after every
+    ``validation.every`` steps, and at the end. A step that is already validated is not validated again.
+    ``training.monitor.validations`` holds the validations so far, including those before an interruption. The
+    constructor's argument ``held`` holds the questions.
     """
 
     def __init__(
@@ -216,10 +217,10 @@ class Validator:
 
 
 def first_prompt(row: TrainingRow) -> TrainingRow:
-    """Return the row with only the turns before the assistant's first turn, because the model writes this turn itself.
+    """Return the row (a conversation with images) with only the turns before the assistant's first turn.
 
-    A row without an assistant's turn is returned unchanged. The images of later turns, such as images that code
-    displayed, are left out.
+    In a validation, the model itself writes the assistant's turns. A row without an assistant's turn is returned
+    unchanged. The images of later turns, such as images that code displayed, are left out.
     """
     roles = [message["role"] for message in row.messages]
     if "assistant" not in roles:

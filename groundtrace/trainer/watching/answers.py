@@ -1,4 +1,4 @@
-"""Saves the answers of validations, and reads the answers that the page of a training (train.html) shows.
+"""Saves the answers of validations during a training, and reads the answers that its page (train.html) shows.
 
 The page shows answers of the validation. In a training without validation, it shows sampled responses that were saved
 during the training.
@@ -22,7 +22,7 @@ SHOWN_QUESTIONS, SHOWN_IMAGES, SHOWN_ANSWERS = 8, 3, 2
 
 
 def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
-    """Save the first ``SHOWN_QUESTIONS`` questions of the validation with their images, for the page of the training.
+    """Save the first ``SHOWN_QUESTIONS`` prompts of the validation with their images, for the page of the training.
 
     ``output`` is the output folder of the training. ``drawn`` holds pairs of a row and its prompt.
     """
@@ -42,7 +42,7 @@ def save_questions(output: Path, drawn: Sequence[Drawn]) -> None:
 
 
 def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion]) -> None:
-    """Save all answers of a validation to a file in the output folder, one JSON line for each answer.
+    """Save all answers of a validation to a file in the training's output folder, one JSON line for each answer.
 
     ``step`` is the number of training steps before this validation. ``answered`` holds the questions with their answers
     and scores.

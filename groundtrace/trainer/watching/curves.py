@@ -95,11 +95,12 @@ class Chart:
 
 
 def charts(metrics: Records, validations: Records, best: int | None = None) -> tuple[list[Chart], list[Chart]]:
-    """Return two lists of charts: those of the main metrics (:data:`METRICS`), and those of at most 48 other metrics.
+    """Return two lists of charts: those of the main metrics (:data:`METRICS`), and those of all other metrics.
 
     ``metrics`` holds one record for each step of the training, and ``validations`` holds one for each validation. A
     record maps the names of metrics to values. ``best`` is the step of the best validation, which the charts mark; None
-    if there is none. A metric without values, or with the value 0 at all steps, has no chart.
+    if there is none. The second list has at most ``MAX_CHARTS`` charts. A metric without values, or with the value 0 at
+    all steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
