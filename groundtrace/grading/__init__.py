@@ -1,1 +1,1 @@
-"""Reads the responses of models, and grades their answers against the gold answers."""
+"""Reads the responses of models, and grades the answers in them against the gold (correct) answers."""

@@ -55,7 +55,7 @@ class InvalidRecord(ValueError):
 
     ``reason`` is the category of the fault, and ``detail`` is a message that names the field and the fault.
     ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the record's source for
-    people, such as the names of its media; no stage uses it.
+    people, such as the names of its media; no step of the pipeline uses it.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
@@ -73,8 +73,9 @@ class InputRecord:
     that exist, but are not shown, because the answer type asks an open question; otherwise None. ``boxes`` are the gold
     boxes in pixels; None if the record has no such field.
 
-    ``question``, ``answer`` and ``answer_type`` are "" if the record has only images. Two records that differ only in
-    ``origin`` are equal.
+    ``question``, ``answer`` and ``answer_type`` are "" if the record has only images. ``source`` is the name of the
+    data set. ``origin`` describes the record's source for people, such as the names of its media. Two records that
+    differ only in ``origin`` are equal.
     """
 
     number: int
@@ -94,8 +95,9 @@ class InputRecord:
 def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
     """Check one line or row of the input, and return it as a record.
 
-    ``raw`` is the unchecked line or row. If ``may_lack_question`` is True, a record without question and answer is
-    valid, too. Raises InvalidRecord for an invalid record; the message names the field and the fault.
+    ``raw`` is the unchecked line or row. If ``may_lack_question`` is True, a record that has only images, without
+    question and answer, is valid. Raises InvalidRecord for an invalid record; the message names the field and the
+    fault.
     """
     origin = raw.origin
     try:

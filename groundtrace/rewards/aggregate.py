@@ -3,10 +3,11 @@
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name:
 ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning`` (Argos); ``judging``, the decision to think or to
 answer directly, and ``thinking`` (SAIL-RL); ``boxes``, and ``consistency``, the agreement with a good grounded
-reasoning (iVGR). Verdicts with other names are used only if :class:`GateSettings` gives them a weight. A missing
-verdict is treated as not applicable. If a term is not applicable, a mean does not include it: its weight is not in the
-sum of the weights. The docstring of each function in this module has its formula. The score of RuCL is computed in
-:mod:`groundtrace.rewards.curriculum`, and the score of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
+reasoning (iVGR). A verdict with another name is used only if the config gives it a weight (:class:`GateSettings`). A
+term is not applicable if its scorer had nothing to check, or if there is no such verdict. A mean then does not include
+the term: its weight is not in the sum of the weights. The docstring of each function in this module has its formula.
+The score of RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and the score of CodeDance in
+:mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -56,9 +57,10 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
     """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
-    The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. τ
-    and the weights are in ``settings``. The score is None if the outcome is unscored. If the outcome is at least τ, two
-    more rules apply, in this order:
+    ``verdicts`` are the results of the scorers on one response, and a term is the value of one of them: outcome (the
+    final answer), grounding and reasoning. Grounding is ``spatial`` for images and ``temporal`` for clips. τ and the
+    weights are in ``settings``. The score is None if the outcome is unscored. If the outcome is at least τ, two more
+    rules apply, in this order:
 
     - If a verdict whose name is in ``gates`` has the value 0, the score is 0.
     - If any verdict has failed, the score is None.
@@ -85,7 +87,8 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 class CascadeSettings:
     """Holds the settings of the reward of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format.
 
-    Judging scores the decision to think or to answer directly, and outcome scores the final answer.
+    Judging scores the decision to think or to answer directly, thinking scores the reasoning, outcome scores the final
+    answer, and format scores the form of the response.
     """
 
     alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
@@ -94,10 +97,11 @@ class CascadeSettings:
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
     """Return the reward of SAIL-RL Eq. 1, in [0, 1]: α · judging · thinking · outcome + (1 - α) · format.
 
-    Each name in the formula is the value of the verdict with this name: ``judging`` is about the decision to think or
-    to answer directly, and ``outcome`` is about the final answer. α is a setting. A direct answer to a simple question
-    has no thinking to judge. If it is right, :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value
-    1, so that the response can reach the reward 1.
+    ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
+    with this name: ``judging`` is about the decision to think or to answer directly, and ``outcome`` is about the final
+    answer. α is a setting. A direct answer to a simple question has no thinking to judge. If it is right,
+    :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value 1, so that the response can reach the
+    reward 1.
 
     The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
     factor, the product would reward something that was not judged. The result is also None if the format has failed and
@@ -117,9 +121,9 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 class AdditiveSettings:
     """Holds the weights of the additive reward, which is a weighted mean of judging, thinking, outcome and format.
 
-    Judging scores the decision to think or to answer directly, and outcome scores the final answer. The defaults are
-    those of the baseline of SAIL-RL §4.5: judging, thinking and outcome have equal weights, and the format has the
-    weight 0.
+    Judging scores the decision to think or to answer directly, thinking scores the reasoning, outcome scores the final
+    answer, and format scores the form of the response. The defaults are those of the baseline of SAIL-RL §4.5: judging,
+    thinking and outcome have equal weights, and the format has the weight 0.
     """
 
     judging_weight: Weight = 1.0
@@ -131,10 +135,10 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    Each name in the formula is the value of the verdict with this name: ``judging`` is about the decision to think or
-    to answer directly, and ``outcome`` is about the final answer. The weights are in ``settings``. Terms that are not
-    applicable are left out of the mean. The result is None if the outcome is unscored, or if a term with a weight above
-    0 has failed.
+    ``verdicts`` are the results of the scorers on one response. Each of these names is the value of the verdict with
+    this name: ``judging`` is about the decision to think or to answer directly, and ``outcome`` is about the final
+    answer. The weights are in ``settings``. Terms that are not applicable are left out of the mean. The result is None
+    if the outcome is unscored, or if a term with a weight above 0 has failed.
     """
     weights = {
         "judging": settings.judging_weight,
@@ -162,9 +166,10 @@ class StreamSettings:
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return the reward of a grounded response (with boxes) of iVGR: format + outcome + boxes (Eq. 1 and 2).
 
-    Each name in the formula is the value of the verdict with this name: ``outcome`` is about the final answer, and
-    ``boxes`` is the match with the gold boxes. With the paper's weights of 1, the reward is in [0, 3]. The result is
-    None if the outcome is unscored, or if a term with a weight above 0 has failed.
+    ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
+    with this name: ``outcome`` is about the final answer, and ``boxes`` is the match with the gold boxes. With the
+    paper's weights of 1, the reward is in [0, 3]. The result is None if the outcome is unscored, or if a term with a
+    weight above 0 has failed.
 
     Deviation: the result is the weighted mean of the scored terms times the sum of all weights. So a question without
     gold boxes has no term for boxes, instead of a term of 0. If all terms are scored, the result is the paper's sum.
@@ -175,12 +180,14 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """Return the reward of a textual response (only words) of iVGR: format + outcome + consistency (Eq. 3).
 
-    Each name in the formula is the value of the verdict with this name: ``outcome`` is about the final answer, and
-    ``consistency`` is the agreement with the best grounded reasoning for the same question. With the paper's weights of
-    1, the reward is in [0, 3]. Terms without a value are treated as in :func:`grounded_stream`. A question without gold
-    boxes has no such grounded reasoning (App. B), so its consistency has no value. With the paper's weights, its reward
-    is 3/2 · (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has no effect, because the
-    rewards are normalised in each group.
+    ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
+    with this name: ``outcome`` is about the final answer, and ``consistency`` is the agreement with the best grounded
+    reasoning for the same question. With the paper's weights of 1, the reward is in [0, 3]. As in
+    :func:`grounded_stream`, the result is None if the outcome is unscored or if a weighted term has failed. Otherwise
+    it is the weighted mean of the terms with a value, times the sum of all weights. A question without gold boxes has
+    no such grounded reasoning (App. B), so its consistency has no value. With the paper's weights, its reward is 3/2 ·
+    (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has no effect, because the rewards are
+    normalised in each group.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

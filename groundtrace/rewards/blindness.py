@@ -41,7 +41,7 @@ class RewardedQuestion:
             searched; None if they are unknown.
         pointable: the phrases that the pointer found in the images.
         streams: the ways in which the question is asked, ``grounded`` (with boxes) and ``textual`` (only in words); ()
-            for most recipes.
+            for most recipes (a recipe computes the reward of one paper).
     """
 
     question: Question
@@ -64,10 +64,10 @@ class RewardedQuestion:
 
 
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
-    """Return the question of an RL row, with the row's values in the other columns of :data:`COLUMNS`.
+    """Read one row of RL training data, and return its question with the other columns that a reward uses.
 
     ``row`` maps the names of the columns to their values. The columns question, answer and answer_type must be present;
-    the others may be missing.
+    the other columns of :data:`COLUMNS`, such as choices and gold_boxes, may be missing.
     """
     choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
     gold = tuple(Box(**box) for box in boxes or ())
@@ -94,9 +94,10 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 def constant_answer(question: Question) -> tuple[str, str] | None:
     """Return the kind of a question, and its gold answer in a normal form.
 
-    :func:`blind_figures` searches for the best constant answer to all questions of one kind. The kind is that of
-    :func:`closed_answer` or, for a question that is not closed, the name of its answer type. The result is None if only
-    a judge can grade answers to the question, or if the answer is boxes.
+    :func:`blind_figures` searches for the best constant answer to all questions of one kind. The kind is ``bool``,
+    ``mcq`` or ``count`` for a closed question, which has few possible answers (:func:`closed_answer`). For any other
+    question it is the name of the answer type. The result is None if only a judge can grade answers to the question, or
+    if the answer is boxes.
     """
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
@@ -157,9 +158,10 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """Return a text for the user with the reward and the answers of the blind policy.
+    """Return a text for the user with the reward and the answers of the blind policy, which does not use the images.
 
-    If the reward is high, the text contains a warning. ``figures`` is the result of :func:`blind_figures`.
+    ``figures`` holds the share of the maximum reward that this policy earns, and its constant answer for each kind of
+    question (:func:`blind_figures`). If the share is high, the text contains a warning.
     """
     ungraded = figures.rows - figures.counted
     if figures.share is None:

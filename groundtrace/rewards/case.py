@@ -74,7 +74,7 @@ class Case:
 
     @property
     def caller(self) -> Caller:
-        """Return the object with which scorers call the models."""
+        """Return the object with which scorers (checks of the response) call the models."""
         return self.masks.caller
 
     @property
@@ -89,7 +89,7 @@ class Case:
 
     @property
     def judge(self) -> Caller | None:
-        """Return the object with which scorers call the judge; None if the run has no judge."""
+        """Return the object with which scorers call the judge (a grading model); None if the run has no judge."""
         return self.caller if "judge" in self.served.roles else None
 
     @property
@@ -110,7 +110,8 @@ def case_of(
 
     A case holds a response with its question and the data that scorers need.
 
-    ``masks`` finds objects in the images of the question that the trace answers. :class:`Case` describes ``entities``
-    and ``pointable``.
+    ``masks`` finds objects in the images of the question that the trace answers. ``entities`` are the phrases for
+    objects in the question, for which the pointer (the model that points at objects) searched; None if they are
+    unknown. ``pointable`` are the phrases that it found.
     """
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

@@ -109,7 +109,7 @@ class TierScores:
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """Return the share of rubrics that a response satisfies: of the easy, of the hard (Eq. 5), and of all rubrics.
+    """Return the share of rubrics that a response satisfies: of the easy, the hard and all rubrics (RuCL Eq. 5).
 
     A rubric is one criterion of grading. ``rubrics`` are the rubrics of the question, each with its stratum (easy or
     hard). ``scores`` are the judge's scores of the response. They are matched by rubric id; scores with other ids are
@@ -138,7 +138,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """Return λ_t, the weight of the hard rubrics in the next step, from 0 to 1 (Eq. 8).
+    """Return λ_t, the weight of the hard rubrics in the next step, from 0 to 1 (RuCL Eq. 8).
 
     A rubric is one criterion of grading, and is easy or hard. ``state`` is the state of the curriculum before this
     step. The weight is 0 up to the step T_start (``state.started_at``). After T_start it grows from λ_base to λ_max in
@@ -151,7 +151,7 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """Return the state of the curriculum after one more step (Eq. 7).
+    """Return the state of the curriculum after one more training step (RuCL Eq. 7).
 
     A rubric is one criterion of grading, and is easy or hard. ``state`` is the state before the step. ``batch_easy`` is
     the mean score of the step's responses on the easy rubrics, from 0 to 1. It is None if no response has such a score;
@@ -172,7 +172,9 @@ def advance(state: CurriculumState, batch_easy: float | None, settings: Curricul
 def rubric_reward(
     outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
 ) -> float | None:
-    """Return the reward of a response, in [0, 1]: α · right + (1 - α) · ((1 - λ) · easy + λ · hard) (Eq. 6 and 9).
+    """Return the reward of a response by RuCL Eq. 6 and 9, in [0, 1].
+
+    The reward is α · right + (1 - α) · ((1 - λ) · easy + λ · hard).
 
     ``right`` is 1 if ``outcome`` is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are the shares in ``tiers``: how many of
     the easy and hard rubrics (criteria of grading) the response satisfies. α is the setting ``alpha``, and λ is

@@ -55,7 +55,7 @@ class ExecutedTurns:
 
     Attributes:
         settings: the settings of the environment.
-        row: the row with the question and the images.
+        row: the training row, which holds the question and its images.
         turns: the turns so far, with the results of their code.
     """
 

@@ -107,8 +107,8 @@ async def executions(
 def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return copies of the turns in which each turn with code has the status of its execution, such as ``ok``.
 
-    ``found`` holds the results of :func:`executions` for these turns; None for a turn without code, which is not
-    changed.
+    ``found`` holds, for each turn, the output and the checks of its executed code (:func:`executions`); None for a turn
+    without code, which is not changed.
     """
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
@@ -126,7 +126,7 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
     - The code of a later turn succeeds.
 
     ``index`` is the index of the turn in ``turns``. ``turns`` must have the status of their code (:func:`with_status`),
-    and ``found`` holds their results (:func:`executions`).
+    and ``found`` holds, for each turn, the output and the checks of its executed code (:func:`executions`).
     """
     call, turn = found[index], turns[index]
     if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
@@ -140,7 +140,7 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
 
     ``boxes`` are the objects of the question, and :func:`groundtrace.rewards.pretence.groups_of` divides them into
     groups of neighbours. A call looked at a group if its output depends on the group's objects, or marks them.
-    ``found`` holds the results of :func:`executions`.
+    ``found`` holds, for each turn, the output and the checks of its executed code; None for a turn without code.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))

@@ -1,6 +1,6 @@
-"""Calls a judge, which is a model that grades texts, and turns its reply into a verdict.
+"""Calls a judge, which is a model that grades texts, and turns its reply into a verdict (the result of a check).
 
-It quotes the texts to judge, and calls again after a bad reply. An example:
+The texts to judge are quoted in the prompt, and after a bad reply the judge is called again. An example:
 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
@@ -63,7 +63,10 @@ class JudgeTask(Generic[T]):
 
 
 async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
-    """Send the task to the model of ``role``, and return the parsed reply.
+    """Send a task for a judge to the model of ``role``, and return the parsed reply.
+
+    ``task`` holds the prompt, the texts to judge, and the function that parses the reply. ``caller`` is the object with
+    which the model is called, and ``role`` is the model role that judges.
 
     Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
     model calls is used up.
@@ -76,13 +79,13 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Ask the judge, and return its decision as a verdict with the name ``name``.
+    """Ask the judge, and return its decision as a verdict (the result of a check) with the name ``name``.
 
     The verdict has failed (value None) if the call failed, if the reply could not be parsed, or if the judge cannot
     decide. Raises BudgetUsedUp if the run's budget for model calls is used up.
 
-    ``task`` holds the question to the judge, ``role`` is the model role that judges, and ``prefix`` is put before the
-    judge's reason in the verdict.
+    ``task`` holds the question to the judge, ``caller`` is the object with which it is called, ``role`` is the model
+    role that judges, and ``prefix`` is put before the judge's reason in the verdict.
     """
     try:
         value, reason = await ask_judge(task, caller, role)

@@ -1,8 +1,9 @@
-"""Finds traces that mention things that only the teacher saw, such as marks on a copy of the image, or the gold answer.
+"""Finds traces (responses of a teacher model) that mention things that only the teacher saw.
 
-The teacher also sees coordinates and hints. With them, it can write a trace that is grounded in the image (Argos App.
-G: overlays), or a trace with the right answer (SAIL-RL App. A.1: guided prompting). A trace that mentions them is a
-leak: a model that is trained on it learns to mention things that it will not see.
+Beside the question, the teacher may see coordinates, marks on a copy of the image, the gold answer, and hints. With
+them, it can write a trace that is grounded in the image (Argos App. G: overlays), or a trace with the right answer
+(SAIL-RL App. A.1: guided prompting). A trace that mentions them is a leak: a model that is trained on it learns to
+mention things that it will not see.
 
 The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, so a judge also
 searches for leaks (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not describe how they avoid leaks.
@@ -32,7 +33,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 class Phrase:
     """Holds a phrase of ``leak_phrases.yaml``, and two example sentences that test the phrase.
 
-    A trace with this phrase has a leak: it mentions things that only the teacher saw.
+    A trace (a teacher's response) with this phrase has a leak: it mentions things that only the teacher saw.
 
     ``phrase`` is a regular expression. It must match the sentence ``fault``, and must not match the sentence ``clean``.
     """
@@ -63,9 +64,9 @@ def phrases() -> tuple[Phrase, ...]:
 def find_leak(text: str, question: Question) -> str | None:
     """Return the first words of a trace that mention things that only the teacher saw; None if none are found.
 
-    ``text`` is the trace, and ``question`` is its question. Words are found if a phrase of ``leak_phrases.yaml``
-    matches them. A match is ignored if the question or its choices mention the same thing, such as "the given
-    coordinates" for a question about coordinates. The function never raises.
+    ``text`` is the trace (a response of the teacher model), and ``question`` is its question. Words are found if a
+    phrase of ``leak_phrases.yaml`` matches them. A match is ignored if the question or its choices mention the same
+    thing, such as "the given coordinates" for a question about coordinates. The function never raises.
     """
     shown = visible(text[:MAX_READ_CHARS])
     asked = frozenset(words_of("\n".join([question.question, *(question.choices or ())])))

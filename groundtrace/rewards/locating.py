@@ -85,7 +85,7 @@ class ServedRoles:
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> ServedRoles:
-    """Return which model roles have endpoints in a run, with facts about these roles for the scorers.
+    """Return which model roles (such as detector or judge) have endpoints in a run, with facts that the scorers need.
 
     Args:
         models: the settings of the run's models.

@@ -1,8 +1,8 @@
-"""Computes the applicability and the pass rate of a run's rubrics for ``rubrics.json`` (RuCL §3.2, App. D.2).
+"""Computes how often the rubrics of a run apply and are satisfied, for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-A rubric is one criterion of grading. Its applicability is the share of judged responses to which it applies. Its pass
-rate is the share of these responses that satisfy it. A rubric is kept if its applicability is at least a threshold. A
-kept rubric is easy if its pass rate is at least another threshold, else hard.
+A rubric is one criterion of grading, and a run is one execution of a pipeline. Its applicability is the share of judged
+responses to which it applies. Its pass rate is the share of these responses that satisfy it. A rubric is kept if its
+applicability is at least a threshold. A kept rubric is easy if its pass rate is at least another threshold, else hard.
 
 Each value has a 95 % interval (Wilson's score interval). If the interval contains the threshold, the value itself still
 decides, but ``rubrics.json`` mentions that the decision is uncertain. More judged responses can make the decision
@@ -36,7 +36,7 @@ class MinedRubrics:
     """Holds the result of mining the rubrics of a run; a rubric is one criterion of grading.
 
     Attributes:
-        kept: the rubrics that the run uses, each with its stratum (easy or hard).
+        kept: the rubrics with which the run grades responses, each with its stratum (easy or hard).
         candidates: all rubrics that were measured, including those that are not kept.
         judged: the number of responses on which the rubrics were judged.
         problems: the messages of the errors that occurred.
@@ -44,7 +44,7 @@ class MinedRubrics:
         apart: proposed rubrics that require a right answer. They are not measured
             (:mod:`groundtrace.rewards.outcome_rubrics`).
         pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
-        graded: the number of judged responses whose answer was graded.
+        graded: the number of judged responses whose final answer was graded, as right or as wrong.
         right: the number of judged responses whose answer is right.
     """
 

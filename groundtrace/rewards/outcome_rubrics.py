@@ -87,8 +87,8 @@ def asks_for_right_answer(rubric: Rubric) -> bool:
     """Return whether a rubric requires a right final answer, detected by phrases such as "the correct answer".
 
     A rubric is one criterion of grading. The final answer is rewarded separately (RuCL Eq. 4). A rubric that requires a
-    right answer would reward the answer again, instead of the reasoning. Table 6 of the paper also separates such a
-    rubric (candidate 20, the check of the gold answer) from the others.
+    right answer would reward the answer again, instead of the reasoning. RuCL's Table 6 also separates such a rubric
+    (candidate 20, the check of the gold answer) from the others.
 
     The result is False for a rubric about other properties of the conclusion, such as "the conclusion follows from the
     reasoning" or "the final answer is a single letter". Phrases after words like "regardless of" are ignored.

@@ -1,7 +1,7 @@
 """Registers the scorers by name, so that recipes and configs can refer to them.
 
-To add a scorer, put its file in :mod:`groundtrace.rewards.scorers` and add a line to this module. Recipes and configs
-decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).
+A scorer checks one property of a response. To add a scorer, put its file in :mod:`groundtrace.rewards.scorers` and add
+a line to this module. Recipes and configs decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).
 """
 
 from groundtrace.rewards.scorer import Scorer
@@ -30,7 +30,7 @@ SCORERS: Registry[Scorer] = Registry(
 
 
 def scorers_named(*names: str) -> tuple[Scorer, ...]:
-    """Return the registered scorers with these names, in the order of ``names``.
+    """Return the registered scorers (checks of a response) with these names, in the order of ``names``.
 
     Raises RegistryError if a name is unknown.
     """

@@ -96,7 +96,7 @@ class RubricScore:
 
 @record
 class Candidates:
-    """Holds the proposed rubrics of a run; a rubric is one criterion of grading.
+    """Holds the rubrics that were proposed for a run of a pipeline; a rubric is one criterion of grading.
 
     ``rubrics`` are the rubrics that will be measured. ``apart`` holds the rubrics that require a right answer; they are
     not measured. ``pool`` is the origin of the rubrics: ``teacher`` or ``default``.
@@ -188,7 +188,7 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
     A rubric is one criterion of grading. η_j is the share of judged responses to which the rubric applies. p_j is the
     share of these responses that satisfy it; None if the rubric applies to no response.
 
-    ``judged`` holds, for each judged response, the judge's scores by all rubrics.
+    ``judged`` holds one tuple for each judged response: the judge's scores of this response, one for each rubric.
     """
     rows = list(judged)
     measured = []

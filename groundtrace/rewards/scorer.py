@@ -1,4 +1,4 @@
-"""Defines the type of a scorer, which checks one property of a response and returns a verdict.
+"""Defines the type of a scorer, which checks one property of a response and returns a verdict (its result).
 
 A scorer holds the conditions on which it runs, the model roles that it calls, and its function. To use a scorer of your
 own, define a :class:`Scorer` in your own file and pass it to :func:`groundtrace.rewards.verifier.verify`.
@@ -36,7 +36,8 @@ class Scorer:
             fails, the verdict has failed.
         asks: the model roles that the scorer calls, and the prompts that it sends to each role. If a required role has
             no endpoint, the verdict has failed.
-        floor: the minimum value that a trace needs to be kept; None if there is no minimum. A config can change it.
+        floor: the minimum value that a trace (a teacher's response) needs to be kept; None if there is no minimum. A
+            config can change it.
         is_grounding: whether a low value means that the images contradict the response.
         is_gate: whether a value of 0 makes the whole score of the response 0.
         arguments: the default settings of the scorer, which a config can change; ``score`` takes them as its second
@@ -88,7 +89,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raise ConfigError if a scorer requires a model role that has no endpoint.
+    """Raise ConfigError if a scorer (a check of responses) requires a model role that has no endpoint.
 
     Such a scorer would fail on every response, so the error is raised before the first response is scored.
 
@@ -118,8 +119,8 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
     """Raise ConfigError if one of ``names`` is not the name of a scorer in ``scorers``.
 
-    ``names`` are names of scorers from a config. ``key`` is the config key of these names, which the error message
-    contains.
+    A scorer is a check of responses. ``names`` are names of scorers from a config. ``key`` is the config key of these
+    names, which the error message contains.
     """
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)

@@ -1,4 +1,7 @@
-"""Lists the scorers that verify traces, and applies the scorers and arguments that a config adds."""
+"""Lists the scorers that verify traces (a teacher's responses), and applies the scorer settings of a config.
+
+A scorer checks one property of a response. A config can add scorers to the list, and change their arguments.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +31,7 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Return the scorers with the arguments that a config gives them.
+    """Return the scorers (checks of a response) with the arguments that a config gives them.
 
     ``given`` is the value of the config key ``key``: it maps the names of scorers to their arguments. If it names a
     scorer that is not in ``scorers``, this scorer is added at the end. Raises ConfigError if a scorer cannot be used,
@@ -50,7 +53,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """Return the scorer with these arguments, or unchanged if ``arguments`` is empty.
+    """Return the scorer (a check of a response) with these arguments, or unchanged if ``arguments`` is empty.
 
     ``where`` is the config key of the arguments, which the error message contains. Raises ConfigError for an argument
     that the scorer does not take.

@@ -1,9 +1,9 @@
-"""Adds the verdict of a second judge, so that the run can measure how often two judges agree.
+"""Adds the verdict of a second judge, so that a run can measure how often two judges agree.
 
-A judge's verdict cannot be checked against the pixels of an image. So the errors of a judge become visible only if
-another judge gives a verdict, too. If the role ``second_judge`` has an endpoint, it judges the same reasoning as the
-first judge. The second verdict has no effect on the score. Its value is stored in the evidence of the first verdict.
-The run reports Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
+A judge is a model that grades texts. Its verdict cannot be checked against the pixels of an image. So the errors of a
+judge become visible only if another judge gives a verdict, too. If the role ``second_judge`` has an endpoint, it judges
+the same reasoning as the first judge. The second verdict has no effect on the score. Its value is stored in the
+evidence of the first verdict. The run reports Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
 """
 
 import json
@@ -16,9 +16,9 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
-    """Return the first judge's verdict with the second judge's decision added to its evidence.
+    """Return the first judge's verdict (its result) with the second judge's decision added as evidence.
 
-    ``second`` is the verdict of the second judge. Its value and its reason are added.
+    ``second`` is the verdict of the second judge on the same reasoning. Its value and its reason are added.
     """
     evidence = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
     return replace(verdict, evidence=(*verdict.evidence, evidence))

@@ -1,4 +1,4 @@
-"""Selects the scorers that run for a response, as the agentic verifier of Argos does for each sample (§3).
+"""Selects the scorers (checks) that run for a response, as the agentic verifier of Argos does for each sample (§3).
 
 Each scorer declares conditions on the response, the question and the run's endpoints
 (:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of its conditions are true. With the
@@ -26,7 +26,7 @@ Planner = Literal["rules", "judge"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Holds the decision whether a scorer runs for a response.
+    """Holds the decision whether a scorer (a check of one property of a response) runs for a response.
 
     Attributes:
         scorer: the scorer.
@@ -43,7 +43,7 @@ class Choice:
 
 
 def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
-    """Decide for each scorer whether it runs for a response, and return the decisions in the order of ``scorers``.
+    """Decide for each scorer (check) whether it runs for a response; return the decisions in the order of ``scorers``.
 
     ``case`` holds the response, its question and the data that scorers need. A scorer whose name is in ``skip`` does
     not run.
@@ -55,7 +55,7 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Decide whether the scorer runs for this case, which is a response with its question.
+    """Decide whether the scorer (a check) runs for this case, which is a response with its question.
 
     The scorer runs if all tests in its fields ``needs`` and ``means`` succeed, and if its required roles have
     endpoints. The result holds the decision and its reason.
@@ -70,12 +70,13 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 
 
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
-    """Return the choices after the judge has left out scorers that it does not consider useful for this response.
+    """Return the choices after the judge has left out scorers (checks) that it does not consider useful.
 
-    ``choices`` are the decisions of :func:`select_scorers`, and ``case`` holds the response. The judge cannot add a
-    scorer that does not run according to ``choices``. It can also not leave out three kinds of scorers: gates (a value
-    of 0 makes the whole score 0), grounding scorers (they compare the response with the images), and the scorer with
-    the name ``always``. The reason is that a response could contain instructions for the judge.
+    ``choices`` holds, for each scorer, the decision whether it runs (:func:`select_scorers`), and ``case`` holds the
+    response. The judge cannot add a scorer that does not run according to ``choices``. It can also not leave out three
+    kinds of scorers: gates (a value of 0 makes the whole score 0), grounding scorers (they compare the response with
+    the images), and the scorer with the name ``always``. The reason is that a response could contain instructions for
+    the judge.
 
     If the call of the judge fails, or its reply is bad, no scorer is left out, and the reasons mention the failure.
     """

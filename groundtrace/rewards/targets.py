@@ -51,7 +51,8 @@ async def targets_of(case: Case) -> Targets:
       unknown.
     - If the entities are unknown, it is unknown whether there are targets. Otherwise there are none.
 
-    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    A case is a response with its question. Raises CallError if a call of a model that finds objects fails, and BadReply
+    if its reply cannot be parsed.
     """
     number = gold_count(case.question)
     if number == 0:
@@ -74,7 +75,8 @@ async def targets_of(case: Case) -> Targets:
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point is on a target, which is an object that the question is about.
 
-    The caller has checked that the point is on an object of its label.
+    The caller has checked that the point is on an object of its label. ``case`` is the response with its question, and
+    ``targets`` are the targets of this question (:func:`targets_of`).
 
     If the question counts objects, such as black squares, the result is True in two cases:
 
@@ -90,7 +92,7 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     - The point is on an instance of an entity.
 
     The words of a label that names several things ("blue or red circle") are no evidence: only the place of its point
-    decides. Raises CallError and BadReply.
+    decides. Raises CallError and BadReply if the objects cannot be searched for.
     """
     question = case.question
     if names_several(point.label):
@@ -108,12 +110,15 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Return whether a point's label distinguishes the targets from other objects in the image.
+    """Return whether a point's label distinguishes the targets (what the question is about) from other objects.
+
+    ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
 
     The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
     square" distinguishes the targets "black block" if all black squares in the image are black blocks. But if the
-    targets are black circles, and the image also shows white circles, the result is False for the label "circle".
-    It is also False for a label that names several things. Raises CallError and BadReply.
+    targets are black circles, and the image also shows white circles, the result is False for the label "circle". It is
+    also False for a label that names several things. Raises CallError and BadReply if the objects cannot be searched
+    for.
     """
     if names_several(point.label):
         return False
@@ -124,7 +129,7 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Return whether the label of a point can also name a target in the image.
+    """Return whether a point's label can also name a target (an object that the question is about) in the image.
 
     The function is called for points on objects that are not targets. For example, if the targets are black circles,
     the label "object" can also name a target, and the label "blue circle" cannot.

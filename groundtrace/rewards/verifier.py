@@ -1,8 +1,9 @@
-"""Implements the agentic verifier of Argos (§3.1), which runs the applicable scorers and combines their verdicts.
+"""Implements the agentic verifier of Argos (§3.1), which runs scorers on a response and combines their verdicts.
 
-The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). If
-a scorer does not run, its verdict is not applicable or has failed, and holds the reason. If a scorer runs, the last
-evidence of its verdict is the reason why it runs.
+A scorer checks one property of a response, and its result is a verdict. The content of the response and the run's
+endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). If a scorer does not run, its verdict is not
+applicable or has failed, and holds the reason. If a scorer runs, the last evidence of its verdict is the reason why it
+runs.
 """
 
 import json
@@ -21,7 +22,7 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class VerifiedResponse:
-    """Holds the verdicts on a response, and the score that combines them (Argos Eq. 9).
+    """Holds the verdicts (results of scorers) on a response, and the score that combines them (Argos Eq. 9).
 
     ``score`` is None if the response could not be verified, for example because a model failed.
     """
@@ -33,7 +34,7 @@ class VerifiedResponse:
 async def verify(
     case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
 ) -> VerifiedResponse:
-    """Run the scorers on a response, and return their verdicts in order, with the combined score (Argos Eq. 9).
+    """Run scorers (checks) on a response, and return their verdicts in order, with the combined score (Argos Eq. 9).
 
     Some scorers do not run if their verdicts cannot change the score:
 

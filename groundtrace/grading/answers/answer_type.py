@@ -20,7 +20,8 @@ class Grade:
     """Holds the grade of one answer, and the rule that decided it.
 
     Attributes:
-        value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored.
+        value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored (neither right nor wrong, for the
+            reason in ``method``).
         method: the name of the rule that decided: ``mcq``, ``bool``, ``numeric`` (also with units), ``date`` (also
             times of day), ``list``, ``maths`` or ``text``. If no rule decided, it is the reason: ``judge`` (only a
             judge model can decide whether the meaning is the same), ``boxes`` (boxes are scored by overlap), ``gold``
@@ -73,10 +74,11 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Return False for every answer. It is the default of ``is_evident`` and ``needs_judge`` of an answer type.
+    """Return False for every answer: the default of ``is_evident`` and ``needs_judge`` of an answer type.
 
-    A type with this ``is_evident`` is used only for records whose field ``answer_type`` names it. The arguments are not
-    used.
+    ``is_evident`` decides whether a record that names no answer type has this type; by default, the record must name
+    it. ``needs_judge`` decides whether only a judge model can grade paraphrases of an answer; by default, rules can
+    grade all answers. The arguments, an answer and the choices of its question, are not used.
     """
     return False
 

@@ -28,8 +28,9 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 def with_arabic_digits(text: str) -> str:
     """Return the text with digits in place of its Chinese and Japanese numerals: "三只猫" becomes "3只猫".
 
-    The module's docstring explains which numerals are converted. Never raises; takes time linear in
-    ``len(text)``.
+    A numeral is converted at the end of the text, before a space or punctuation, and before a word for a counted thing.
+    Inside another word (三角形) it is unchanged, and so is a numeral that may mean two numbers (三四个). Never
+    raises; takes time linear in ``len(text)``.
     """
     if text.isascii():
         return text

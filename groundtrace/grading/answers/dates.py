@@ -104,8 +104,9 @@ def read_date(text: str) -> WrittenDate | None:
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Return whether a predicted date or time is the same as the gold (correct) one.
 
-    Returns None if the rules of the module's docstring cannot decide, as for 03/04/2021 and "3 April 2021". The result
-    is also None for two different times that may be meant as equal ratios (1:15 and 2:30).
+    Returns None if this cannot be decided: one of them has several meanings (03/04/2021 and "3 April 2021"), or lacks a
+    field that the other has ("3 April" and "3 April 2021"). The result is also None for two different times that may be
+    meant as equal ratios (1:15 and 2:30).
     """
     if predicted.spelling == gold.spelling:
         return True

@@ -1,21 +1,20 @@
-"""Grades a final answer against the gold (correct) answer by rules (Argos section 3.1, outcome rewards, Eq.
-6-8).
+"""Grades a final answer against the gold (correct) answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
 
-A grade is 1.0, 0.0 or *unscored* (None). Unscored means that the gold cannot be used, or that only a judge
-model can decide. If rules can grade answers against the gold, a missing or unreadable prediction is wrong,
-and not unscored. The functions of this module never raise on any text, and never call a model. Argos' case
-(iii), semantic equivalence, is an unscored grade with the method "judge".
+A grade is 1.0, 0.0 or *unscored* (None). Unscored means that the gold cannot be used, or that only a judge model can
+decide. If rules can grade answers against the gold, a missing or unreadable prediction is wrong, and not unscored. The
+functions of this module never raise on any text, and never call a model. Argos' case (iii), semantic equivalence, is an
+unscored grade with the method "judge".
 
-Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`). Numbers and
-text share :mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If
-a judge could also decide, a rule gives 0 only to an answer that is certainly wrong.
+Each answer type (such as ``mcq`` or ``numeric``) defines right answers in its own file
+(:mod:`groundtrace.grading.answers.registry`). The types for numbers and text share
+:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge could also
+decide, a rule gives 0 only to an answer that is certainly wrong.
 
-Before grading, the characters of the prediction, the gold and the choices are simplified. Invisible
-(zero-width) characters are removed, fullwidth characters become plain characters ("５" is 5, "Ｂ" is B), and
-CJK numerals become digits (三个 is 3个). Similar letters of other scripts (a Cyrillic А) are not converted,
-and do not name an option. Markup that encloses the whole prediction is removed too
-(:mod:`groundtrace.grading.answers.wrapping`): ``$…$``, ``\\text{…}`` and a final full stop do not change a
-grade.
+Before grading, the characters of the prediction, the gold and the choices are simplified. Invisible (zero-width)
+characters are removed, fullwidth characters become plain characters ("５" is 5, "Ｂ" is B), and CJK numerals
+become digits (三个 is 3个). Similar letters of other scripts (a Cyrillic А) are not converted, and do not name an
+option. Markup that encloses the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): ``$…$``,
+``\text{…}`` and a final full stop do not change a grade.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
         predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`); None if the
             response has no answer.
         gold: the gold answer. For ``mcq`` it is the text of one choice, or the letter of a choice.
-        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`. With any other name, the
-            answer is unscored.
+        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`, such as "numeric". With any
+            other name, the answer is unscored.
         choices: the options of a multiple-choice question, or None if only the question's text has them. Without
             choices, a gold of one letter is matched by the same letter. Any other gold is graded as text.
     """

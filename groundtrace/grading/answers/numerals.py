@@ -124,8 +124,9 @@ class ParsedNumbers:
 def read_numerals(text: str) -> ParsedNumbers:
     """Return the numbers of a text, in digits and in words. Never raises.
 
-    The result has no numbers if the text has more than ``MAX_CHARS`` characters. The module's docstring explains which
-    number words are read.
+    The result has no numbers if the text has more than ``MAX_CHARS`` characters. Number words ("seven") are read if the
+    text has no digits. In a text with digits, a number word is read only if it is an alternative to a number, as in
+    "five or 6".
     """
     return _read_numerals(text) if len(text) <= MAX_CHARS else ParsedNumbers((), False)
 
@@ -217,7 +218,8 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
 def same_value(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether two numbers are exactly the same, without any tolerance.
 
-    Percent signs are compared as in :func:`same_number`.
+    If only one of them has a percent sign, the sign may be ignored (2 is 2 %), or the percentage's value may be
+    compared (0.02 is 2 %). :func:`same_number` lists these rules.
     """
     one, other = (
         replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)

@@ -51,8 +51,8 @@ def is_bare_tens(text: str) -> bool:
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
     """Return whether a predicted period is the same as the gold (correct) period.
 
-    Each argument holds all periods that its text may mean, as :func:`read_period` returns them. Returns None if the two
-    may be the same, but this is not certain.
+    Each argument holds all periods that its text may mean, as pairs (first year, year after the last year): (1990,
+    2000) for "the 1990s". Returns None if the two may be the same, but this is not certain.
     """
     if len(gold) == 1 and predicted == gold:
         return True
@@ -62,8 +62,8 @@ def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | N
 def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Return whether a year is within a gold (correct) period, but is not its first year.
 
-    ``gold`` holds all periods that the gold may mean, as :func:`read_period` returns them. A judge model decides on an
-    answer with such a year. The first year has the same digits as the period (1990 and the 1990s), but it is not the
-    period: an answer with this year is wrong.
+    ``gold`` holds all periods that the gold may mean, as pairs (first year, year after the last year): (1990, 2000) for
+    "the 1990s". A judge model decides on an answer with such a year. The first year has the same digits as the period
+    (1990 and the 1990s), but it is not the period: an answer with this year is wrong.
     """
     return any(start < year < end for start, end in gold)

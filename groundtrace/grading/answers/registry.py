@@ -23,8 +23,8 @@ def answer_type_named(name: str) -> AnswerType:
     """Return the answer type with this name, such as "numeric" or "mcq".
 
     For an unknown name, the function returns a type that gives every answer the grade None (unscored). Input records of
-    an unknown type are refused earlier (:mod:`groundtrace.grading.input_record`). But a trainer may read the rows of a
-    run that used a type from a plug-in, without having this plug-in.
+    an unknown type are refused earlier (:mod:`groundtrace.grading.input_record`). But a user's plug-in can add a type.
+    A trainer without this plug-in may then read training rows of this type.
     """
     return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
 

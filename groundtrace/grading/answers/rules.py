@@ -62,8 +62,9 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
     """Grade an answer by the first of several rules that fits the gold (correct) answer.
 
-    ``rules`` are tried in order; a rule that does not fit returns None. If no rule fits, the words of the answer and
-    the gold are compared. An answer with the same text as the gold is always right.
+    ``rules`` are functions that take the answer (``predicted``) and the gold, and return a grade. They are tried in
+    order; a rule that does not fit the gold returns None. If no rule fits, the words of the answer and the gold are
+    compared. An answer with the same text as the gold is always right.
     """
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
@@ -221,8 +222,9 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a list whose items are joined by arrows, such as "A → B → C".
 
-    ``predicted`` is the answer to grade. The result is that of :func:`grade_list`; it is None for any other gold. Try
-    this rule before :func:`grade_maths`, which treats arrows as formulas.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if it has the same items in the same order, and 0.0
+    if it surely has not. Returns None instead of a grade if the answer may mean the same list, and for any other gold;
+    the caller then tries the next rule. Try this rule before :func:`grade_maths`, which treats arrows as formulas.
     """
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None

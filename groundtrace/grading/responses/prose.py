@@ -1,8 +1,8 @@
 """Finds the answer of a response in its prose, for models that were never trained to mark their final answer.
 
-Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`). A model
-that gets a question without instructions may not mark its answer. In this case, the answer is searched for in the prose
-after its thinking.
+Traces (responses of a teacher) and rollouts (responses of a policy in training) mark their final answer, for example by
+answer tags (:func:`groundtrace.grading.responses.response.parse_response`). A model that gets a question without
+instructions may not mark its answer. In this case, the answer is searched for in the prose after its thinking.
 """
 
 from __future__ import annotations

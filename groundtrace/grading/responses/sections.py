@@ -38,7 +38,7 @@ class Sections:
         self._tag = re.compile(rf"<(/?)({'|'.join(names)})\s*>", re.IGNORECASE)
 
     def all(self, text: str) -> Iterator[Section]:
-        """Yield all sections of a text in their order; they do not overlap."""
+        """Yield all sections of a text, which are its parts between the given tags, in order; they do not overlap."""
         opening, closing = list[re.Match[str]](), {name: deque[re.Match[str]]() for name in self._names}
         for tag in self._tag.finditer(text):
             if tag[1]:
@@ -58,5 +58,5 @@ class Sections:
                 yield Section(name, text[opened.end() : closed.start()], opened.start(), end)
 
     def first(self, text: str) -> Section | None:
-        """Return the first section in the text; None if the text has no section."""
+        """Return the first section (part between the given tags) in the text; None if the text has no section."""
         return next(self.all(text), None)

@@ -1,6 +1,7 @@
-"""Converts the coordinates in tags between original pixels, as in training data, and a model's coordinate frame.
+"""Converts the coordinates in point and box tags between original pixels and a model's coordinate frame.
 
-The coordinate frame is the scale in which a model writes coordinates, such as 0 to 1000.
+The coordinate frame is the scale in which a model writes coordinates, such as 0 to 1000. Training data is in original
+pixels.
 
 Tags do not name their image. If a question has several images, the words around a tag name its image
 (:mod:`groundtrace.grading.responses.image_mentions`). All frames of a clip have the same size.
@@ -41,7 +42,7 @@ class Speech:
     rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """Return the text with its tags converted from original pixels to the model's coordinate frame.
+        """Return the text with its point and box tags converted from original pixels to the model's coordinate frame.
 
         ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. Raises OutOfFrame
         for a position outside its image or in an image that does not exist, and for a tag with a point that cannot be
@@ -59,7 +60,7 @@ class Speech:
         return _rewrite(text, sizes, pair, corners)
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
-        """Return the text with its tags converted from the model's coordinate frame to original pixels.
+        """Return the text with its point and box tags converted from the model's coordinate frame to original pixels.
 
         ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. Three kinds of
         tags cannot be converted: a tag with a position outside the coordinate frame, a tag on an image that does not

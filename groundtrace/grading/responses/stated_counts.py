@@ -152,12 +152,14 @@ class StatedCount:
 
 
 def spoken_label(label: str, points: int, before: str) -> str:
-    """Return a tag's label as the prose around the tag reads it: with its number if this number claims a count.
+    """Return the label of a point or box tag in the form in which the prose around the tag is read for counts.
 
-    ``points`` is the number of points or boxes of the tag, and ``before`` is the prose before it. In "I see <one cup>",
-    the number belongs to the name of the one thing that the tag points at, and is left out. It claims a count if it is
-    not the number of points ("there are <five cups>" with one point), or if the sentence announces a count ("so there
-    is <one cup>").
+    ``label`` is the tag's label, ``points`` is the number of points or boxes of the tag, and ``before`` is the prose
+    before the tag. A number at the start of the label is left out if it only counts the tag's own points: in "I see
+    <one cup>", a tag with one point and the label "one cup", the result is "cup".
+
+    The number stays in two cases, because it then states a count that can be wrong. It differs from the number of
+    points ("there are <five cups>" with one point), or the sentence announces a count ("so there is <one cup>").
     """
     found = _IN_LABEL.match(label)
     sentence = _ENDED.split(before)[-1]

@@ -1,8 +1,8 @@
 """Finds sums with their result in a sentence, such as "3 + 2 = 5" or "3 on the left and 2 on the right make 5".
 
-The numbers that are added are no counts, but the result is one. So the text that reads counts
-(:mod:`groundtrace.grading.responses.stated_counts`) reads the sentence with each sum replaced by its result. This is
-done only if the sum is right: in "Total: 6 + 0 = 5", the 6 remains a count.
+The result of a sum is a count that the sentence states. The numbers that are added are not. So the module that reads
+counts (:mod:`groundtrace.grading.responses.stated_counts`) replaces each sum by its result. This is done only if the
+sum is right: in "Total: 6 + 0 = 5", the 6 remains a count.
 """
 
 import re
@@ -41,7 +41,10 @@ _MINUS, _TIMES = frozenset("-−–") | {"minus"}, frozenset("*×·x") | {"times
 
 
 def value_of(written: str) -> Fraction | None:
-    """Return the value of a number that :data:`NUMBER` matches; None if it cannot be read."""
+    """Return the value of a number such as "5", "1,200" or "twenty-one"; None if it cannot be read.
+
+    ``written`` is a text that the pattern :data:`NUMBER` matches. "No" and "none" have the value 0.
+    """
     number = read_numerals("0" if written.casefold() in ("no", "none") else written).single
     return None if number is None else number.value
 
@@ -49,8 +52,9 @@ def value_of(written: str) -> Fraction | None:
 def without_addends(sentence: str) -> str:
     """Return the sentence with each right sum replaced by its result, after the sign :data:`RESULT`.
 
-    For example, "Total: 3 + 2 = 5" becomes "Total: ≡ 5". A sum that is wrong stays. If a result is added to further
-    numbers ("3 + 2 = 5, 5 + 1 = 6"), the last result remains.
+    For example, "Total: 3 + 2 = 5" becomes "Total: ≡ 5". The sign shows other modules that the number is a result. A
+    sum that is wrong is not changed. If a result is added to further numbers ("3 + 2 = 5, 5 + 1 = 6"), the last result
+    remains.
     """
     found = _SUM.search(sentence)
     while found is not None:

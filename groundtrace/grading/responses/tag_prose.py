@@ -1,7 +1,7 @@
-"""Replaces the tags of a text by words, so that the text can be read as prose.
+"""Replaces the point and box tags of a text by words, so that the text can be read as prose.
 
-A tag has two texts: its label, which scorers read, and its inner text, which a reader sees. They can differ ("circle"
-and "the first one"), so prose is read with both.
+A tag has two texts: its label, which scorers (checks of a response) use, and its inner text, which a reader sees. They
+can differ ("circle" and "the first one"), so prose is read with both.
 """
 
 import re
@@ -16,9 +16,10 @@ _DIGITS = re.compile(r"\d+")
 
 
 def proses_of(text: str) -> tuple[str, ...]:
-    """Return the text with words in place of its tags: once with the inner text of each tag, and once with its label.
+    """Return the text with words in place of its point and box tags, in two versions.
 
-    Of a box tag, only the label is used. The result has one item if both texts are the same.
+    The first version has the inner text of each tag, and the second version has its label. Both versions have the
+    labels of box tags. The result has only one item if both versions are the same.
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     inner = _replaced(text, [(tag, label if tag.name == "box" else tag.inner or label) for tag, label in tags])
@@ -26,10 +27,14 @@ def proses_of(text: str) -> tuple[str, ...]:
 
 
 def plain_proses(text: str) -> tuple[str, ...]:
-    """Return the text as :func:`proses_of` does, but without numbers that only count or number the objects in tags.
+    """Return the text with words in place of its point and box tags, without numbers that only count a tag's points.
 
-    So the number of "one cup" is not read as a stated count
-    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`).
+    So the number of "one cup", the label of a tag with one point, is not read as a stated count
+    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`). Running numbers ("1", "2", "3") as the inner
+    texts of several tags are replaced by the labels.
+
+    The result has two versions of the text: with the inner text of each point tag, and with the label of each tag. It
+    has one item if both are the same.
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     numbered = _numbering([tag for tag, _ in tags])

@@ -1,8 +1,9 @@
 """Reads the words that name frames and times of a video clip in a text.
 
-The text is split into tokens, and the tokens are parsed into statements. :mod:`groundtrace.grading.responses.times`
-uses this module; its docstring describes the forms that are read. The parser reads only a few tokens ahead, and a list
-in square brackets ends at the next bracket. So reading takes time linear in the length of the text.
+The text is split into tokens, and the tokens are parsed into statements such as "frame 3 at 1.66 s".
+:mod:`groundtrace.grading.responses.times` uses this module; its docstring describes the forms that are read. The parser
+reads only a few tokens ahead, and a list in square brackets ends at the next bracket. So reading takes time linear in
+the length of the text.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ These forms are read:
   25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
 
-Each entry of a list is a separate moment, so that no entry is lost when the text is rewritten. In the paper, a list is
-one event.
+Each anchor of a list is a separate moment, so that none is lost when the text is rewritten. In Argos, a list of anchors
+is one event.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
 ``t=``, ``mark``, square brackets), because "3 seconds" and "for 3 to 5 seconds" are durations. ``F3`` is a moment only
@@ -70,7 +70,8 @@ class Span:
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
     """Find every moment and every time span that a text names, in order. They do not overlap.
 
-    The module's docstring describes the forms that are read. Never raises; takes time linear in ``len(text)``.
+    Examples of the forms are ``[F3 @ t=1.66s]``, "frame 24 at 18.71 seconds", "frames 25-27" and "between 1 s and 4 s".
+    Never raises; takes time linear in ``len(text)``.
     """
     found: list[Moment | Span] = []
     for statement in read_statements(text):
@@ -108,9 +109,9 @@ def anchor_points(text: str) -> tuple[Point, ...]:
     """Return all points of a text about a video clip, each with the frame and time that the text names for it.
 
     Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, its
-    frame and its time are None. The rules of :func:`groundtrace.grading.responses.anchors.anchor_tags` choose the
-    moment of a point. Argos (Fig. 10) uses only the closest moment in the same sentence. Never raises; takes time
-    linear in ``len(text)``.
+    frame and its time are None. The moment of a point is one that introduces its tag or directly follows it, else the
+    nearest one before it in the same sentence (:func:`groundtrace.grading.responses.anchors.anchor_tags`). Argos (Fig.
+    10) uses only the closest moment in the same sentence. Never raises; takes time linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])

@@ -16,11 +16,12 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Parse a teacher's response, whose coordinates are in original pixels, and return it as a trace. Never raises.
+    """Parse a teacher's response, and return it as a trace: its text, answer, points and boxes. Never raises.
 
-    ``index`` is the number of the trace among the traces of its question. ``media`` are the images and clips of the
-    question. In the trace's text, point tags are rewritten in the canonical form. For a clip, each point gets the frame
-    that the text names for it. For several images, each point and box gets the image that the text names for it
+    Coordinates in ``text`` are in original pixels. ``index`` is the number of the trace among the traces of its
+    question. ``media`` are the images and clips of the question. In the trace's text, point tags are rewritten in the
+    canonical form. For a clip, each point gets the frame that the text names for it. For several images, each point and
+    box gets the image that the text names for it
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))

@@ -239,7 +239,7 @@ def _written(turn: Turn) -> str:
 def result_text(turn: Turn) -> str:
     """Return the result of a turn's code between ``<interpreter>`` tags, with ``<image>`` for each image of the result.
 
-    Returns "" if the turn has no code.
+    A turn is one message of a response in several turns with code. Returns "" if the turn has no code.
     """
     if not turn.code:
         return ""
@@ -248,10 +248,10 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Parse a trajectory that :func:`as_tags` has written, and return its turns.
+    """Parse a trajectory (a response in several turns with code) from one text in CodeDance's tags; return its turns.
 
-    A trajectory is a response in several turns with code. The status of each returned turn is "", because the text does
-    not contain it.
+    ``text`` has the form that :func:`as_tags` writes: ``<think>``, ``<code>``, ``<interpreter>`` with the result of the
+    code, and at the end ``<answer>``. The status of each returned turn is "", because the text does not contain it.
     """
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
@@ -276,9 +276,9 @@ def one_answer(asked: str, response: str) -> list[dict[str, str]]:
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
     """Split a trajectory (a response in several turns with code) into chat messages, for training.
 
-    ``asked`` is the user's first message, and ``response`` is a trajectory as text (:func:`as_tags`). The model's turns
-    become its messages. Each result of code becomes a message of the user, so that a trainer computes its loss only on
-    the model's own text.
+    ``asked`` is the user's first message, and ``response`` is a trajectory as one text in CodeDance's tags
+    (:func:`as_tags`). The model's turns become its messages. Each result of code becomes a message of the user, so that
+    a trainer computes its loss only on the model's own text.
     """
     messages = [{"role": "user", "content": asked}]
     start = 0
@@ -294,9 +294,10 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the chat messages of a response in several turns, with the code separate from the text.
 
-    ``messages`` are messages that :func:`conversation` returned. A message with code gets the code under the key
+    ``messages`` have the keys ``role`` and ``content``: the model's messages contain code in ``<code>`` tags, and the
+    user's messages contain its results (:func:`conversation`). A message with code gets the code under the key
     ``code``, and the text before it under ``content``. Results become messages of the role ``tool``. Code after an
-    answer stays in the text, because it was not executed (:func:`read_turn`).
+    answer stays in the text, because it was not executed.
     """
     found = list[dict[str, str]]()
     for message in messages:
@@ -313,14 +314,15 @@ def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str
 
 
 def call_of(code: str) -> str:
-    """Return the tool call that executes this code, as JSON with the tool's name and its arguments."""
+    """Return the tool call that executes this Python code, as JSON with the tool's name and its arguments."""
     return json.dumps({"name": TOOL, "arguments": {"code": code}}, ensure_ascii=False)
 
 
 def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
     """Return a chat message in which the code is a tool call at the end of the text.
 
-    ``message`` is a message that :func:`with_code_apart` returned. A message without code is returned unchanged.
+    ``message`` has its code under the key ``code``, and the text before the code under ``content``
+    (:func:`with_code_apart`). A message without the key ``code`` is returned unchanged.
     """
     if "code" not in message:
         return dict(message)
@@ -331,7 +333,8 @@ def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the chat messages of a response in several turns, with its code as tool calls.
 
-    The results of the code become messages of the role ``tool``. ``messages`` are messages that :func:`conversation`
-    returned.
+    The results of the code become messages of the role ``tool``. ``messages`` have the keys ``role`` and ``content``:
+    the model's messages contain code in ``<code>`` tags, and the user's messages contain its results
+    (:func:`conversation`).
     """
     return [as_tool_call(message) for message in with_code_apart(messages)]

@@ -1,4 +1,5 @@
-"""Holds the reward recipes, one file for each paper. A recipe turns verdicts on responses into rewards.
+"""Holds the reward recipes, one file for each paper. A recipe computes rewards of responses.
 
-:mod:`groundtrace.rewards.recipes.registry` lists the recipes.
+The rewards are computed from verdicts, which are the results of scorers. :mod:`groundtrace.rewards.recipes.registry`
+lists the recipes.
 """

@@ -1,6 +1,7 @@
 """Computes the reward of Argos (§3.1, Eq. 1–9).
 
-The same verifier scores the traces of the teacher in curation, and the responses of the policy in training.
+The same scorers check the traces (responses of a teacher) when training data is made, and the responses of the policy
+in training.
 """
 
 import asyncio
@@ -37,12 +38,12 @@ class ArgosSettings(GateSettings):
 class Argos(Recipe):
     """Computes the reward of Argos Eq. 9, a weighted mean of outcome, grounding and reasoning.
 
-    For a wrong answer, the reward is the outcome alone, and the other scorers do not run. Points are scored by
-    :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong point lowers it. The
-    targets of a question are the objects that it is about. If there are targets, a response that points at none of them
-    earns less than a response that points at one. So if all answers to a question are right, they still give a gradient
-    if their pointing scores differ. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score
-    already includes missed targets.
+    The outcome scores the final answer, and grounding scores the points. For a wrong answer, the reward is the outcome
+    alone, and the other scorers do not run. Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right
+    point never lowers the reward, and a wrong point lowers it. The targets of a question are the objects that it is
+    about. If there are targets, a response that points at none of them earns less than a response that points at one.
+    So if all answers to a question are right, they still give a gradient if their pointing scores differ.
+    :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score already includes missed targets.
 
     ``settings`` are the settings of the reward. ``scorers`` are the scorers that can run; scorers that the settings
     name are added to them.
@@ -78,7 +79,7 @@ class Argos(Recipe):
 
         The result is 1 if the question has no objects to point at: ``pointable`` is empty, or the question asks for a
         count and its answer is 0. Otherwise it is 1 - (weight of ``spatial``) / (sum of the weights of ``outcome``,
-        ``spatial`` and ``reasoning``).
+        ``spatial`` and ``reasoning``). These are the scorers of the final answer, the points and the reasoning.
 
         ``pointable`` holds the phrases for objects that the pointer (the model that points at objects) found in the
         images of ``question``. ``streams`` is not used. ``settings`` are the settings of the recipe; None means the
@@ -90,7 +91,7 @@ class Argos(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that may run: all except ``counting`` and the scorers that the settings skip."""
+        """Return all scorers (checks) that may run: all except ``counting`` and the scorers that the settings skip."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
 
     @property
@@ -98,10 +99,10 @@ class Argos(Recipe):
         return (*self.settings.skip, counting.NAME)
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the spatial scorer is not skipped, but no role that can find objects has an endpoint.
+        """Raise ConfigError if points are to be checked, but no role that can find objects has an endpoint.
 
-        ``roles`` are the roles that have an endpoint. Objects are found by a detector, or by a pointer with a
-        segmenter.
+        Points are checked if the settings do not skip the scorer ``spatial``. ``roles`` are the roles that have an
+        endpoint. Objects are found by a detector, or by a pointer with a segmenter.
         """
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:

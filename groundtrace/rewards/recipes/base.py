@@ -1,8 +1,8 @@
 """Defines the interface of a reward recipe, which turns the verdicts on the responses to one question into rewards.
 
-A recipe is immutable and holds its settings. What it has learnt is in a separate object, the :class:`Memory`, which the
-trainer keeps and saves. The method ``score`` reads the memory. The method ``learn`` returns the new memory after a
-training step.
+A verdict is the result of one scorer. A recipe is immutable and holds its settings. What it has learnt is in a separate
+object, the :class:`Memory`, which the trainer keeps and saves. The method ``score`` reads the memory. The method
+``learn`` returns the new memory after a training step.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class HasVerdicts:
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """Return the value of the verdict of the scorer ``name``.
+        """Return the value of the verdict of the scorer ``name``, such as "outcome".
 
         The result is None if the verdict has no value, or if there is no such verdict.
         """
@@ -51,7 +51,7 @@ class Earned(HasVerdicts):
 
 @dataclass(frozen=True)
 class RewardedResponse:
-    """Holds a response of a training step with its reward, from which a recipe learns.
+    """Holds a response of a training step with its reward, from which a recipe (the computation of rewards) learns.
 
     Attributes:
         question_id: the id of the question.
@@ -70,7 +70,8 @@ class RewardedResponse:
 class Reference:
     """Holds the best grounded reasoning found for a question, with the value of its box reward (iVGR Eq. 4).
 
-    A textual reasoning is compared with it.
+    A grounded reasoning has boxes. A textual reasoning, which has only words, is compared with it. ``box_score`` is
+    from 0 to 1.
     """
 
     text: str
@@ -79,23 +80,26 @@ class Reference:
 
 @dataclass(frozen=True)
 class Memory:
-    """Holds what the recipes have learnt in earlier training steps.
+    """Holds what the recipes, which compute rewards, have learnt in earlier training steps.
 
     Attributes:
-        curriculum: the state of RuCL's curriculum.
-        references: the best grounded reasoning found for each question, by question id (iVGR's archive).
+        curriculum: the state of RuCL's curriculum, which decides when hard rubrics are rewarded.
+        references: the best reasoning with boxes that was found for each question, by question id (iVGR's archive).
     """
 
     curriculum: CurriculumState = field(default_factory=CurriculumState)
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """Return the memory as numbers, strings, lists and dicts, so that it can be saved as JSON."""
+        """Return the memory (what recipes have learnt) as numbers, strings, lists and dicts, to be saved as JSON."""
         return asdict(self)
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> "Memory":
-        """Return the memory that :meth:`as_plain` has converted to ``plain``; a fresh memory if ``plain`` is empty."""
+        """Return the memory (what recipes have learnt) from its saved form; a fresh memory if ``plain`` is empty.
+
+        ``plain`` holds only numbers, strings, lists and dicts, as :meth:`as_plain` writes them.
+        """
         if not plain:
             return cls()
         curriculum = dict(plain["curriculum"])
@@ -104,7 +108,7 @@ class Memory:
 
 
 class Recipe(Protocol):
-    """Turns the verdicts on the responses to one question into rewards.
+    """Turns the verdicts on the responses to one question, which are the results of scorers, into rewards.
 
     Attributes:
         name: the recipe's name in a config.
@@ -176,7 +180,7 @@ class Recipe(Protocol):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that the recipe may run; which of them run depends on the response.
+        """Return all scorers (checks) that the recipe may run; which of them run depends on the response.
 
         Before the first response is scored, the caller checks that the roles of these scorers have endpoints.
         """
@@ -191,25 +195,27 @@ class Recipe(Protocol):
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a training step.
 
-        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards.
+        ``memory`` holds what the recipe learnt before this step, and ``step`` holds the responses of the step with
+        their rewards. By default, ``memory`` is returned unchanged.
         """
         return memory
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
         """Return the recipe's own metrics of a training step, by name; None means that a metric has no data.
 
-        ``memory`` is the memory with which the responses were scored, before the recipe learns from them. ``step``
+        ``memory`` holds what the recipe had learnt when the responses were scored, before it learns from them. ``step``
         holds these responses with their rewards.
         """
         return {}
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """Run the scorers on a response, and return their verdicts in the order of ``scorers``.
+    """Run the scorers on a response, and return their verdicts (results) in the order of ``scorers``.
 
-    If a scorer cannot run, its verdict has no value, and holds the reason. If ``scorers`` includes the scorer of the
-    outcome (the final answer), this scorer runs first, and the other scorers get its verdict as ``Case.outcome``.
-    Raises BudgetUsedUp if the run's budget for model calls is used up.
+    ``case`` holds the response, its question and the data that scorers need. If a scorer cannot run, its verdict has no
+    value, and holds the reason. If ``scorers`` includes the scorer of the outcome (the final answer), this scorer runs
+    first, and the other scorers get its verdict as ``Case.outcome``. Raises BudgetUsedUp if the run's budget for model
+    calls is used up.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -225,8 +231,9 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
     """Run one scorer on a response, and return its verdict.
 
-    If the scorer is not applicable or cannot run, the verdict has no value, and holds the reason. Raises BudgetUsedUp
-    if the run's budget for model calls is used up.
+    ``case`` holds the response, its question and the data that the scorer needs. If the scorer is not applicable or
+    cannot run, the verdict has no value, and holds the reason. Raises BudgetUsedUp if the run's budget for model calls
+    is used up.
     """
     choice = choose(scorer, case)
     return (

@@ -49,7 +49,7 @@ class CodeDance(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that the recipe may run: only the scorer of the outcome (the final answer)."""
+        """Return all scorers (checks) that the recipe may run: only the scorer of the outcome (the final answer)."""
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
@@ -97,7 +97,7 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Return the verdict on the form of a response: 1 for a good form, 0 for a fault.
+    """Return the verdict on the form of a response, which ``case`` holds: 1 for a good form, 0 for a fault.
 
     :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form of all turns of the response. It accepts a
     direct answer (without a think section), since an easy question needs no thinking.

@@ -80,8 +80,9 @@ class Ivgr(Recipe):
 
     Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
     which have only words. A response has no reward if its stream is unknown. Textual responses have no consistency
-    reward in two cases. First, the question has no gold boxes, and therefore no reference (App. B). Second, the
-    question was asked only in the textual stream, and no reference of an earlier step is kept.
+    reward in two cases. First, the question has no gold boxes, and therefore no reference: a good grounded reasoning
+    with which textual responses are compared (App. B). Second, the question was asked only for textual responses, and
+    no reference of an earlier step is kept.
 
     If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
     5).
@@ -102,9 +103,10 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that the recipe may run: outcome, format and consistency.
+        """Return all scorers (checks) that the recipe may run: outcome, format and consistency.
 
-        If the labels of boxes are compared, the result also has the scorer of boxes.
+        Consistency checks whether a response in words has the content of a good response with boxes. If the labels of
+        boxes are compared, the scorer of boxes is added.
         """
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
@@ -115,7 +117,8 @@ class Ivgr(Recipe):
         The streams are two ways to answer: with boxes, or only in words.
 
         ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` holds the
-        references of earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        references of earlier steps, which are good responses with boxes. Raises BudgetUsedUp if the run's budget for
+        model calls is used up.
         """
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
@@ -195,8 +198,8 @@ class Ivgr(Recipe):
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Return the memory after a training step: it holds the best valid grounded reasoning of each question (Eq. 4).
 
-        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards. If
-        the setting ``archive`` is False, ``memory`` is returned unchanged.
+        A grounded reasoning has boxes. ``memory`` holds what the recipe learnt before the step, and ``step`` holds the
+        responses of the step with their rewards. If the setting ``archive`` is False, ``memory`` is returned unchanged.
         """
         if not self.settings.archive:
             return memory
@@ -217,8 +220,8 @@ class Ivgr(Recipe):
         ``archive_hits`` is the share of these questions whose reference is from an earlier step: the hit rate of the
         archive (Figure 4d). Both are None if no question was asked in both streams.
 
-        ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
-        rewards.
+        ``memory`` holds the references that were kept when the responses were scored, and ``step`` holds these
+        responses with their rewards.
         """
         by_question: dict[str, list[RewardedResponse]] = {}
         for judged in step:

@@ -29,7 +29,7 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Return the recipe with the given name and settings.
+    """Return the reward recipe (which turns verdicts on responses into rewards) with the given name and settings.
 
     Args:
         name: a registered name, or ``module:NAME`` for a recipe in the user's own code.

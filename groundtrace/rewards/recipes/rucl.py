@@ -67,8 +67,9 @@ class Rucl(Recipe):
         """Score the responses to one question, and return their rewards in the same order.
 
         ``cases`` holds the responses, each with its question and the data that scorers need. The rewards use the
-        current λ_t, the weight of the hard rubrics, which depends on ``memory``. A rubric is one criterion of grading,
-        and is easy or hard. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        current λ_t, the weight of the hard rubrics, which depends on ``memory`` (the state of the curriculum). A rubric
+        is one criterion of grading, and is easy or hard. Raises BudgetUsedUp if the run's budget for model calls is
+        used up.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))
@@ -93,11 +94,11 @@ class Rucl(Recipe):
         return replace(case, context=case.context.with_added(RUBRICS, (*rubrics, PLACE)))
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a training step.
+        """Return the memory after a training step, which holds the new state of the curriculum.
 
         A rubric is one criterion of grading, and is easy or hard. The mean score of the step's responses on the easy
         rubrics is added to the curriculum (Eq. 7), which decides when the hard rubrics are added to the reward.
-        ``memory`` is the memory before the step, and ``step`` holds the responses of the step with their rewards.
+        ``memory`` holds the state before the step, and ``step`` holds the responses of the step with their rewards.
         """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
         return replace(memory, curriculum=advance(memory.curriculum, mean, self.settings))
@@ -110,8 +111,8 @@ class Rucl(Recipe):
         (§4.3). ``has_place`` is the share of judged responses that satisfy the rubric
         :data:`groundtrace.rewards.rubrics.PLACE`; None if the setting ``require_place`` is False.
 
-        ``memory`` is the memory with which the responses were scored, and ``step`` holds these responses with their
-        rewards.
+        ``memory`` holds the state of the curriculum with which the responses were scored, and ``step`` holds these
+        responses with their rewards.
         """
         tiers = self._tiers_of(step)
         places = [float(tier.has_place) for tier in tiers] if self.settings.require_place else []

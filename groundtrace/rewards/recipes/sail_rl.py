@@ -67,7 +67,7 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers that the recipe may run: outcome, format, thinking and judging.
+        """Return all scorers (checks) that the recipe may run: outcome, format, thinking and judging.
 
         Judging, which is about the decision to think, is left out if the setting ``decision`` is ``free``.
         """

@@ -21,10 +21,11 @@ from groundtrace.schemas.text import counted
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no row has.
+    """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no training row has.
 
     ``settings`` names the recipe, which turns verdicts into rewards, and the endpoints. ``gives`` is a function that
-    takes the name of a field of :class:`groundtrace.rewards.case.Context`, and returns whether any row has this field.
+    takes the name of a field of :class:`groundtrace.rewards.case.Context`, such as ``stream``, and returns whether any
+    row has this field.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
@@ -42,10 +43,10 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
-    """Return a description of the first field that the recipe needs and no row has; None if no field is missing.
+    """Return a description of the first field that the recipe needs and no training row has; None if none is missing.
 
-    The recipe turns verdicts into rewards. ``gives`` is a function that takes the name of a field, and returns whether
-    any row has it (:func:`check_recipe`).
+    The recipe turns verdicts into rewards. ``gives`` is a function that takes the name of a field of
+    :class:`groundtrace.rewards.case.Context`, such as ``stream``, and returns whether any row has this field.
     """
     return next((what for name, what in recipe.needs.items() if not gives(name)), None)
 
@@ -77,7 +78,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note for the user on the rows whose rubrics (criteria of grading) are all easy or all hard.
+    """Return a note for the user on the training rows whose rubrics (criteria of grading) are all easy or all hard.
 
     The result is None if there are no such rows, or if the recipe uses no rubrics.
     """
@@ -92,13 +93,13 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_detected(shards: Shards) -> str | None:
-    """Return a note for the user on the rows whose gold boxes are from a detector; None without such rows."""
+    """Return a note for the user on the training rows whose gold boxes a detector made; None without such rows."""
     found = shards.count_detected()
     return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """Return a function that checks a row, and raises UnusableRow if the reward cannot score responses to it.
+    """Return a function that checks a training row, and raises UnusableRow if responses to it cannot be scored.
 
     ``settings`` are the settings of the reward.
     """

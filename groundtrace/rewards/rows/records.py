@@ -22,9 +22,10 @@ STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 
 
 class Records:
-    """Gives access by index to the records of a folder; each is returned as a row, which is a question with its prompt.
+    """Gives access by index to the records of a folder with a file ``records.jsonl``, for an evaluation.
 
-    A record and its images are read and checked only when the record is used.
+    Each record is returned as a row, which is a question with its prompt and its images. A record and its images are
+    read and checked only when the record is used.
     """
 
     def __init__(self, folder: Path, form: str = POINTS) -> None:
@@ -44,11 +45,11 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """Return whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
+        """Return whether the records have a field that a reward may need, which is given by its name.
 
-        The only such field of records is ``stream``. The records have it if their prompts request the form of a stream:
-        reasoning with boxes, or reasoning only in words. Shards can have more fields
-        (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        ``name`` is a field of :class:`groundtrace.rewards.case.Context`. The only such field of records is ``stream``.
+        The records have it if their prompts request the form of a stream: reasoning with boxes, or reasoning only in
+        words. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 

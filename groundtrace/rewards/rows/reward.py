@@ -1,8 +1,8 @@
-"""Computes the reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
+"""Computes the rewards of a policy's responses with a recipe of :mod:`groundtrace.rewards.recipes`.
 
 The coordinates in a response are converted from the model's units to pixels of the original image. Then the recipe
-scores all responses to the question together. The row of the question also lists the objects that a response can point
-at.
+scores all responses to the question together. The objects that a response can point at are listed in the training row
+of the question.
 
 If a judge or detector does not answer, or refuses each request (for example because its account has no credit), the
 response has no verdict. The trainer tries again until a timeout, and then stops. When it tries again, the reply cache
@@ -73,7 +73,8 @@ class PromptResponses:
         row: the row of the prompt.
         question: the row's question with its images.
         texts: the responses, with coordinates in pixels of the original image.
-        trajectories: for each response, the results of the code that it executed; () if no code was executed.
+        trajectories: for each response, the results of the code that it executed; None for a response whose code is not
+            executed. () means None for all responses.
     """
 
     row: TrainingRow
@@ -84,7 +85,7 @@ class PromptResponses:
 
 @dataclass(frozen=True)
 class PreparedRow:
-    """Holds a row whose images were written to files, so that responses to it can be scored.
+    """Holds a training row whose images were written to files, so that responses to its question can be scored.
 
     Attributes:
         row: the row without its images.
@@ -97,7 +98,7 @@ class PreparedRow:
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """Return the row with these responses, after their coordinates were converted to pixels of the original image.
+        """Return the training row with responses whose coordinates are converted to pixels of the original image.
 
         ``texts`` are the responses as a model wrote them. ``speech`` describes how this model writes coordinates.
         """
@@ -174,13 +175,13 @@ class Reward:
         texts: Sequence[Sequence[str]],
         trajectories: Sequence[Sequence[Trajectory | None]] | None = None,
     ) -> list[list[Scored]]:
-        """Return the scores of the responses to each row, in the order of ``rows`` and ``texts``.
+        """Return the scores of the responses to each training row, in the order of ``rows`` and ``texts``.
 
         Adjacent rows that ask one question in different streams (with boxes, or only in words) are scored together.
 
         Args:
             speech: describes how the model writes coordinates.
-            rows: the rows.
+            rows: the training rows, each of which holds one question and its prompt.
             texts: for each row, the responses as the model wrote them.
             trajectories: for each row and response, the results of the code that the response executed. None means that
                 no response executes code.
@@ -273,7 +274,7 @@ class Reward:
         return masks
 
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> dict[str, float | None]:
-        """Update ``memory`` after a training step, and return the recipe's metrics of this step by name.
+        """Update ``memory`` (what the recipe has learnt) after a training step; return the step's metrics by name.
 
         ``step`` holds each row of the step with the scores of its responses. A metric is None if it has no data.
         """

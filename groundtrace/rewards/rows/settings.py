@@ -61,11 +61,11 @@ class RewardSettings:
 
     @property
     def played(self) -> dict[str, str]:
-        """Return the roles that have an endpoint, as a dict from the role to the name of its endpoint."""
+        """Return the model roles, such as judge, that have an endpoint: a dict from the role to its endpoint's name."""
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
-        """Return the recipe that the settings name, with its options.
+        """Return the recipe (which turns verdicts on responses into rewards) that the settings name, with its options.
 
         Raises ConfigError if there is no such recipe, or if an option is invalid.
         """

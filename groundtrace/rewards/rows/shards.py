@@ -102,9 +102,10 @@ class Shards:
         return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
-        """Return whether any row has a value in the added column ``name``, such as ``rubrics``.
+        """Return whether any row has a value in a column that the pipeline added: ``name``, such as ``rubrics``.
 
-        If ``name`` is ``stream``, return whether any row is to be asked in streams (with boxes, or only in words).
+        If ``name`` is ``stream``, return whether the question of any row is asked in streams (with boxes, or only in
+        words).
         """
         if name == "stream":
             return any(self.streams)
@@ -131,7 +132,7 @@ class Shards:
         return sum(len(streams_asked(streams, only)) if streams else 1 for streams in self.streams)
 
     def count_detected(self) -> int:
-        """Return the number of rows whose gold boxes were made by a detector."""
+        """Return the number of rows whose gold boxes were made by a detector (a model that finds objects)."""
         return sum(source == "detector" for source in self._column(BOXES_SOURCE)) if self._has(BOXES_SOURCE) else 0
 
     @property
@@ -301,9 +302,9 @@ def _context(added: Mapping[str, Any]) -> Context:
 def shard_side(data: Path) -> str:
     """Return which training set of a run is to be evaluated: ``rl`` (reinforcement learning) or ``sft`` (supervised).
 
-    ``data`` is a run folder, or a folder that directly holds shards (Parquet files). In a run folder, the result is
-    ``rl`` if there are RL shards. In a folder of shards, it is ``rl`` if the rows have the column ``prompt``. Otherwise
-    it is ``sft``.
+    ``data`` is a run folder (the output of a pipeline), or a folder that directly holds shards (Parquet files). In a
+    run folder, the result is ``rl`` if there are RL shards. In a folder of shards, it is ``rl`` if the rows have the
+    column ``prompt``. Otherwise it is ``sft``.
     """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
@@ -316,10 +317,10 @@ def shard_side(data: Path) -> str:
 def shards_to_evaluate(data: Path, cache: Path) -> Shards:
     """Open the shards (Parquet files) in ``data`` whose questions are evaluated.
 
-    ``data`` is a run folder, or a folder that directly holds shards. :func:`shard_side` selects the training set,
-    ``rl`` or ``sft``. ``cache`` is the folder for the memory-mapped copy of large shards. Raises ShardError as
-    :class:`Shards` does. If there are no shards, the message also names the file records.jsonl, since a folder with
-    this file can be evaluated, too.
+    ``data`` is a run folder (the output of a pipeline), or a folder that directly holds shards. :func:`shard_side`
+    selects the training set, ``rl`` or ``sft``. ``cache`` is the folder for the memory-mapped copy of large shards.
+    Raises ShardError if there are no shards or no rows, if a column is missing, or if a shard cannot be read. Without
+    shards, the message names the file records.jsonl, since a folder with this file can be evaluated instead.
     """
     side = shard_side(data)
     if not _files(data, side):

@@ -114,8 +114,8 @@ def score_group(
 ) -> tuple[Verdict, ...]:
     """Return one verdict on the boxes of each response to a question, in order.
 
-    The value of a verdict is from 0 to 1; it is None if ``gold`` is empty. The module's docstring describes special
-    cases, such as responses without boxes.
+    The value of a verdict is from 0 to 1; it is None if ``gold`` is empty. It is 0 for a response without boxes or with
+    too many boxes (:func:`max_boxes`). The module's docstring describes more special cases.
 
     Args:
         responses: the boxes of each response.
@@ -141,7 +141,7 @@ def score_group(
 
 
 def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
-    """Return the verdict on the boxes of one response.
+    """Return the verdict on how well the boxes of one response match the gold boxes.
 
     ``predicted`` holds the boxes of the response, and ``gold`` the gold boxes. ``form`` is the way to combine recall
     and precision, a name in :data:`FORMS`. The value is from 0 to 1; it is None if ``gold`` is empty.

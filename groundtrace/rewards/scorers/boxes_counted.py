@@ -22,8 +22,8 @@ def centre_point(box: Box) -> Point:
 async def score_counted(case: Case) -> Verdict:
     """Return the verdict on the boxes of a response to a question that asks how many; 1 means a perfect match.
 
-    Each box is replaced by a point at its centre, and the points are scored by
-    :func:`groundtrace.rewards.scorers.counting.score_counting`.
+    ``case`` holds the response. Each box is replaced by a point at its centre, and the points are compared with the
+    detected objects (:func:`groundtrace.rewards.scorers.counting.score_counting`).
     """
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 

@@ -83,8 +83,10 @@ class _Found:
 async def score_located(case: Case) -> Verdict:
     """Return a verdict whose value is the share of right boxes in a response, from 0 to 1.
 
-    The module's docstring defines a right box. The evidence has one :class:`BoxView` for each box. The verdict has
-    failed (value None) if a model that finds the objects does not answer, or gives an unreadable answer.
+    A box is right if its label names an object, it overlaps such an object, the question is about this object, and no
+    other box is on it; the module's docstring has the details. ``case`` holds the response. The evidence has one
+    :class:`BoxView` for each box. The verdict has failed (value None) if a model that finds the objects does not
+    answer, or gives an unreadable answer.
     """
     if not case.boxes:
         return Verdict(NAME, 0.0, "no box")

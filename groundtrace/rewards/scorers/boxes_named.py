@@ -35,8 +35,9 @@ Pair = tuple[str, str]
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
     """Return one verdict on the boxes of each response to one question, in order.
 
-    The verdicts are those of :func:`groundtrace.rewards.scorers.boxes.score_group`, and the labels are compared, too.
-    ``cases`` holds the responses; all of them answer the same question. ``form`` is the way to combine recall and
+    The value of a verdict is from 0 to 1, as in :func:`groundtrace.rewards.scorers.boxes.score_group`. But a box
+    matches a gold box only if its label can name the object of the gold box. If there are no gold boxes, the value is
+    None. ``cases`` holds the responses; all of them answer the same question. ``form`` is the way to combine recall and
     precision, a name in :data:`groundtrace.rewards.scorers.boxes.FORMS`. Raises BudgetUsedUp if the run's budget for
     model calls is used up.
     """

@@ -67,16 +67,16 @@ async def score_consistency(
     judgements: int = 1,
     max_apart: float | None = None,
 ) -> Verdict:
-    """Return a verdict whose value is R_consistency = α: whether a reasoning has the content of the reference.
+    """Return a verdict whose value is R_consistency = α: whether a reasoning has the content of a reference.
 
     α is one of the four values of :data:`LEVELS`, from 0 to 1 (iVGR §3.3), or the mean of several judgements (§5, Table
     9: four judgements).
 
     Args:
-        reference_text: the reasoning of the reference. None means that the question has no reference yet; the value is
-            then 0. Do not call this function for a question without gold boxes: such a question never has a reference,
-            and gets no consistency reward (App. B).
-        reasoning: the textual reasoning that is rated. If it is None or empty, the value is 0.
+        reference_text: the reference, which is the best reasoning with boxes found for the question so far. None means
+            that the question has no reference yet; the value is then 0. Do not call this function for a question
+            without gold boxes: such a question never has a reference, and gets no consistency reward (App. B).
+        reasoning: the textual reasoning (only in words) that is rated. If it is None or empty, the value is 0.
         question: the question that both texts answer.
         caller: the object with which the judge is called.
         judgements: the number of replies of the judge whose levels are averaged; all of them answer the same request.
@@ -145,7 +145,11 @@ def _level(text: str) -> tuple[str, str]:
 
 
 def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
-    """Return a scorer that calls :func:`score_consistency` with these values of ``judgements`` and ``max_apart``."""
+    """Return the scorer of iVGR's consistency reward with these settings, which calls :func:`score_consistency`.
+
+    ``judgements`` is the number of the judge's replies whose levels are averaged. ``max_apart`` is the largest allowed
+    difference between two orders of the texts; None means that only one order is judged.
+    """
 
     async def score(case: Case) -> Verdict:
         texts = (case.context.reference, case.response.think)

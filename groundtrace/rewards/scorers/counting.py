@@ -34,6 +34,8 @@ NAME = "counting"
 async def score_counting(case: Case) -> Verdict:
     """Return the verdict on the points of a response to a question that asks how many; 1 means a perfect match.
 
+    ``case`` holds the response, its question, and access to the models that find objects.
+
     Let a be the answer, and p the number of instances (detected objects) that have a point. The instances of all images
     are counted together. The value depends on their number:
 

@@ -24,11 +24,12 @@ DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
-    """Return a verdict whose value is R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
+    """Return a verdict whose value is R_judge (SAIL-RL §3.2): 1 if the judge section decides rightly, else 0.
 
-    The right decision is to think about a complex question, and to answer a simple question directly. The value is also
-    0 if the response has no judge section, or if the section is empty or has no decision. As in the paper, only the
-    decision is scored, and not whether the think section is empty.
+    The judge section (``<judge>``) of a response holds its decision. The right decision is to think about a complex
+    question, and to answer a simple question directly. The value is also 0 if the response has no judge section, or if
+    the section is empty or has no decision. As in the paper, only the decision is scored, and not whether the think
+    section is empty.
 
     ``complexity`` is the label of the question, ``simple`` or ``complex``. If it is None, the verdict is not
     applicable. ``caller`` is the object with which the judge is called. If the judge fails, the verdict has failed.

@@ -65,7 +65,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """Return the score of each rubric, read from the evidence of a verdict of :func:`score_rubrics`.
+    """Return the score of each rubric, read from the evidence of a verdict that :func:`score_rubrics` returned.
 
     A rubric is one criterion of grading. The result is empty if the judge failed, or if there were no rubrics.
     """

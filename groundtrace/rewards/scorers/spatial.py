@@ -86,7 +86,7 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
     is the position of the point in the response, counted from 1. ``masks`` finds the objects of a label in the
     question's media.
 
-    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     place = (number, point.label, point.x, point.y, point.media_index, point.frame)
     if masks.part_of(point.media_index, point.frame) is None:
@@ -106,7 +106,12 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Return the verdict on the points of one response; the module's docstring describes its value.
+    """Return the verdict on the points of one response, which ``case`` holds; its value is at most 1.
+
+    The value is computed from the numbers of right and wrong points
+    (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 for a
+    response without points to a question with targets (objects to point at). It is None if the question has no targets
+    and no point is wrong.
 
     The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
     or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has
@@ -212,7 +217,7 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
     The returned function takes a point. It returns True if the point is on a target (an object that the question is
     about) that was not yet counted. It returns False if the point is not on the object that its label names. It returns
     None for a point that does not change the score: the point is on another object, or its target was counted before.
-    It raises CallError and BadReply as :func:`view_point` does.
+    It raises CallError if a model call fails, and BadReply if a reply cannot be parsed.
 
     ``media_index`` is the index of the clip among the question's media, and ``targets`` are the targets of the
     question.

@@ -76,7 +76,8 @@ class ItemScore:
     """Holds the score of one statement about a clip.
 
     Attributes:
-        category: ``points``, ``frames`` (descriptions of one frame) or ``segments`` (descriptions of a span of time).
+        category: the kind of statement: ``points``, ``frames`` (descriptions of one frame) or ``segments``
+            (descriptions of a span of time).
         item: a short text that names the statement.
         value: 1 if the statement is true, else 0. It is None for a point on an object that the question is not about,
             and for a statement that could not be checked.

@@ -116,9 +116,9 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) -> Verdict:
-    """Return a verdict whose value is the weighted mean of the verdicts on the aspects d1, d2 and d3.
+    """Return a verdict with the weighted mean of the verdicts on d1 (logic), d2 (grounding) and d3 (consistency).
 
-    ``aspects`` holds the verdicts of :func:`score_aspects`, and ``settings`` the weights. The reason of the result
+    ``aspects`` holds these verdicts (:func:`score_aspects`), and ``settings`` the weights. The reason of the result
     contains the reason of each aspect. The result has failed (value None) if one of the aspects has no value.
     """
     weights = settings.weights
@@ -179,7 +179,7 @@ def _reader(aspect: str, signal: str) -> Callable[[CallResult], Reading]:
 
 
 def thinking_scorer(settings: ThinkingSettings = EQUAL) -> Scorer:
-    """Return a scorer that calls :func:`score_thinking` with these settings."""
+    """Return the scorer of the thinking (SAIL-RL §3.1) with these settings; it calls :func:`score_thinking`."""
 
     async def score(case: Case) -> Verdict:
         correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1

@@ -75,7 +75,7 @@ class ToolCallSettings:
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """Return μ, the share of right answers in a group, from 0 to 1.
+    """Return μ, the share of right answers in a group, which is all responses to one question; μ is from 0 to 1.
 
     ``outcomes`` has one value for each response to the question: 1 for a right answer, less than 1 for a wrong one, and
     None for an answer that could not be scored. Unscored answers are left out. The result is None if no answer is
