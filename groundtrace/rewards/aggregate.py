@@ -183,11 +183,11 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
     with this name: ``outcome`` is about the final answer, and ``consistency`` is the agreement with the best grounded
     reasoning for the same question. With the paper's weights of 1, the reward is in [0, 3]. As in
-    :func:`grounded_stream`, the result is None if the outcome is unscored or if a weighted term has failed. Otherwise
-    it is the weighted mean of the terms with a value, times the sum of all weights. A question without gold boxes has
-    no such grounded reasoning (App. B), so its consistency has no value. With the paper's weights, its reward is 3/2 ·
-    (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has no effect, because the rewards are
-    normalised in each group.
+    :func:`grounded_stream`, the result is None if the outcome is unscored, or if a term with a weight above 0 has
+    failed. Otherwise it is the weighted mean of the terms with a value, times the sum of all weights. A question
+    without gold boxes has no such grounded reasoning (App. B), so its consistency has no value. With the paper's
+    weights, its reward is 3/2 · (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has no
+    effect, because the rewards are normalised in each group.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

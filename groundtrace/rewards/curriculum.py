@@ -80,8 +80,8 @@ class CurriculumState:
         step: the number of finished steps; the first step is step 1.
         window: the latest values of μ_easy, oldest first. μ_easy is the mean score of a step's responses on the easy
             rubrics. There are at most w values, where w is the setting ``window``. Steps without a value are left out.
-        started_at: T_start of Eq. 7, the step after which the hard rubrics become part of the reward (:func:`advance`);
-            None before this step.
+        started_at: T_start of RuCL Eq. 7, the step after which the hard rubrics become part of the reward
+            (:func:`advance`); None before this step.
     """
 
     step: int = 0

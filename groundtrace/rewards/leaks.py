@@ -1,6 +1,6 @@
 """Finds traces (responses of a teacher model) that mention things that only the teacher saw.
 
-Beside the question, the teacher may see coordinates, marks on a copy of the image, the gold answer, and hints. With
+Besides the question, the teacher may see coordinates, marks on a copy of the image, the gold answer, and hints. With
 them, it can write a trace that is grounded in the image (Argos App. G: overlays), or a trace with the right answer
 (SAIL-RL App. A.1: guided prompting). A trace that mentions them is a leak: a model that is trained on it learns to
 mention things that it will not see.

@@ -1,8 +1,9 @@
 """Computes how often the rubrics of a run apply and are satisfied, for ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-A rubric is one criterion of grading, and a run is one execution of a pipeline. Its applicability is the share of judged
-responses to which it applies. Its pass rate is the share of these responses that satisfy it. A rubric is kept if its
-applicability is at least a threshold. A kept rubric is easy if its pass rate is at least another threshold, else hard.
+A rubric is one criterion of grading, and a run is one execution of a pipeline. The applicability of a rubric is the
+share of judged responses to which it applies. Its pass rate is the share of these responses that satisfy it. A rubric
+is kept if its applicability is at least a threshold. A kept rubric is easy if its pass rate is at least another
+threshold, else hard.
 
 Each value has a 95 % interval (Wilson's score interval). If the interval contains the threshold, the value itself still
 decides, but ``rubrics.json`` mentions that the decision is uncertain. More judged responses can make the decision
@@ -125,9 +126,9 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     The content holds every candidate rubric with its measurements and, for a candidate that is not kept, the reason. It
     also holds all problems. ``mined`` is the result of mining, and ``settings`` holds the thresholds.
 
-    The field ``curriculum`` holds the paper's training settings, for information only. A training run reads these
-    settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A good
-    value of the setting ``ramp_steps`` is the number of steps of one epoch.
+    The field ``curriculum`` holds the training settings of RuCL's paper, for information only. A training run reads
+    these settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A
+    good value of the setting ``ramp_steps`` is the number of steps of one epoch.
     """
     content = {
         "judged": mined.judged,

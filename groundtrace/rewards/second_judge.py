@@ -1,9 +1,10 @@
-"""Adds the verdict of a second judge, so that a run can measure how often two judges agree.
+"""Adds the verdict (the decision) of a second judge, so that a run can measure how often two judges agree.
 
 A judge is a model that grades texts. Its verdict cannot be checked against the pixels of an image. So the errors of a
-judge become visible only if another judge gives a verdict, too. If the role ``second_judge`` has an endpoint, it judges
-the same reasoning as the first judge. The second verdict has no effect on the score. Its value is stored in the
-evidence of the first verdict. The run reports Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
+judge become visible only if another judge gives a verdict on the same text. If the role ``second_judge`` has an
+endpoint, it judges the same reasoning as the first judge. The second verdict has no effect on the score. Its value is
+stored in the evidence of the first verdict. The run reports Cohen's κ of the two judges
+(:mod:`groundtrace.rewards.agreement`).
 """
 
 import json

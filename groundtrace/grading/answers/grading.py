@@ -14,7 +14,7 @@ Before grading, the characters of the prediction, the gold and the choices are s
 characters are removed, fullwidth characters become plain characters ("５" is 5, "Ｂ" is B), and CJK numerals
 become digits (三个 is 3个). Similar letters of other scripts (a Cyrillic А) are not converted, and do not name an
 option. Markup that encloses the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): ``$…$``,
-``\text{…}`` and a final full stop do not change a grade.
+``\\text{…}`` and a final full stop do not change a grade.
 """
 
 from __future__ import annotations

@@ -156,10 +156,11 @@ def spoken_label(label: str, points: int, before: str) -> str:
 
     ``label`` is the tag's label, ``points`` is the number of points or boxes of the tag, and ``before`` is the prose
     before the tag. A number at the start of the label is left out if it only counts the tag's own points: in "I see
-    <one cup>", a tag with one point and the label "one cup", the result is "cup".
+    <one cup>", a tag with one point and the label "one cup", the result is "cup". Such a result is in lower case.
 
-    The number stays in two cases, because it then states a count that can be wrong. It differs from the number of
-    points ("there are <five cups>" with one point), or the sentence announces a count ("so there is <one cup>").
+    The number stays in two cases, because it then states a count that can be wrong. In the first case, the number
+    differs from the number of points ("there are <five cups>" with one point). In the second case, the sentence
+    announces a count ("so there is <one cup>").
     """
     found = _IN_LABEL.match(label)
     sentence = _ENDED.split(before)[-1]

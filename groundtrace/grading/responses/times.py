@@ -110,8 +110,9 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
     Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, its
     frame and its time are None. The moment of a point is one that introduces its tag or directly follows it, else the
-    nearest one before it in the same sentence (:func:`groundtrace.grading.responses.anchors.anchor_tags`). Argos (Fig.
-    10) uses only the closest moment in the same sentence. Never raises; takes time linear in ``len(text)``.
+    nearest one before it in the same sentence, else one after a list of tags to which it belongs
+    (:func:`groundtrace.grading.responses.anchors.anchor_tags`). Argos (Fig. 10) uses only the closest moment in the
+    same sentence. Never raises; takes time linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])

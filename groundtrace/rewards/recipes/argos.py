@@ -1,7 +1,7 @@
 """Computes the reward of Argos (§3.1, Eq. 1–9).
 
-The same scorers check the traces (responses of a teacher) when training data is made, and the responses of the policy
-in training.
+The same scorers check the traces (a teacher's responses) when training data is made, and the policy's responses in
+training (:mod:`groundtrace.rewards.verifier`).
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Argos(Recipe):
         check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Score the responses to one question by Eq. 9, and return their rewards in the same order.
+        """Score the responses to one question by Argos Eq. 9, and return their rewards in the same order.
 
         ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` is not used.
         Raises BudgetUsedUp if the run's budget for model calls is used up.

@@ -51,7 +51,7 @@ class Earned(HasVerdicts):
 
 @dataclass(frozen=True)
 class RewardedResponse:
-    """Holds a response of a training step with its reward, from which a recipe (the computation of rewards) learns.
+    """Holds a response of a training step with its reward, from which a recipe (code that computes rewards) learns.
 
     Attributes:
         question_id: the id of the question.
@@ -108,7 +108,7 @@ class Memory:
 
 
 class Recipe(Protocol):
-    """Turns the verdicts on the responses to one question, which are the results of scorers, into rewards.
+    """Turns verdicts (results of scorers) on the responses to one question into rewards.
 
     Attributes:
         name: the recipe's name in a config.

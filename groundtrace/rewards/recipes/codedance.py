@@ -89,7 +89,7 @@ class CodeDance(Recipe):
         A trajectory is a response in several turns with code. All tokens of a turn share its advantage. ``sequence``
         holds A_seq, the advantage of each trajectory, computed from the rewards of its group, which is all trajectories
         that answer the same question. ``trajectories`` holds the turns of each trajectory, in the same order. A_turn is
-        the turn's discounted return, normalised over the batch (Eq. 2). w is the setting ``turn_weight``.
+        the turn's discounted return, normalised over the batch (CodeDance Eq. 2). w is the setting ``turn_weight``.
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
         executed = [trajectory.executed for trajectory in trajectories]

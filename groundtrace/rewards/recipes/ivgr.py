@@ -79,10 +79,10 @@ class Ivgr(Recipe):
     """Computes the rewards of iVGR, which are in [0, 3] with the default weights.
 
     Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
-    which have only words. A response has no reward if its stream is unknown. Textual responses have no consistency
-    reward in two cases. First, the question has no gold boxes, and therefore no reference: a good grounded reasoning
-    with which textual responses are compared (App. B). Second, the question was asked only for textual responses, and
-    no reference of an earlier step is kept.
+    which have only words. A response has no reward if it is unknown whether it is grounded or textual (its stream).
+    Textual responses have no consistency reward in two cases. First, the question has no gold boxes, and therefore no
+    reference: a good grounded reasoning with which textual responses are compared (App. B). Second, the question was
+    asked only for textual responses, and no reference of an earlier step is kept.
 
     If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
     5).
@@ -196,7 +196,7 @@ class Ivgr(Recipe):
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Return the memory after a training step: it holds the best valid grounded reasoning of each question (Eq. 4).
+        """Return the memory after a training step: the best valid grounded reasoning of each question (iVGR Eq. 4).
 
         A grounded reasoning has boxes. ``memory`` holds what the recipe learnt before the step, and ``step`` holds the
         responses of the step with their rewards. If the setting ``archive`` is False, ``memory`` is returned unchanged.
@@ -218,7 +218,7 @@ class Ivgr(Recipe):
 
         ``has_reference`` is the share of these questions that have a reference, which is a good grounded reasoning.
         ``archive_hits`` is the share of these questions whose reference is from an earlier step: the hit rate of the
-        archive (Figure 4d). Both are None if no question was asked in both streams.
+        archive (iVGR Figure 4d). Both are None if no question was asked in both streams.
 
         ``memory`` holds the references that were kept when the responses were scored, and ``step`` holds these
         responses with their rewards.

@@ -97,7 +97,7 @@ class Rucl(Recipe):
         """Return the memory after a training step, which holds the new state of the curriculum.
 
         A rubric is one criterion of grading, and is easy or hard. The mean score of the step's responses on the easy
-        rubrics is added to the curriculum (Eq. 7), which decides when the hard rubrics are added to the reward.
+        rubrics is added to the curriculum (RuCL Eq. 7), which decides when the hard rubrics are added to the reward.
         ``memory`` holds the state before the step, and ``step`` holds the responses of the step with their rewards.
         """
         mean = _mean([tier.easy for tier in self._tiers_of(step)])
@@ -108,7 +108,7 @@ class Rucl(Recipe):
 
         ``hard_weight`` is λ_t, the weight of the hard rubrics; a rubric is one criterion of grading. ``rubrics_easy``,
         ``rubrics_hard`` and ``rubrics_all`` are the mean scores of the responses on the easy, the hard and all rubrics
-        (§4.3). ``has_place`` is the share of judged responses that satisfy the rubric
+        (RuCL §4.3). ``has_place`` is the share of judged responses that satisfy the rubric
         :data:`groundtrace.rewards.rubrics.PLACE`; None if the setting ``require_place`` is False.
 
         ``memory`` holds the state of the curriculum with which the responses were scored, and ``step`` holds these

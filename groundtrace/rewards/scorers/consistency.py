@@ -37,7 +37,7 @@ def is_reference(
     threshold: float = MIN_BOX_SCORE,
     band: tuple[float, float] | None = None,
 ) -> bool:
-    """Return whether a grounded response may become the reference of its question (§3.3).
+    """Return whether a grounded response may become the reference of its question (iVGR §3.3).
 
     The result is True if the response has a valid format, its answer is right, and its box score is high enough. By
     default, "high enough" means above ``threshold``.

@@ -42,7 +42,7 @@ class JudgedRubric:
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Return a verdict whose value is the share of rubrics that a response satisfies, from 0 to 1 (Eq. 5).
+    """Return a verdict whose value is the share of rubrics that a response satisfies, from 0 to 1 (RuCL Eq. 5).
 
     A rubric is one criterion of grading. Easy and hard rubrics are counted together. The evidence is one JSON object
     for each rubric, in the order of ``rubrics``; :func:`scores_of_verdict` reads the scores from it. Without rubrics,
@@ -109,7 +109,8 @@ def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubri
 
     A rubric is one criterion of grading. ``text`` is the reply, which is JSON. Raises BadReply if the reply has a wrong
     form (:func:`groundtrace.rewards.rubrics.scores_of_reply`). Raises BadReply, too, if an applicable rubric has no
-    rationale, or if the score is written before the rationale: such a score cannot be based on the rationale (App. F).
+    rationale, or if the score is written before the rationale: such a score cannot be based on the rationale (RuCL App.
+    F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]

@@ -54,7 +54,7 @@ class PointView:
         y: the y coordinate in pixels of the original image.
         media_index: the index of the point's image or clip among the question's media.
         frame: the number of the frame in a clip; None for an image.
-        on: s_i of Eq. 2, whether the point is on an instance (an object) of its label.
+        on: s_i of Argos Eq. 2, whether the point is on an instance (an object) of its label.
         instance: the index of the smallest instance that contains the point; None if no instance contains it.
         instances: the number of instances of the label.
         by: the role that searched for the label; "" if no role searched.
@@ -80,7 +80,7 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Check whether a point is on an object that its label names (Eq. 2).
+    """Check whether a point is on an object that its label names (Argos Eq. 2).
 
     Returns a description of the result, and the mask that contains the point (None if no mask contains it). ``number``
     is the position of the point in the response, counted from 1. ``masks`` finds the objects of a label in the
@@ -110,8 +110,8 @@ async def score_spatial(case: Case) -> Verdict:
 
     The value is computed from the numbers of right and wrong points
     (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 for a
-    response without points to a question with targets (objects to point at). It is None if the question has no targets
-    and no point is wrong.
+    response without points to a question with targets (objects to point at). It is None if no targets are known, and no
+    point is right or wrong.
 
     The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
     or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has

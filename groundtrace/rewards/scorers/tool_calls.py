@@ -25,7 +25,7 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 
 @settings
 class Factor:
-    """Holds the weights of Eq. 1 for one kind of question.
+    """Holds the weights of CodeDance Eq. 1, the reward for tool calls, for one kind of question.
 
     ``kind`` is the name of the kind, such as general or math. ``right`` is c, the weight of the tool calls, if the
     answer is right; ``wrong`` is c if the answer is wrong. ``answer`` is the reward of a right answer, and ``bad_form``
@@ -43,8 +43,9 @@ class Factor:
 class ToolCallSettings:
     """Holds the settings of the reward for tool calls, which are executions of code.
 
-    The defaults are the paper's values: γ = 4 and β = 0.2 (they determine how the reward depends on the difficulty of
-    the question), a reward of -0.5 for a failed execution, the discount 0.2, and the weight 0.2 for turns.
+    The defaults are the values of CodeDance's paper: γ = 4 and β = 0.2 (they determine how the reward depends on the
+    difficulty of the question), a reward of -0.5 for a failed execution, the discount 0.2, and the weight 0.2 for
+    turns.
     """
 
     gamma: PositiveWeight = 4.0
