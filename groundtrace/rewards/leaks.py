@@ -56,7 +56,10 @@ class Phrase:
 
 @functools.cache
 def phrases() -> tuple[Phrase, ...]:
-    """Return the phrases of ``leak_phrases.yaml``, in the order of the file. The file is read only once."""
+    """Return the phrases of ``leak_phrases.yaml``, in the order of the file; it is read only once.
+
+    A phrase finds words of a trace (a teacher's response) that mention things that only the teacher saw.
+    """
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
     return tuple(Phrase(**entry) for entry in yaml.safe_load(text))
 

@@ -88,7 +88,7 @@ def served_by(
     """Return which model roles (such as detector or judge) have endpoints in a run, with facts that the scorers need.
 
     Args:
-        models: the settings of the run's models.
+        models: the settings of the run's models, with the endpoint of each role.
         synthetic_sources: the names of data sets with synthetic images, such as drawn charts and maps.
         makers: the roles that made the points that are verified. The field ``own_pointer`` of the result is True if the
             endpoint of the pointer (the model that points at objects) has one of these roles.
@@ -130,8 +130,9 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        The result has no masks if the label does not name an object. Raises CallError if a call fails, unless it fails
-        because of the label (:func:`is_of_label`). Raises BadReply if a reply cannot be parsed. Errors are not cached.
+        The result has no masks if the label does not name an object. It also has no masks if a model does not know the
+        label or refuses it (:func:`is_of_label`), and no other model finds objects. Raises CallError if a call fails
+        for another reason. Raises BadReply if a reply cannot be parsed. Errors are not cached.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)

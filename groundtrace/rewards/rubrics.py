@@ -158,8 +158,8 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
     """Return the judge's score for each rubric (criterion of grading), in the order of ``rubrics``.
 
-    ``text`` is the judge's reply, which is JSON. Raises BadReply if a score is missing, repeated or invalid. Raises
-    BadReply, too, if two rubrics have the same id, since one score could be for either of them.
+    ``text`` is the judge's reply, which is JSON. Raises BadReply if a score is missing, repeated or invalid, or if two
+    rubrics have the same id, since one score could be for either of them.
     """
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id, so one score could be for either")

@@ -148,11 +148,13 @@ def selectivity(
 ) -> float:
     """Return how much more the output of a call shows the question's objects than the rest of the image, from 0 to 1.
 
-    The module's docstring has the formula. If a call has text and images as output, the selectivity is computed for
-    both, and the higher value is used. If a call marks objects on the whole image, its selectivity is at least the
-    precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If it marks them on an enlarged view
-    of the whole image, the precision is multiplied by the share of the groups that the call marks. The selectivity is 1
-    if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are 0.
+    The formula is (o - e) / (o + e), and at least 0. Here o is the share of a change of the objects that the output
+    shows, and e is the share of a change of the rest. If a call has text and images as output, the selectivity is
+    computed for both, and the higher value is used. If a call marks objects on the whole image, its selectivity is at
+    least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If it marks them on an
+    enlarged view of the whole image, the precision is multiplied by the share of the groups that the call marks. The
+    selectivity is 1 if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are
+    0.
 
     Args:
         runs: the outputs of the call on the image and on the image without each group of objects.

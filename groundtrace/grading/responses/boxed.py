@@ -71,8 +71,9 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 def all_boxed(text: str) -> tuple[str, ...]:
     """Return the contents of all complete boxed answers of a text, in order.
 
-    If a boxed answer contains another boxed answer, only the inner one is returned. All forms of :func:`last_boxed` are
-    read. The function takes time linear in ``len(text)``, except for a sort.
+    If a boxed answer contains another boxed answer, only the inner one is returned. The forms are ``\\boxed{…}``,
+    ``<boxed>`` and GLM's tokens ``<|begin_of_box|>…<|end_of_box|>``. The function takes time linear in ``len(text)``,
+    except for a sort.
     """
     found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
     inside = itertools.pairwise(found)

@@ -50,8 +50,8 @@ class Response:
             text. A closing tag without an opening tag closes a block that began before the text, in the chat template.
         judge: the trimmed text of the first complete ``<judge>`` section outside the think blocks; None if there is no
             such section.
-        answer: the trimmed final answer; None if there is no answer. The module's docstring explains where the answer
-            is searched for.
+        answer: the trimmed final answer; None if there is no answer. It is searched for outside the think blocks: in
+            the last answer section, then in the last boxed answer, then in a last line such as ``Answer: X``.
         points: all points in the text, with coordinates as written, in order.
         boxes: all boxes in the text, with coordinates as written, in order.
         has_format: whether the text has the right form. This is one optional judge block, one think block, and one

@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 class HasVerdicts:
-    """Adds the method :meth:`value` to a class with a field ``verdicts``, which holds the verdicts of scorers."""
+    """Adds the method :meth:`value` to a class with a field ``verdicts``, which holds the results of scorers."""
 
     verdicts: tuple[Verdict, ...]
 
@@ -34,7 +34,7 @@ class HasVerdicts:
 
 @dataclass(frozen=True)
 class Earned(HasVerdicts):
-    """Holds the reward of one response, and the verdicts from which it was computed.
+    """Holds the reward of one response, and the verdicts (results of scorers) from which it was computed.
 
     ``reward`` is None if the response could not be scored. ``verdicts`` includes the verdict on the outcome (the final
     answer).

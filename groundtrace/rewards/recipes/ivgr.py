@@ -87,8 +87,9 @@ class Ivgr(Recipe):
     If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
     5).
 
-    There is one deviation: the labels of boxes are compared, too (:mod:`groundtrace.rewards.scorers.boxes_named`). If
-    the setting ``labels`` is False, they are not compared, as in the paper.
+    There is one deviation: not only the positions of boxes, but also their labels are compared with the gold boxes
+    (:mod:`groundtrace.rewards.scorers.boxes_named`). If the setting ``labels`` is False, they are not compared, as in
+    the paper.
     """
 
     name: ClassVar[str] = "ivgr"

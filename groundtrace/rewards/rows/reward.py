@@ -56,7 +56,7 @@ class Scored(HasVerdicts):
         reward: the reward that the recipe computed; None if the response is unscored.
         outcome: the value of the verdict on the final answer, 1 for a right answer; None if it is unscored.
         text: the response with coordinates in pixels of the original image.
-        verdicts: the verdicts of all scorers.
+        verdicts: the verdicts of the scorers, which are the results of their checks.
     """
 
     reward: float | None
@@ -118,7 +118,7 @@ Part = Sequence[PromptResponses]
 
 
 class Reward:
-    """Scores responses with a reward recipe.
+    """Scores responses with a reward recipe, which turns the results of scorers into rewards.
 
     Args:
         settings: the settings of the reward, with the recipe and the endpoints of the models.

@@ -1,10 +1,10 @@
-"""Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
+"""Scores whether a trace's boxes are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
-The paper has no such scorer, since annotators made the boxes of its grounded traces.
-:mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only positions, and rewards every box near a gold box. So it
-does not detect swapped labels. A trace with one precise box can pass, although the question has many gold boxes. In
-this module, each box of a trace is either right or wrong, and the value is the share of right boxes. A box is right if
-all of these conditions are true:
+A trace is a response of a teacher. The paper has no such scorer, since annotators made the boxes of its grounded
+traces. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only positions, and rewards every box near a gold box.
+So it does not detect swapped labels. A trace with one precise box can pass, although the question has many gold boxes.
+In this module, each box of a trace is either right or wrong, and the value is the share of right boxes. A box is right
+if all of these conditions are true:
 
 - Its label names an object (:func:`groundtrace.schemas.labels.label_fault`).
 - It overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
@@ -12,8 +12,8 @@ all of these conditions are true:
   a box that is shifted by half its width has an IoU of 1/3.
 - The question, its choices, its answer or the label of a gold box names the object
   (:func:`groundtrace.schemas.labels.is_named`), or a gold box is at the same place.
-- It is the only box for its object. If two boxes are on one object, only the first of them is right. A copy of a box is
-  wrong, too.
+- It is the only box for its object. If two boxes are on one object, only the first of them is right. So a copy of a box
+  is wrong.
 
 A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A box is wrong if no object of its label can be
 found. If the detector does not answer, the verdict has failed.

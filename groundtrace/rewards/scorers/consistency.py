@@ -49,7 +49,7 @@ def is_reference(
             False.
         threshold: the limit for the box score.
         band: None, or (low, high). If it is given, it replaces ``threshold``: low ≤ R_box < high (Table 8). If high is
-            1, R_box = 1 is allowed, too.
+            1, R_box may be 1.
     """
     if not response.has_format or outcome != 1.0 or box_score is None:
         return False

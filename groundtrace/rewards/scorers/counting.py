@@ -3,8 +3,8 @@
 An instance is one object that the detector finds for a label. The papers do not have this scorer. Argos Eq. 3 checks
 whether each point is on its object. It does not detect a missed object, or two points on one object. This scorer runs
 if a question asks how many, and the response points at the counted objects. It pairs the points with the instances of
-their labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The stage that verifies traces
-compares it with a floor, which is a minimum value.
+their labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The step of the pipeline that
+verifies traces (a teacher's responses) compares it with a floor, which is a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
 squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The

@@ -108,9 +108,8 @@ def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubri
     """Return the applicability, score and rationale of each rubric in a judge's reply, in the order of ``rubrics``.
 
     A rubric is one criterion of grading. ``text`` is the reply, which is JSON. Raises BadReply if the reply has a wrong
-    form (:func:`groundtrace.rewards.rubrics.scores_of_reply`). Raises BadReply, too, if an applicable rubric has no
-    rationale, or if the score is written before the rationale: such a score cannot be based on the rationale (RuCL App.
-    F).
+    form (:func:`groundtrace.rewards.rubrics.scores_of_reply`), if an applicable rubric has no rationale, or if the
+    score is written before the rationale: such a score cannot be based on the rationale (RuCL App. F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]

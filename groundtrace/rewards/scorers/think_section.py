@@ -1,5 +1,7 @@
 """Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
+A trace is a response of a teacher model, from which a policy will learn.
+
 For a complex question, the value is 1 if the think section reasons in words. For a simple question, the value is 1 if
 the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section (``<judge>``),
 which states the decision to think or to answer directly. Invisible characters, punctuation, markup, and text with fewer
