@@ -1,5 +1,5 @@
-"""Reads a TOML config file. A config may extend another config: it then has all values of that config, except those
-that it sets itself.
+"""Reads a TOML config file. A config may name another config in its key ``extends``. The values of the other config are
+then used for all keys that the first config does not set.
 """
 
 import tomllib
@@ -28,9 +28,10 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
     Args:
         path: The path of the file.
         bundled: The folder with the configs that can be named without a path; None if there is no such folder.
-        depth: The number of configs that were read before this one. The function calls itself for the other config.
-            Leave this argument and the next one out.
-        named_in: The path of the config that extends this one; "" for the first config.
+        depth: The number of configs that were read before this one. Only the function itself passes this argument, when
+            it calls itself for the config that ``extends`` names.
+        named_in: The path of the config whose key ``extends`` names this file; "" for the file that the user named.
+            Only the function itself passes this argument.
 
     Raises ConfigError for a file that cannot be read or is not TOML, and for a chain of more than :data:`MAX_DEPTH`
     configs. The message suggests a remedy, such as the bundled config with the most similar name.

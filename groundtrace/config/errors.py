@@ -34,7 +34,7 @@ class ConfigError(UserError, ValueError):
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Return a message of one line about the most helpful of the errors that pydantic found in a config.
+    """Return a message of one line about one of the errors that pydantic (the validator) found in a config.
 
     An unknown key is reported before other errors, since it may be a misspelling of a key that is reported as missing.
     ``cls`` is the settings class for which the values were checked. ``error`` holds all errors that pydantic found.

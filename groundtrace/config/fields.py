@@ -10,9 +10,10 @@ from typing import Any
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
     """Return the default of a dataclass field; ``dataclasses.MISSING`` if the field has no default.
 
-    ``holder`` is an object of the settings class to which the field belongs, or None. A config may give one of its
-    sections other defaults than the class declares; ``holder`` then holds these, and the result is the field's value in
-    it. If ``holder`` is None, the result is the default that the class declares.
+    A config may give a section other defaults than the section's class declares. ``holder`` is then an object of this
+    class that holds the other defaults, and the result is the value of the field in ``holder``. If ``holder`` is None,
+    the result is the default that the class declares. For example, the class declares ``n: int = 1``, and ``holder``
+    has ``n = 4``: the result is 4.
     """
     if holder is not None:
         return getattr(holder, field.name)

@@ -1,7 +1,7 @@
 """Writes the documentation of a config: a reference in Markdown, and TOML with all defaults and comments.
 
-Both are made only from the settings classes. The types, bounds and meanings of the keys are from the annotations; the
-texts of the sections are from the docstrings.
+Both are made only from the settings classes (one class for each section of the config). The types, bounds and meanings
+of the keys are from the annotations; the texts about the sections are from the docstrings of the classes.
 """
 
 import dataclasses
@@ -92,7 +92,7 @@ def commented_defaults(cls: type) -> str:
 
 
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
-    """Yield the sections of a config in order. Each section comes before the sections inside it.
+    """Yield a description of each section of a config, in order. Each section comes before the sections inside it.
 
     ``cls`` is a settings class. ``path`` is the dotted key of the section that ``cls`` describes, such as ``trace``; ""
     for the whole config. ``holder`` is an object of ``cls`` with the section's defaults in the config, which may differ

@@ -1,4 +1,4 @@
-"""Reads a TOML config and ``--set`` overrides into settings objects, and checks all values.
+"""Reads a TOML config and the ``--set`` options of the command line into settings objects, and checks all values.
 
 An error message names the key, the expected value and the actual value.
 """
@@ -41,7 +41,10 @@ class OneOf:
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """Return ``word`` unchanged if it is one of the known words. Raises ValueError, which lists them, if not."""
+        """Return ``word`` unchanged if it is one of the known words.
+
+        Raises ValueError for any other word. The message lists the known words.
+        """
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
@@ -123,12 +126,13 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> T:
-    """Return the settings from a config file, changed by the overrides of the command line.
+    """Return the settings from a config file, changed by the ``--set`` options of the command line.
 
-    The plug-ins in the config's section ``[plugins]`` are registered first.
+    The plug-ins in the config's section ``[plugins]`` are registered first. Plug-ins are parts from outside
+    Groundtrace, such as a user's own scorer.
 
     Args:
-        cls: The settings class, such as the ``Settings`` of a recipe.
+        cls: The settings class, such as the ``Settings`` of a recipe (a pipeline with its stages and settings).
         path: The path of the TOML file; None for a config with only the defaults. The file may extend another config
             (:func:`groundtrace.config.config_file.read_config`).
         overrides: The values of ``--set``, each in the form ``a.b=c``, in the order in which they are applied.
@@ -143,9 +147,10 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), b
 def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
     """Return the settings for the values of a config that was read already.
 
-    ``cls`` is the settings class. ``values`` are the config's values as nested mappings, such as the result of
-    :func:`given_values`. Keys that are left out keep their defaults. The plug-ins in the section ``plugins`` are
-    registered first. Raises the same errors as :func:`load_config`, except those of reading a file.
+    ``cls`` is the settings class. ``values`` are the config's values as nested mappings, one mapping for each section,
+    e.g. ``{"trace": {"n": 4}}``. Keys that are left out keep their defaults. The plug-ins (parts from outside
+    Groundtrace, such as a scorer) that the section ``plugins`` names are registered first. Raises :class:`ConfigError`
+    for an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
     use_plugins(values.get("plugins", {}))
     return build(cls, values)
@@ -154,10 +159,11 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
 def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
     """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
-    These are the values in the config file ``path``, in the configs that it extends, and in ``overrides``. If ``path``
-    is None, no file is read. ``overrides`` are the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the
-    folder with the configs that ``extends`` may name without a path; None if there is no such folder. A config that is
-    a pipe, such as the shell's ``<(…)``, can be read by one call only.
+    These are the values in the config file ``path``, in the configs that this file extends (names in its key
+    ``extends``), and in ``overrides``. If ``path`` is None, no file is read. ``overrides`` are the values of ``--set``,
+    each in the form ``a.b=c``. ``bundled`` is the folder with the configs that ``extends`` may name without a path;
+    None if there is no such folder. A pipe, such as the shell's ``<(…)``, can be read only once, so call this function
+    only once for such a ``path``.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """

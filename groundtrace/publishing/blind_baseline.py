@@ -30,7 +30,7 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
-    """Yield the question of each RL row, with the other data of the row that a reward uses, but without the images.
+    """Yield the question of each RL row, with the data that a reward needs (e.g. the gold answer), without images.
 
     ``shards`` are the paths of the Parquet files with the rows. They are read in the order of their paths.
     """

@@ -96,10 +96,11 @@ def write_card(
 ) -> None:
     """Write the data card ``README.md`` of a run into the folder ``staging``.
 
-    ``staging`` holds the run's shards and ``config.toml``. ``summary`` is the content of the run's ``run.json``.
-    ``publication`` describes which part of the run is published on the Hub; None if the run is not published. ``rows``
-    is the summary with the counts of the published rows only; None if all rows count. ``spread`` is the result of
-    :func:`~groundtrace.publishing.diversity.balances` for the shards; if it is None, this function computes it.
+    ``staging`` holds the run's shards (Parquet files) and ``config.toml``. ``summary`` is the content of the run's
+    ``run.json``. ``publication`` describes which part of the run is published on the Hub; None if the run is not
+    published. ``rows`` is the summary with the counts of the published rows only; None if all rows count. ``spread``
+    states how the rows are distributed, e.g. over sources and answer types. If it is None, this function counts it with
+    :func:`~groundtrace.publishing.diversity.balances`.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -234,7 +235,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Return the name of a model or an input in a form that can be published.
+    """Return the name of a model or of an input file in a form that can be published.
 
     If ``name`` is a path or a URL, only its last part is returned, because the other parts may be private. For example,
     ``/home/ann/models/qwen`` becomes ``qwen``. Other names, such as ``Qwen/Qwen3-8B``, are returned unchanged.

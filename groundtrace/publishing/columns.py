@@ -27,9 +27,10 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """Return a description of each column that has a value in at least one row, in the order of the shards.
+    """Return a description of each column that has a value in at least one row, in the order of the shards' columns.
 
-    ``staging`` is the folder with the shards. ``used`` maps each set (sft, rl) to the names of its columns with values.
+    ``staging`` is the folder with the shards (Parquet files). ``used`` maps each set (sft, rl) to the names of the
+    columns that have a value in this set.
     """
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 

@@ -64,12 +64,12 @@ class Property:
     """Describes a property of rows, such as the source, and how SQL computes the class of each row.
 
     Attributes:
-        name: the name of the property that readers see.
-        column: the column of the shards that the property needs.
-        label: an SQL expression over the column: the class of a row.
+        name: the name of the property on the pages, such as "answer type".
+        column: the column of the shards (Parquet files) that the property needs.
+        label: an SQL expression over the column that computes the class of a row.
         place: an SQL expression over the column, by which the classes are sorted; None to sort the classes by their
             size.
-        missing: the class of the rows for which ``label`` is null.
+        missing: the name of the class for rows in which ``label`` is null, such as "none".
     """
 
     name: str
@@ -127,12 +127,12 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """Return how the rows of the ``sets`` are distributed over the classes of each property.
+    """Return how the rows of the ``sets`` are distributed over the classes of each property, such as source or length.
 
-    ``staging`` is the folder with the shards. ``tables`` is a database with a view for each set
+    ``staging`` is the folder with the shards (Parquet files). ``tables`` is a database with a view for each set
     (:func:`groundtrace.publishing.reading.open_tables`). ``sets`` are names of training sets (sft, rl). Properties
-    without a value in any row are left out, so the list is empty if the sets have no rows. A property may also be a
-    column that a stage (a step of the pipeline) added. Such properties come after the source and the answer type.
+    without a value in any row are left out, so the list is empty if the sets have no rows. A column with classes that a
+    stage (a step of the pipeline) added is a property, too; these properties come after the source and the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}

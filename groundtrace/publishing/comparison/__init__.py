@@ -1,1 +1,1 @@
-"""Compares two finished runs: how many rows they kept, records that ended in different sets, scores, and settings."""
+"""Compares two finished runs: the size of each set, records that ended in different sets, scores, and settings."""

@@ -35,7 +35,8 @@ MAX_IN_HEADLINE = 3
 class ComparedRun:
     """Holds one of the two compared runs.
 
-    ``letter`` is A or B. ``name`` is its folder as the user named it. ``summary`` is the content of its ``run.json``.
+    ``letter`` is A or B. ``name`` is the run folder as the user wrote it. ``summary`` is the content of the run's
+    ``run.json``.
     """
 
     letter: str
@@ -44,7 +45,10 @@ class ComparedRun:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Return the values that the heading shows: name, recipe, input, end time, and revision of the code."""
+        """Return the values that identify the run in the heading of the comparison.
+
+        They are the run's name, its recipe (pipeline), its input, its end time, and the revision of the code.
+        """
         return (self.name, self.summary.recipe, self.summary.input, self.summary.finished, self.summary.revision)
 
 
@@ -53,16 +57,16 @@ class Comparison:
     """Holds the comparison of two runs.
 
     A record's side is the set in which it ended (sft, rl or rejected); for a rejected record, also the stage and reason
-    of the rejection.
+    of the rejection. A stage is a step of the pipeline.
 
     Attributes:
         runs: the two runs, A and B.
-        same: a sentence if nothing differs, else "".
+        same: the sentence "nothing differs: …" if the runs are equal; "" if something differs.
         headline: one sentence with the number of ids whose side differs and the first settings that differ; "" if
             nothing differs.
         sections: the tables of differences, the most important first. If nothing differs, there is at most one table:
             the settings that are usually hidden.
-        moved: records whose side differs. If a limit was given, these are not all of them.
+        moved: records whose side differs; only a part of them if the caller gave a limit.
         settings: the settings that differ.
     """
 

@@ -20,9 +20,10 @@ class ShownComparison(Comparison):
 
 
 def comparison_page(found: Comparison) -> str:
-    """Return the HTML page of a comparison. ``found`` is the comparison.
+    """Return the HTML page of a comparison of two runs. ``found`` is the comparison.
 
-    The page shows the same numbers as the terminal, and also the questions of the listed ids.
+    The page shows the same numbers as the terminal. It lists the same records that ended in different sets, and adds
+    the question of each.
     """
     ends = []
     for name in dict.fromkeys((*found.runs[0].summary.sets, *found.runs[1].summary.sets, "rejected")):

@@ -1,10 +1,10 @@
 """Compares the scores of two runs, A and B.
 
 A trace is a teacher's reasoning with its answer. The compared scores are the verdicts on traces (scores of one aspect,
-such as grounding), the lengths of traces, and the total scores of the best traces. Pass rates are compared, too. A pass
-rate is the share of a policy's attempts at a question that were correct. Means and medians are over all records of a
-run that have the value. Differences are paired by id: for each id that has the value in both runs, the value in A is
-subtracted from the value in B. The mean difference has a 95 % interval.
+such as grounding), the lengths of traces, the total scores of the best traces, and pass rates. A pass rate is the share
+of a policy's attempts at a question that were correct. Means and medians are over all records of a run that have the
+score. Differences are paired by id: for each id that has the score in both runs, the score in A is subtracted from the
+score in B. The mean difference has a 95 % interval.
 """
 
 import math
@@ -50,9 +50,10 @@ def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
 def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
     """Add the scores of both runs to the database, as the tables ``scores_a`` and ``scores_b``.
 
-    Their columns are set_, name, id and value. ``tables`` is the database. The tables of
-    :func:`groundtrace.publishing.comparison.sides.add_ends` must exist. A score that a run lacks, or that is not
-    finite, has no row.
+    Each row holds one score of one record: ``set_`` (sft, rl, or "any" for the best trace), ``name`` (of the score),
+    ``id`` (of the record) and ``value``. A trace is a teacher's reasoning with its answer. A score that is null or not
+    finite has no row. ``tables`` is the database with the rows of both runs, to which
+    :func:`groundtrace.publishing.comparison.sides.add_ends` has added its tables.
     """
     for run in ("a", "b"):
         parts = [f"SELECT 'any' AS set_, '{_PASS_RATE}' AS name, id, pass_rate AS value FROM ends_{run}"]
@@ -126,7 +127,8 @@ def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataT
 def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
     """Return a table with the mean and median of each score in both runs, and the mean of the paired differences B − A.
 
-    ``tables`` is the database with the tables of :func:`add_scores`.
+    Scores are, for example, the verdicts on traces (a teacher's reasoning with its answer) and the traces' lengths.
+    ``tables`` is the database to which :func:`add_scores` has added the scores of both runs.
     """
     query = """WITH of_a AS (SELECT set_, name, count(*) AS n, avg(value) AS mean, median(value) AS middle
                 FROM scores_a GROUP BY ALL),

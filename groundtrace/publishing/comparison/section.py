@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"[-+−–]?(\d|$)")
 
 @dataclass(frozen=True)
 class Section:
-    """Holds a titled table of a comparison.
+    """Holds a titled table of a comparison of two runs.
 
     Attributes:
         name: the anchor of the table on the HTML page.
@@ -32,7 +32,7 @@ class Section:
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """Return for each column whether all its cells are numbers. Such columns are aligned to the right."""
+        """Return for each column whether all its cells are numbers, so that the page aligns the column to the right."""
         return tuple(
             all(isinstance(row[index], int | float) or _NUMBER.match(str(row[index])) for row in self.rows)
             for index in range(len(self.columns))
@@ -48,7 +48,7 @@ def points_text(middle: float | None, interval: tuple[float, float] | None) -> s
     """Return a difference of two shares as text in percentage points, such as "+2.5 [+1.0, +4.0]".
 
     ``middle`` is the difference as a fraction (0.025 in the example); for None, the text is a dash. ``interval`` holds
-    its bounds in the same unit; None leaves them out.
+    the lower and the upper bound of the difference as fractions; None gives a text without bounds.
     """
     if middle is None:
         return "–"

@@ -45,9 +45,10 @@ class SettingChanges:
     folded: tuple[tuple[str, str, str], ...]
 
     def section(self, all_of_them: bool) -> Section:
-        """Return a table of the settings that differ.
+        """Return a table of the settings that differ between two runs.
 
-        If ``all_of_them`` is True, the table also has the differences in ``folded``, which the user did not make.
+        The table has the differences in ``shown``. If ``all_of_them`` is True, the table also has the differences in
+        ``folded``, which the user did not make.
         """
         rows = [*self.shown, *(self.folded if all_of_them else ())]
         n = len(self.folded)
@@ -59,8 +60,9 @@ class SettingChanges:
 def setting_changes(
     first: tuple[Path, RunSummary], second: tuple[Path, RunSummary], defaults: Defaults | None = None
 ) -> SettingChanges:
-    """Return the settings, models and prompts that differ between two runs, each given as (folder, summary).
+    """Return the settings, models and prompts that differ between two runs.
 
+    ``first`` and ``second`` are the runs, each as a pair: the run folder, and the content of its ``run.json``.
     ``defaults`` is a function that returns the default values of the recipe's settings by dotted key, such as
     ``write.other_traces``; None if they are unknown. A recipe is a pipeline. The function is called only if both runs
     have the same recipe, and if a key is in only one of the two configs. Raises

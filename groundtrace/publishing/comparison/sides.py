@@ -46,7 +46,10 @@ class Side:
         return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
-        """Return the values that are not None, as fields of a JSON object."""
+        """Return the set as fields of a JSON object, with the stage, reason and detail of a rejection.
+
+        Fields that are None are left out, e.g. ``{"set": "sft"}`` for a record that was not rejected.
+        """
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
@@ -65,7 +68,7 @@ class MovedRecord:
 
     @property
     def why(self) -> str:
-        """Return the detail of the record's rejection, which explains why it was rejected.
+        """Return the detail of the record's rejection: a text about why this record was rejected.
 
         The detail comes from the second run, or from the first run if the second run has none. It is "" if neither run
         has a detail.
@@ -74,7 +77,11 @@ class MovedRecord:
         return sides[0].detail or "" if sides else ""
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the record as fields of a JSON object: ``id``, ``from`` (first run) and ``to`` (second run)."""
+        """Return the record as fields of a JSON object: its ``id``, and where it ended in the two runs.
+
+        ``from`` holds the set, and the stage and reason of a rejection, in the first run; ``to`` holds the same for the
+        second run. Either is None if this run did not read the record.
+        """
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
 
@@ -118,7 +125,10 @@ class Overlap:
 
     @property
     def text(self) -> str:
-        """Return the three numbers as a sentence, such as ``Both runs read the same 12 ids.``"""
+        """Return a sentence on how many ids the runs share, such as ``Both runs read the same 12 ids.``
+
+        If the ids differ, the sentence also states how many ids are only in A and only in B.
+        """
         if not self.only_a and not self.only_b:
             return f"Both runs read the same {counted(self.both, 'id')}."
         ids = counted(self.both, "id")
@@ -130,7 +140,7 @@ class Overlap:
 def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
     """Return how many record ids are in both runs, only in the first run, and only in the second run.
 
-    ``tables`` is the database with the tables of :func:`add_ends`.
+    ``tables`` is the database to which :func:`add_ends` has added the set of each record in both runs.
     """
     query = """SELECT count(*) FILTER (set_a IS NOT NULL AND set_b IS NOT NULL),
         count(*) FILTER (set_b IS NULL), count(*) FILTER (set_a IS NULL) FROM pairs"""
@@ -142,8 +152,9 @@ def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap)
 
     The last column is the difference between the shares of the two runs. It has a 95 % interval in two cases: if both
     runs read the same ids (paired interval), and if no id is in both runs (interval for independent samples).
-    ``tables`` is the database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets (sft,
-    rl); rejected is always added. ``ids`` is the result of :func:`overlap`.
+    ``tables`` is the database to which :func:`add_ends` has added the set of each record. ``sets`` are the names of the
+    training sets (sft, rl); the set "rejected" is always added. ``ids`` holds how many record ids are in both runs and
+    in only one of them.
     """
     counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
     total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
@@ -174,9 +185,9 @@ def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, i
 def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
     """Return a table with the sizes of the sets for each source of records; None if there is only one source.
 
-    A size is given as a number and as a share of the records that the run read from this source. ``tables`` is the
-    database with the tables of :func:`add_ends`. ``sets`` are the names of the training sets (sft, rl); rejected is
-    always added.
+    A source is a data set from which records come. A size is given as a number, and as a share of the records that the
+    run read from this source. ``tables`` is the database to which :func:`add_ends` has added the set of each record.
+    ``sets`` are the names of the training sets (sft, rl); the set "rejected" is always added.
     """
     query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
             {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
@@ -203,8 +214,8 @@ def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> 
 def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
     """Return a table with the number of ids for each change, such as from ``sft`` in A to ``rl`` in B.
 
-    ``tables`` is the database with the tables of :func:`add_ends`. The most frequent change comes first. Ids that are
-    in only one run come last.
+    ``tables`` is the database to which :func:`add_ends` has added the set of each record. The most frequent change
+    comes first. Ids that are in only one run come last.
     """
     rows = [
         (n, _text(set_a, stage_a, reason_a), _text(set_b, stage_b, reason_b))
@@ -235,10 +246,10 @@ def moved_records(
 ) -> list[MovedRecord]:
     """Return records whose set, or whose stage or reason of rejection, differs between the two runs.
 
-    ``tables`` is the database with the tables of :func:`add_ends`. ``limit`` is the maximum number of returned records;
-    None returns all. If there are more, the returned records show as many different changes as possible, such as from
-    sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run has read are
-    included.
+    ``tables`` is the database to which :func:`add_ends` has added the set of each record. ``limit`` is the maximum
+    number of returned records; None returns all. If more records than ``limit`` differ, the returned records show as
+    many different changes as possible, such as from sft to rl. The same runs always give the same records. If ``alone``
+    is True, records that only one run has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
@@ -250,16 +261,16 @@ def moved_records(
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
     """Return the number of records that are in both runs and ended differently.
 
-    A record ended differently if it is in another set, or if another stage rejected it, or if the reason is another.
-    ``tables`` is the database with the tables of :func:`add_ends`.
+    A record ended differently if it is in another set, or if the stage or the reason of its rejection is another.
+    ``tables`` is the database to which :func:`add_ends` has added the set of each record.
     """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 
 
 def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
-    """Return a table that lists the ``moved`` records.
+    """Return a table that lists records that ended in different sets, or were rejected differently, in the two runs.
 
-    ``total`` is the number of all records that ended differently.
+    ``moved`` are the records to list. ``total`` is the number of all such records, listed or not.
     """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)

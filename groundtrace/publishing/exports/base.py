@@ -1,6 +1,7 @@
 """Defines the types of an export: its format, its rows, its writers, and its target.
 
-The target describes where the rows are written, and which model will be trained on them.
+An export writes the rows of a run in the format of another trainer. The target describes where the rows are written,
+and which model will be trained on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +64,7 @@ class Target:
 
 @dataclass(frozen=True)
 class ExportRow:
-    """Holds a row of a shard, prepared for all export formats.
+    """Holds a row of a shard (Parquet file of a run), prepared for all export formats.
 
     Attributes:
         side: the training set of the row: sft or rl.
@@ -71,7 +72,7 @@ class ExportRow:
             several export rows (one for each stream), all of them have its number.
         fields: the row's columns by name, without the bytes of its images.
         turns: the row's ``messages`` (sft) or ``prompt`` (rl). The assistant's turns have coordinates in the frame
-            (pixels, 0–1 or 0–1000) of the target's family.
+            (pixels, 0–1 or 0–1000) of the model to be trained.
         images: one image for each ``<image>`` in the turns, in order.
         stream: which of several prompts of the same question the row has (iVGR §3.2 calls them streams); "" if the
             question has a single prompt.
@@ -111,7 +112,7 @@ class ExportRow:
         return found
 
     def reference(self, target: Target) -> str:
-        """Return the text by which a reward finds the row in its run, as JSON.
+        """Return the row's reference: JSON text by which a reward finds the row in its run.
 
         ``target`` holds the path of the run and the family of the model, which defines how coordinates are written.
         :mod:`groundtrace.publishing.rewards.reference` defines the fields of the JSON. Raises LeftOut if the id or the
@@ -147,11 +148,12 @@ class ExportFormat:
         name: the name for ``--format``.
         does: a short description of the files that the format writes, and of the program that reads them.
         open: for each training set that the format supports (sft, rl), the function that opens a writer in a folder.
-        beside: a function that returns the texts of further files by file name. Its argument is the number of written
-            rows of each training set.
+        beside: a function that returns the files to write next to the rows, such as a client of the reward server:
+            their texts by file name. Its argument is the number of written rows of each training set.
         check: a function that raises ExportError for a run folder that the format cannot export.
-        marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
-        unread: core columns of the shards that the format does not use.
+        marks_are_text: whether the program that reads the files treats ``<image>`` as plain text, so that a question
+            may contain it.
+        unread: columns that every run has and that the format does not use.
         is_for_training: whether the format is for trainers. If True, the export leaves out columns that a stage (a step
             of the pipeline) added for other purposes than training.
         takes_tools: whether the format can write the code of trajectories (traces in several turns with code) as tool

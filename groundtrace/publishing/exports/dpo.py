@@ -44,10 +44,10 @@ def worse_traces(
 ) -> list[tuple[str, Trace]]:
     """Return (reason, trace) for each trace that is known to be worse than the kept trace, the most suitable first.
 
-    The kept trace is the trace in the SFT row. ``others`` are the question's other traces. ``kept_text`` is the text of
-    the kept trace, and ``scores`` are its scores by name. The reason is :data:`WRONG_ANSWER` if the other trace's
-    answer has a lower grade, or :data:`LOWER_SCORE` if only its score is lower. A trace with neither a grade nor a
-    score is not returned, since it is not known to be worse.
+    A trace is a teacher's reasoning with its answer. The kept trace is the one in the SFT row. ``others`` are the
+    question's other traces. ``kept_text`` is the text of the kept trace, and ``scores`` are its scores by name. The
+    reason is :data:`WRONG_ANSWER` if the other trace's answer has a lower grade, or :data:`LOWER_SCORE` if only its
+    score is lower. A trace without text, or with neither a grade nor a score, is left out.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -74,7 +74,8 @@ def _is_below(score: float | None, kept: float | None) -> bool:
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Open a writer that writes SFT rows as preference pairs for ``DPOTrainer``, to ``dpo.parquet`` in ``folder``.
 
-    ``target`` describes the model to be trained.
+    A pair holds the kept trace (a teacher's reasoning and answer) and a worse trace of the same question. A row without
+    a worse trace, or with a trace in several turns, is left out. ``target`` describes the model to be trained.
     """
 
     def record(row: ExportRow) -> Record:
@@ -118,7 +119,11 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 
 
 def check(run: Path) -> None:
-    """Raise ExportError if the run folder's SFT shards lack the column ``other_traces``, which pairs need."""
+    """Raise ExportError if the run's SFT shards lack the column ``other_traces``.
+
+    Preference pairs need this column. It holds the traces (reasoning with answer) of a question other than the best
+    one. ``run`` is the run folder.
+    """
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
             f"{run} kept only the best trace of each question: repeat its `beam run` with "

@@ -1,7 +1,8 @@
 """Exports RL rows to EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
 
-EasyR1 passes only the ``answer`` to the reward function, as ``ground_truth``. So the ``answer`` is the row's reference,
-by which our reward finds the row. EasyR1 has no SFT, so only RL rows are written.
+EasyR1 passes only the ``answer`` to the reward function, as ``ground_truth``. So the ``answer`` is not the gold answer,
+but the row's reference: JSON text by which Groundtrace's reward finds the row in its run. EasyR1 has no SFT, so only RL
+rows are written.
 """
 
 from pathlib import Path

@@ -20,7 +20,10 @@ REASONS = {
 
 
 class ExportError(UserError):
-    """Raised if the run cannot be exported with these arguments. The message is one line and states the remedy."""
+    """Raised if a run cannot be exported with the arguments of ``beam export`` that the user gave.
+
+    The message is one line and states the remedy.
+    """
 
 
 class LeftOut(Exception):
