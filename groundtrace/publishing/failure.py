@@ -1,8 +1,8 @@
 """Writes the page of a run that did not finish: ``failed.html`` in the run folder.
 
 A failed run replaces no file of the last finished run, so its page is not called ``report.html``. The page begins with
-the error, the remedy, the content of the folder and the cost. If the run had already counted its records, the whole
-report follows.
+the error, the remedy, the content of the folder and the cost. If the run had already counted its records when it
+failed, the page also has all parts of a finished run's report, such as the numbers of kept and rejected records.
 """
 
 from dataclasses import dataclass, field
@@ -59,8 +59,8 @@ def write_failure(
     """Write the page ``failed.html`` about a run that did not finish into its folder. Other files are not changed.
 
     ``root`` is the run folder, and ``failure`` holds the facts about the failure. ``summary`` holds the counts of the
-    shards in the folder ``staging``; None if the run failed before it counted them. With a summary, the page also has
-    the whole report, and ``store`` reads the images of rejected records.
+    shards (Parquet files) in the folder ``staging``; None if the run failed before it counted them. With a summary, the
+    page has all parts of a finished run's report as well, and ``store`` reads the images of rejected records.
 
     Raises OSError if the page cannot be written, and :class:`groundtrace.publishing.reading.InspectError` for shards
     that cannot be read.

@@ -84,10 +84,10 @@ class RoleCost:
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """Return the stages (steps of the pipeline) to show, with their numbers of records, in the order of :func:`funnel`.
+    """Return the stages (steps of the pipeline) to show, with their numbers of read, kept and rejected records.
 
-    ``summary`` is the content of ``run.json``. Some stages act only if the user asked for a target number of rows. In a
-    run without a target, they are omitted.
+    ``summary`` is the content of ``run.json``. The stages have the order in which the pipeline runs them. Some stages
+    act only if the user asked for a target number of rows; they are omitted in a run without such a target.
     """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
@@ -112,8 +112,8 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 def rejections(summary: RunSummary) -> list[Rejection]:
     """Return how many records each stage (step of the pipeline) rejected for each reason.
 
-    ``summary`` is the content of ``run.json``. The stages are in the order of :func:`funnel`. Within a stage, the most
-    frequent reason comes first.
+    ``summary`` is the content of ``run.json``. The stages have the order in which the pipeline runs them. Within a
+    stage, the most frequent reason comes first.
     """
     found = [
         Rejection(
@@ -155,7 +155,10 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """Return the calls and costs of each role (a job of models, such as teacher). A role without calls gets zeros."""
+    """Return the numbers of calls and the costs of each role. A role is a job of a model, such as teacher.
+
+    ``summary`` is the content of ``run.json``. A role whose model was never called gets zeros.
+    """
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))

@@ -21,10 +21,11 @@ ShardRow = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ShownAttempt:
-    """Holds an attempt to answer a question, as the gallery shows it. A policy (the model to train) wrote it.
+    """Holds an attempt, i.e. a policy's answer to a question, as the gallery of the report shows it.
 
-    ``spans`` are the parts of the attempt's text. ``answer`` is the final answer that was found in this text; None if
-    the text has none. ``correct`` is None if the answer was not graded.
+    A policy is the model to train. ``spans`` are the parts of the attempt's text, such as plain text, points and boxes.
+    ``answer`` is the final answer that was found in this text; None if the text has none. ``correct`` is None if the
+    answer was not graded.
     """
 
     spans: tuple[ResponsePart, ...]
@@ -34,17 +35,18 @@ class ShownAttempt:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """Holds a row of a shard as the gallery shows it.
+    """Holds a row of a shard (Parquet file of a run) as the gallery of the report shows it.
 
     Attributes:
         row: the columns of the row.
-        images: the images to show, each with its marked points and boxes.
+        images: the images to show, each with its points and boxes drawn on it.
         hidden: the number of images that are left out.
-        trace: the parts of the trace's text; empty for a trajectory (a trace in several turns with code).
-        attempts: the policy's attempts to answer the question.
+        trace: the parts of the trace (a teacher's reasoning with its answer), such as plain text, points and boxes;
+            empty for a trajectory (a trace in several turns with code).
+        attempts: the answers to the question that the policy (the model to train) sampled.
         scores: (name, score) pairs; the score is None if it could not be computed.
-        facts: (name, value) pairs: the names of the row's media, and the values of added columns that hold texts,
-            numbers or booleans.
+        facts: (name, value) pairs: the names of the row's images or clips, and the values of added columns that hold
+            texts, numbers or booleans.
         turns: the turns of a trajectory; empty for a trace without code.
         more_turns: the number of turns that are left out.
     """
@@ -61,9 +63,10 @@ class ShownRow:
 
 
 def count_images(row: ShardRow) -> int:
-    """Return how many images the gallery will embed for a row.
+    """Return how many images the gallery of the report will embed for a row.
 
-    With this number, the page divides the bytes that it may use for images.
+    All images of a page together may use a limited number of bytes. The page needs the number of images to compute how
+    many bytes each image may use. ``row`` holds the columns of the row.
     """
     of_code = sum(turn.images for turn in executed_turns(row))
     originals = len(row["images"] or []) - of_code
@@ -71,11 +74,11 @@ def count_images(row: ShardRow) -> int:
 
 
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
-    """Return the gallery's entry for a row of the sets sft or rl.
+    """Return what the gallery of the report shows for a row of the sets sft or rl.
 
-    ``room`` is the number of images and bytes that the page may still embed; the call reduces it. A trajectory is a
-    trace in several turns with code. Its row holds the images of the question first, then the images that the code
-    displayed. The entry shows each of the latter images in the turn whose code displayed it.
+    ``row`` holds the columns of the row. ``room`` is the number of images and bytes that the page may still embed; the
+    call reduces it. The images of a trajectory (a trace in several turns with code) are those of the question, followed
+    by those that the code displayed. An image of the code is shown in the turn whose code displayed it.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -111,11 +114,11 @@ def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow
 
 
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
-    """Return the gallery's entry for a rejected record, with its first image and its best trace (if it has traces).
+    """Return what the gallery of the report shows for a rejected record: its first image and its best trace, if any.
 
-    ``room`` is the number of images and bytes that the page may still embed, and ``store`` reads the image file. Images
-    that the code of a trajectory (a trace in several turns with code) displayed are missing, because rejected records
-    do not keep them.
+    ``row`` holds the columns of the record. A trace is a teacher's reasoning with its answer. ``room`` is the number of
+    images and bytes that the page may still embed, and ``store`` reads the image file. Images that the code of a
+    trajectory (a trace in several turns with code) displayed are missing, because rejected records do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)

@@ -28,9 +28,11 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """Return how often each judge is right, from the file ``judges.json`` in the folder ``staging``.
+    """Return how often each judge (a model that assesses texts) is right.
 
-    The list is empty if the file does not exist, because the run tested no judge.
+    This was measured with texts with and without planted faults (faults that were added on purpose), and is in the file
+    ``judges.json`` in the folder ``staging``. The list is empty if the file does not exist, because the run tested no
+    judge.
     """
     file = staging / "judges.json"
     if not file.is_file():

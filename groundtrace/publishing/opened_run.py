@@ -46,7 +46,11 @@ class OpenedRun:
         return self.rows("rejected")
 
     def rows(self, name: str) -> Rows:
-        """Return the rows of a set. ``name`` is sft, rl or rejected. Raises the same errors as :meth:`table`."""
+        """Return the rows of a set. ``name`` is sft, rl or rejected.
+
+        Raises InspectError for any other name, and for a shard (Parquet file of the run) that cannot be read or that
+        has changed since the run ended.
+        """
         return Rows(self.folder, name, self.table(name), self.summary.input)
 
     def record(self, record_id: str) -> Row:
@@ -67,8 +71,9 @@ class OpenedRun:
     def table(self, name: str) -> pa.Table:
         """Return a set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no rows.
 
-        Raises :class:`groundtrace.publishing.reading.InspectError` for any other name, and for a shard that cannot be
-        read or that differs from its entry in ``run.json``.
+        Raises :class:`groundtrace.publishing.reading.InspectError` for any other name, and for a shard (Parquet file of
+        the run) that cannot be read or that has changed since the run ended: ``run.json`` states another size or
+        SHA-256.
         """
         _check_set(name)
         check_files(self.folder, self.summary, digests=True, sets=[name])
@@ -82,8 +87,8 @@ class OpenedRun:
     def dataset(self, name: str) -> "datasets.Dataset":
         """Return a set as a data set of the library ``datasets``, which decodes images on access.
 
-        ``name`` is sft, rl or rejected. Raises InspectError for any other name, for an empty set, and for a shard that
-        differs from its entry in ``run.json``.
+        ``name`` is sft, rl or rejected. Raises InspectError for any other name, for an empty set, and for a shard
+        (Parquet file of the run) that has changed since the run ended.
         """
         import datasets
 

@@ -24,7 +24,10 @@ class SourceUse:
 
     @property
     def terms(self) -> Terms:
-        """Return what the licence demands of a person who publishes the rows."""
+        """Return what this source's licence demands of a person who publishes the rows.
+
+        For example, ``Terms.SHARE_ALIKE`` demands that adapted material has the same licence.
+        """
         return terms_of(self.licence)
 
     @property
@@ -43,11 +46,11 @@ class Publication:
     """Holds the facts about a publication on the Hub that its data card states.
 
     Attributes:
-        run_sha256: the digest of the run's config, code and training shards.
-        uses: all sources of the run, published or not.
+        run_sha256: the digest of the run's config, code and training shards (Parquet files).
+        uses: all sources of the run (data sets from which its rows come) with their licences, published or not.
         strictest: the published source with the strictest licence; None if no source is published.
-        configs: file patterns by the names of configs other than the training sets. A config is a named part of a data
-            set on the Hub.
+        configs: file patterns by the names of configs other than the training sets, such as ``rejected``. A config is a
+            named part of a data set on the Hub.
     """
 
     run_sha256: str

@@ -40,8 +40,9 @@ class InspectError(UserError):
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the ``run.json`` of a run folder. Raises :class:`InspectError` if the folder holds no finished run.
 
-    If ``checked`` is True, the shards are compared with ``run.json``, and InspectError is raised if they differ. If
-    ``digests`` is True, this comparison includes the SHA-256 of the shards, so that all their bytes are read.
+    If ``checked`` is True, the names and sizes of the shards (Parquet files) are compared with those in ``run.json``,
+    and InspectError is raised if they differ. If ``digests`` is True, their SHA-256 is compared as well, so that all
+    their bytes are read. ``digests`` has no effect if ``checked`` is False.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -94,10 +95,12 @@ def input_folder(given: str) -> str:
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:
-    """Compare the shards of a run with their entries in ``run.json``. Raises :class:`InspectError` if they differ.
+    """Check that the shards (Parquet files) of a run have not changed since the run ended.
 
-    ``summary`` holds the entries. ``sets`` are the names of the sets to compare. If ``digests`` is True, the SHA-256 of
-    each shard is compared too. A ``run.json`` of an older version has no such entries, and its shards are not checked.
+    Their names and sizes are compared with those in ``summary``, the content of ``run.json``. If ``digests`` is True,
+    their SHA-256 is compared as well. ``sets`` are the names of the sets to check: sft, rl, rejected. A ``run.json`` of
+    an older version lists no files; nothing is then checked. Raises :class:`InspectError` for a shard that was changed,
+    added or removed.
     """
     if summary.files is None:
         return
@@ -193,8 +196,9 @@ def _holds(values: pa.Array) -> bool:
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a DuckDB database with the rows of a run, in the views sft, rl, rejected and runs.
 
-    ``runs`` has one row with the values of ``run.json`` about the whole run. The database can read no files except
-    those of these views. Raises :class:`InspectError` for a shard that is not a Parquet file.
+    ``run`` is the run folder, and ``summary`` is the content of its ``run.json``. The view ``runs`` has one row with
+    the values of ``run.json`` about the whole run. Queries can read only the files of these views. Raises
+    :class:`InspectError` for a shard that is not a Parquet file.
     """
     with _database() as (connection, scratch):
         _close(connection, _add_run(connection, run, summary, scratch))
@@ -205,9 +209,10 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a DuckDB database with the rows of several runs. Each run has its own database schema.
 
-    ``runs`` holds the folder and the summary of each run. A schema has the views of :func:`open_tables`, and its names
-    come from :func:`schema_names`: the first run has ``a.sft``, the second ``b.sft``. Raises :class:`InspectError` for
-    a shard that is not a Parquet file.
+    ``runs`` holds for each run its folder and the content of its ``run.json``. A schema has the views sft, rl, rejected
+    and runs. The schema of the first run is ``a``, so that its SFT rows are in ``a.sft``; the second run has ``b.sft``.
+    :func:`schema_names` gives all names of the schemas. Raises :class:`InspectError` for a shard that is not a Parquet
+    file.
     """
     with _database() as (connection, scratch):
         readable: list[Path] = []

@@ -39,7 +39,9 @@ _COLUMNS = (
 class Example:
     """Holds a rejected record as an example of a reason: its id, the detail of its rejection, and its gallery entry.
 
-    ``entry`` is None if the record has no question yet, or if the report shows another record's image for this reason.
+    ``detail`` is a text about why this record was rejected. ``entry`` is what the report shows of the record, such as
+    its image and its trace. It is None if the record has no question yet, and for all but the first example of a
+    reason.
     """
 
     id: str
@@ -52,10 +54,10 @@ def write_report(
 ) -> None:
     """Write the report of a run, ``report.html``, into the folder ``staging``.
 
-    ``staging`` holds the shards and ``rubrics.json``. The title is the name of the run folder ``run_root``. ``summary``
-    is the content of ``run.json``. ``store`` reads the images of rejected records, because their rows hold only
-    references to image files. ``spread`` is the result of :func:`~groundtrace.publishing.diversity.balances` for the
-    shards; if it is None, this function computes it.
+    ``staging`` holds the shards (Parquet files) and ``rubrics.json``. The title is the name of the run folder
+    ``run_root``. ``summary`` is the content of ``run.json``. ``store`` reads the images of rejected records, because
+    their rows hold only references to image files. ``spread`` states how the rows are distributed, e.g. over sources
+    and answer types. If it is None, this function counts it with :func:`~groundtrace.publishing.diversity.balances`.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
@@ -71,9 +73,12 @@ def report_page(
     spread: Sequence[Balance] | None = None,
     **about: Any,
 ) -> str:
-    """Return the HTML page that :func:`write_report` writes. Its parameters are the same.
+    """Return the HTML page with the report of a run, which :func:`write_report` writes to a file.
 
-    ``about`` are further values for the template, for a run that did not finish: they describe its failure.
+    ``staging`` is the folder with the shards (Parquet files) and ``rubrics.json``. The title is the name of the run
+    folder ``run_root``. ``summary`` is the content of ``run.json``. ``store`` reads the images of rejected records.
+    ``spread`` states how the rows are distributed, e.g. over sources; None to count it. ``about`` are the facts about
+    the failure of a run that did not finish, for the template.
     """
     release_memory()
     with open_tables(staging, summary) as tables:

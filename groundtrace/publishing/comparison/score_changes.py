@@ -50,9 +50,9 @@ def mean_interval(differences: Sequence[float]) -> tuple[float, float] | None:
 def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
     """Add the scores of both runs to the database, as the tables ``scores_a`` and ``scores_b``.
 
-    Each row holds one score of one record: ``set_`` (sft, rl, or "any" for the best trace), ``name`` (of the score),
-    ``id`` (of the record) and ``value``. A trace is a teacher's reasoning with its answer. A score that is null or not
-    finite has no row. ``tables`` is the database with the rows of both runs, to which
+    Each row holds one score of one record: ``set_`` (sft, rl, or "any" for scores of all records, such as the pass
+    rate), ``name`` (of the score), ``id`` (of the record) and ``value``. A score that is null or not finite has no row.
+    ``tables`` is the database with the rows of both runs, to which
     :func:`groundtrace.publishing.comparison.sides.add_ends` has added its tables.
     """
     for run in ("a", "b"):

@@ -1,4 +1,7 @@
-"""Exports rows as JSON Lines with every column of the shards except ``overlays``. The images are files in a folder."""
+"""Exports rows as JSON Lines, with the images as files in a folder.
+
+A line holds all columns of a row, except ``overlays`` (copies of the images with drawings for the teacher).
+"""
 
 from functools import partial
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""Exports to LLaMA-Factory: conversations as JSON Lines, images as files, and their ``dataset_info.json``.
+"""Exports to LLaMA-Factory: conversations as JSON Lines, images as files, and ``dataset_info.json`` about both.
 
 Image paths are relative to the export folder, since LLaMA-Factory's ``media_dir`` defaults to its ``dataset_dir``.
 LLaMA-Factory has no GRPO, so only SFT rows are written.
 
 With ``--turns tools`` a turn that calls the tool has the role ``function_call``, and the result of the call has the
-role ``observation``. The call is at the end of the turn's text, between ``<tool_call>`` marks, where LLaMA-Factory
-0.9.5 finds it.
+role ``observation``. The call is at the end of the turn's text, between ``<tool_call>`` tags, where LLaMA-Factory 0.9.5
+finds it.
 """
 
 import json

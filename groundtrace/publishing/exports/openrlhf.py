@@ -1,10 +1,11 @@
 """Exports RL rows to OpenRLHF: JSON Lines with ``input``, ``label`` and ``images``.
 
-OpenRLHF sends the label to the reward. OpenRLHF keeps the image column in memory and resolves relative paths from its
-working directory. So the images are files with absolute paths, and the run has to be exported again after the folder is
-moved. OpenRLHF's SFT does not use images, so only RL rows are written. OpenRLHF requests the reward of each response as
-soon as this response is complete (``openrlhf/utils/agent.py`` of 0.11.2). But if a question has several streams
-(prompts), the rewards of all its responses are computed together. So a run with several streams is refused.
+OpenRLHF sends the label to the reward. The label is the row's reference: JSON text by which Groundtrace's reward finds
+the row in its run. OpenRLHF keeps the image column in memory and resolves relative paths from its working directory. So
+the images are files with absolute paths, and the run has to be exported again after the export folder is moved.
+OpenRLHF's SFT does not use images, so only RL rows are written. OpenRLHF requests the reward of each response as soon
+as this response is complete (``openrlhf/utils/agent.py`` of 0.11.2). But if a question has several streams (prompts),
+the rewards of all its responses are computed together. So a run with several streams is refused.
 """
 
 from pathlib import Path

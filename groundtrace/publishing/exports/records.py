@@ -19,7 +19,7 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Return the row's turns; the content of each turn is a list of text parts and image parts.
+    """Return the turns of a row as dicts. The content of each turn is a list of text parts and image parts.
 
     An image part replaces a placeholder ``<image>`` in the text. If the row has n images, only the first n placeholders
     are replaced. The assistant's turns have only text parts.
@@ -37,11 +37,10 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
     """Return a row as a JSON object: its columns that are not null, its turns, and the names of its image files.
 
-    ``row`` is the row, and ``images`` are these names.
-
-    Coordinates in the turns are in the frame (pixels, 0–1 or 0–1000) of the model family. The record of an RL row also
-    has ``problem`` (the text of the prompt) and the row's reference, by which the reward finds the row in the run of
-    the ``target``. Raises LeftOut if the id or the gold answer of an RL row is null.
+    ``row`` is the row, and ``images`` are the names of its image files. Coordinates in the turns are in the frame
+    (pixels, 0–1 or 0–1000) of the model to be trained. For an RL row, the object also has ``problem`` (the text of the
+    prompt) and the row's reference (JSON text by which a reward finds the row in its run). ``target`` holds the path of
+    this run. Raises LeftOut if the id or the gold answer of an RL row is null.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

@@ -31,10 +31,10 @@ def shards_of(run: Path, side: str) -> list[Path]:
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Return the number of rows of a training set. ``side`` is sft or rl.
+    """Return the number of rows of a training set. ``side`` is sft or rl, and ``run`` is the run folder.
 
-    The number is read from the metadata of the shards (Parquet files). Raises ExportError for a shard that cannot be
-    read. Also raises ExportError if ``summary``, the content of ``run.json``, holds another number.
+    The number is read from the metadata of the shards (Parquet files). ``summary`` is the content of ``run.json``.
+    Raises ExportError for a shard that cannot be read, and if ``run.json`` states another number of rows.
     """
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
@@ -44,9 +44,10 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
 
 
 def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a training set as dictionaries, with the columns that the format reads. ``side`` is sft or rl.
+    """Yield the rows of a training set as dictionaries, with the columns that an export format uses.
 
-    Raises ExportError for a damaged shard.
+    ``run`` is the run folder, ``side`` is sft or rl, and ``form`` is the export format. Raises ExportError for a
+    damaged shard (Parquet file of the run).
     """
     for file in shards_of(run, side):
         schema = _footer(file).schema.to_arrow_schema()
@@ -73,7 +74,8 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
     """Return whether a text in a training set contains tags of points or boxes, such as ``<point …>`` or ``<box>``.
 
     A prompt contains such a tag if it asks the model to write points or boxes. ``run`` is the run folder, and ``side``
-    is sft or rl. ``columns`` are the columns to search; each holds turns of conversations, or traces.
+    is sft or rl. ``columns`` are the names of the columns to search. Each column holds turns of conversations, or
+    traces (a teacher's reasoning with its answer).
     """
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
@@ -87,13 +89,13 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
 def ready_rows(
     fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
 ) -> tuple[ExportRow, ...]:
-    """Prepare a row of the shards for an export format.
+    """Prepare a row of a shard (Parquet file of the run) for an export format.
 
     Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
-    row. ``side`` is its training set (sft or rl), and ``number`` is its index there. Raises LeftOut if the row cannot
-    be exported. A row of a question with streams must also have an id and a gold answer; otherwise LeftOut is raised,
-    too. Its reference (the text by which a reward finds the row) needs both. They are checked before anything is
-    written, because the rows of all streams must be written or left out together.
+    row. ``side`` is its training set (sft or rl), and ``number`` is its index there. ``form`` is the export format, and
+    ``target`` describes the model to be trained. Raises LeftOut if the row cannot be exported. A row with streams must
+    have an id and a gold answer, because its reference (the text by which a reward finds the row) needs both. They are
+    checked before anything is written, because the rows of all streams must be written or left out together.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

@@ -35,12 +35,12 @@ class SideCounts:
 def write_side(
     run: Path, side: str, form: ExportFormat, target: Target, folder: Path, flagged: Collection[str] = frozenset()
 ) -> SideCounts:
-    """Write the rows of a training set to a folder. Return the numbers of rows.
+    """Write the rows of a training set to a folder. Return how many rows were read, written and left out.
 
-    ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target`` describes the model to be
-    trained. ``flagged`` holds the ids of rows to leave out, because a reviewer flagged them in ``beam view``. Rows that
-    the format cannot represent are left out too. All left-out rows are listed in the file :data:`LEFT_OUT` in
-    ``folder``.
+    ``run`` is the run folder. ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target``
+    describes the model to be trained. Two kinds of rows are left out: rows whose ids are in ``flagged``, because a
+    reviewer flagged them in ``beam view``, and rows that the format cannot represent. All left-out rows are listed in
+    the file :data:`LEFT_OUT` in ``folder``, which is the folder to write.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
@@ -64,7 +64,8 @@ class Side:
     A question may have two streams, which are two prompts for the same question. They become two rows, which must be in
     the same batch. So they must be the rows 0 and 1, or 2 and 3, and so on. To achieve this, the single row of a
     question with only one stream is stored until :meth:`put` gets the next question with one stream. Both are then
-    written together. ``counts`` holds the numbers of written and left-out rows.
+    written together. ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes
+    the rows. ``counts`` holds the numbers of written and left-out rows.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -88,7 +89,10 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Write the stored question, if there is one. Call this after the last row."""
+        """Write the row that waits for another question with one stream, if there is one. Call this after the last row.
+
+        A stream is one of several prompts for the same question.
+        """
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)

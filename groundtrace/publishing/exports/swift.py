@@ -2,8 +2,8 @@
 
 The file holds the bytes of the images, so it can be moved. The schema does not declare the images to the library
 ``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the texts, in the frame (pixels,
-0–1 or 0–1000) of the model family, so the swift column ``objects`` is not used. swift passes the column ``groundtrace``
-to the reward.
+0–1 or 0–1000) of the model to be trained, so the swift column ``objects`` is not used. swift passes the column
+``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward finds the row.
 
 With ``--turns tools`` a call is a message of the role ``tool_call``, after the message with the turn's text. The call's
 result is a message of the role ``tool_response``, and ``tools`` is JSON text. swift's agent template renders all of

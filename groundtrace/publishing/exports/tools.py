@@ -53,7 +53,10 @@ def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
-    """Return the call of a turn in OpenAI's form, as a list with one item; None if the turn has no code."""
+    """Return the tool call of a turn in OpenAI's form, as a list with one item; None if the turn has no code.
+
+    ``turn`` is a turn of a conversation. If it calls the tool, it holds the call's code under the key ``code``.
+    """
     if "code" not in turn:
         return None
     return [{"type": "function", "function": {"name": TOOL, "arguments": {"code": turn["code"]}}}]

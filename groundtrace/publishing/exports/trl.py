@@ -59,14 +59,17 @@ class ByAnswer(ParquetWriter):
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut if a row cannot be written; then none of them is written."""
+        """Write the rows of one question; each becomes one row for each turn of the assistant.
+
+        Raises LeftOut if one of the rows cannot be written. In this case, none of them is written.
+        """
         super().write([each for row in rows for each in by_answer(row)])
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Split a row into one row for each turn of the assistant.
+    """Split a row into one row for each turn of the assistant, and return these rows.
 
-    Each returned row holds the turns from the first one up to this turn of the assistant, and their images.
+    The row for a turn holds all turns up to this turn, and the images that these turns show.
     """
     found = []
     for number, turn in enumerate(row.turns, 1):
@@ -109,9 +112,10 @@ def sft_record(row: ExportRow) -> Record:
 
 
 def called_record(row: ExportRow) -> Record:
-    """Convert an SFT row to ``prompt`` and ``completion`` (the last turn), with the code of turns in ``tool_calls``.
+    """Convert an SFT row to the columns that ``SFTTrainer`` reads, with the code of the turns as tool calls.
 
-    Images that a call returned are put in a user turn of their own after the result.
+    ``prompt`` holds all turns but the last one, and ``completion`` holds the last turn. The code of a turn is in its
+    ``tool_calls``. Images that the code displayed are put in a user turn of their own after the result of the call.
     """
     turns = list[dict[str, object]]()
     for turn, parts in zip(row.turns, in_parts(row), strict=True):

@@ -96,9 +96,11 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Return the turns, with the coordinates in the assistant's turns converted by :func:`in_frame`.
+    """Return the turns, with the coordinates in the assistant's turns in the frame of the model to be trained.
 
-    ``sizes`` are the (width, height) of the images in px, and ``speech`` describes how the model writes coordinates.
+    The coordinates are converted from pixels of the original image, e.g. to 0–1000. ``sizes`` are the (width, height)
+    of the images in px, and ``speech`` describes how the model writes coordinates. Raises LeftOut if a position cannot
+    be read or converted.
     """
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn

@@ -1,8 +1,9 @@
 """Exports to WebDataset: tar files with the images of each row, and with its columns as JSON.
 
-In WebDataset, all files of a row have the same key at the beginning of their names. The keys are ``sft-000000000`` and
-so on. They are not the rows' ids, which may contain slashes, full stops and other characters; the JSON holds the id.
-The JSON's ``images`` lists the extensions of the row's images, in order.
+In WebDataset, all files of a row have the same key at the beginning of their names. The keys are ``sft-000000000``,
+``sft-000000001`` and so on. The ids of the rows are not used as keys, because they may contain slashes, full stops and
+other characters; the JSON of a row holds its id. The JSON's ``images`` lists the extensions of the row's images, in
+order.
 """
 
 from functools import partial

@@ -35,7 +35,7 @@ def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
 
 
 def text_of(record: Record) -> str:
-    """Return a record (the row as a format writes it) as JSON on one line."""
+    """Return a record (the row as an export format writes it) as JSON on one line."""
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -52,7 +52,10 @@ class ParquetWriter:
         self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question. Raises LeftOut if one of them cannot be written; then none is written."""
+        """Write the rows of one question.
+
+        Raises LeftOut if one of the rows cannot be written. In this case, none of them is written.
+        """
         self._block += [self._record(row) for row in rows]
         for row in rows:
             self._bytes += sum(len(image.data) for image in row.images)
@@ -61,7 +64,7 @@ class ParquetWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write the remaining rows and close the file."""
+        """Write the rows that are still in memory, and close the file."""
         if self._block:
             self._flush()
         if self._file is not None:
@@ -109,9 +112,9 @@ class LinesWriter:
         self._file: io.TextIOWrapper | None = None
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write the rows of one question.
+        """Write the rows of one question to the file, and their images to the image folder.
 
-        Raises LeftOut if one of them cannot be written; then neither rows nor images are written.
+        Raises LeftOut if one of the rows cannot be written. In this case, neither rows nor images are written.
         """
         for row in rows:
             self._record(row, [])
@@ -121,7 +124,7 @@ class LinesWriter:
         self._file.write("".join(f"{line}\n" for line in lines))
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of JSON Lines, if a row was written to it."""
         if self._file is not None:
             self._file.close()
 

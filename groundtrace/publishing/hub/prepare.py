@@ -1,8 +1,9 @@
-"""Puts all files to publish in one folder: shards, data card, ``run.json``, and what else the user requested.
+"""Puts all files to publish in one folder: shards (Parquet files), data card, ``run.json``, and parts on request.
 
-Shards that are published unchanged are linked, not copied. Two digests are computed. ``run_sha256`` identifies the run
-by its config, its code and its training shards. ``published_sha256`` identifies the published content, and the tag of
-the publication contains its first digits.
+The parts on request are the rejected records and the rubrics. Shards that are published unchanged are linked, not
+copied. Two digests are computed. ``run_sha256`` identifies the run by its config, its code and its training shards.
+``published_sha256`` identifies the published content, and its first digits are in the tag that marks the publication in
+the repository.
 """
 
 import hashlib
@@ -62,15 +63,16 @@ They decide whether a row is published, and in which form.
 
 @dataclass(frozen=True)
 class Prepared:
-    """Describes the content to publish, which is in the folder ``folder``.
+    """Describes the content to publish on the Hub, which is in the folder ``folder``.
 
     Attributes:
         folder: the folder with all files to publish.
         summary: the content of the run's ``run.json``.
         files: the SHA-256 of each file by its path. A file has the same path in the folder and in the repository.
-        uses: all sources of the run, published or not.
+        uses: for each source (data set from which rows come) its licence, its number of rows, and whether they are
+            published.
         rows: the numbers of published rows by set.
-        run_sha256: the digest of the run's config, code and training shards.
+        run_sha256: the digest of the run's config, code and training shards (Parquet files).
         published_sha256: the digest of the published content.
     """
 
@@ -174,7 +176,8 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
     """Return the error message for a run without a row that may be published.
 
-    ``uses`` are the run's sources. The message names the first source and its licence, and states what to do.
+    ``uses`` are the sources of the run (the data sets from which its rows come) with their licences. The message names
+    the first source and its licence, and states what to do.
     """
     if not uses:
         return "the run has no rows to publish"

@@ -28,9 +28,10 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """Return the content of ``run.json`` without private data, as a dictionary for JSON.
+    """Return the content of ``run.json`` as a dictionary for JSON, without private data of the run's owner.
 
-    If the name of the input or of a model is a path or a URL, only its last part is kept.
+    Private data are, for example, costs and the details of rejected records. If the name of the input or of a model is
+    a path or a URL, only its last part is kept.
     """
     fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
     fields["input"] = public_name(summary.input)
@@ -52,12 +53,12 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """Return the text of a JSON file of the run without private data. ``file`` is the path of this file.
+    """Return the text of a JSON file of the run without private data of the run's owner.
 
-    Error messages of servers are removed. The file ``batch_plan.json`` states which share of a training batch comes
-    from which kind of row, and how many rows of each kind there are. These numbers of rows are replaced by the numbers
-    of published rows, which are counted in the shards below the folder ``published``. Raises PublishError for a damaged
-    file.
+    ``file`` is the path of this file. Error messages of servers are removed. The file ``batch_plan.json`` states which
+    share of a training batch comes from which kind of row, and how many rows of each kind there are. These numbers of
+    rows are replaced by the numbers of published rows, which are counted in the shards (Parquet files) below the folder
+    ``published``. Raises PublishError for a damaged file.
     """
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -78,7 +79,8 @@ def _asked_in(published: Path, streams: list[str]) -> int:
 def change_of(name: str, summary: RunSummary) -> Change | None:
     """Return the function that removes private data from the rows of a set; None if they can be published unchanged.
 
-    ``name`` is the name of the set. The function takes and returns a batch of rows.
+    Private data are, for example, costs and the folders in the names of models. ``name`` is sft, rl or rejected, and
+    ``summary`` is the content of ``run.json``. The function takes and returns a batch of rows.
     """
     if name == "rejected":
         return without_private_facts

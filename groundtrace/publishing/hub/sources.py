@@ -61,6 +61,6 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
 def strictest(uses: Sequence[SourceUse]) -> SourceUse | None:
     """Return the published source whose licence is the strictest; None if no source is published.
 
-    ``uses`` are all sources of a run.
+    A source is a data set from which rows of a run come. ``uses`` are all sources of the run with their licences.
     """
     return max((use for use in uses if use.is_published), key=lambda use: (use.terms, use.licence), default=None)

@@ -1,7 +1,7 @@
-"""Uploads the prepared files to a repository of the Hub.
+"""Uploads the files of a publication to a repository of the Hugging Face Hub.
 
-Large files are uploaded first, one at a time. Then one commit adds all files, and a tag is set. The Hub keeps each
-completely uploaded large file, even before a commit refers to it. So the same command resumes an interrupted
+Large files are uploaded first, one at a time. Then one commit adds all files, and a tag marks this commit. The Hub
+keeps each completely uploaded large file, even before a commit refers to it. So the same command resumes an interrupted
 publication, and files that the Hub already has are not uploaded again.
 """
 
@@ -63,12 +63,12 @@ def check_name(repo: str) -> None:
 def send(
     prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
 ) -> PublishResult:
-    """Upload the prepared files to a repository of the Hub. Return the URL and the tag of the publication.
+    """Upload the files of a publication to a repository of the Hub. Return the URL and the tag of the publication.
 
-    ``repo`` is the name of the repository, as ORG/NAME. If it does not exist, it is created: public if ``public`` is
-    True, else private. An existing repository must already be public or private accordingly. If ``replace`` is True,
-    another data set in the repository is replaced. ``report`` is a function that is called with a line of text for each
-    uploaded file.
+    ``prepared`` describes the files and their folder. ``repo`` is the name of the repository, as ORG/NAME. If it does
+    not exist, it is created: public if ``public`` is True, else private. An existing repository must already be public
+    or private accordingly. If ``replace`` is True, another data set in the repository is replaced. ``report`` is a
+    function that is called with a line of text for each uploaded file.
 
     Raises PublishError for a mistake that the user can correct, for example if the repository holds another data set
     and ``replace`` is False. Raises HubDown if the Hub does not answer.
@@ -119,11 +119,11 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """Return the paths of the files in the repository that the new publication has to remove.
+    """Return the paths of files that an older publication wrote to the repository and that the new one does not have.
 
-    An older publication wrote these files, and the new one (``prepared``) does not have them. ``there`` describes the
-    repository. Raises PublishError if the repository holds files of another program, but no data set of Groundtrace.
-    Also raises PublishError if it holds another data set and ``replace`` is False.
+    The new publication has to remove them. ``there`` describes the repository, and ``prepared`` the new files. Raises
+    PublishError if the repository holds files of another program, but no data set of Groundtrace. Also raises
+    PublishError if it holds another data set and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
