@@ -39,7 +39,7 @@ class Row:
 
     @property
     def id(self) -> str:
-        """Return the id of the record, which is the value of the column ``id``."""
+        """Return the id of the record in this row, which is the value of the column ``id``."""
         return self.values["id"]
 
     def __getitem__(self, column: str) -> Any:
@@ -66,9 +66,10 @@ class Row:
 class Rows:
     """Holds rows of one set, to filter them with :meth:`where`, count them, iterate over them, or pick single rows.
 
-    ``rows[0]`` and ``rows["an id"]`` are single rows. ``table`` is the Arrow table of the rows. ``folder``, ``set`` and
-    ``input`` are the same as in :class:`Row`. Two objects are equal if their sets and tables are equal; the folders of
-    their runs may differ.
+    ``rows[0]`` and ``rows["an id"]`` are single rows. ``folder`` is the run folder, and ``set`` is sft, rl or rejected.
+    ``table`` is the Arrow table of the rows. ``input`` is the input of the run, from whose folder the images of
+    rejected records are read. Two objects are equal if their sets and tables are equal; the folders of their runs may
+    differ.
     """
 
     folder: Path = field(compare=False)

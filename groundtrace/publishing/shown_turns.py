@@ -30,15 +30,15 @@ class Clipped:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """Holds one turn of a trajectory (an answer in several turns with code) as the page shows it.
+    """Holds one turn of a trajectory (a trace in several turns with code) as the page shows it.
 
     Attributes:
-        text: the parts of the text that the model wrote before its code.
+        text: the parts of the text that the model wrote before its code, such as plain text, points and boxes.
         code: the code that the model wrote.
         status: how the execution of the code ended, such as "ok"; "" if it is unknown.
         output: the text that the code printed.
         images: the images that the code displayed.
-        hidden: the number of such images that are left out.
+        hidden: the number of images that the code displayed and that the page leaves out.
     """
 
     text: tuple[ResponsePart, ...]
@@ -70,8 +70,8 @@ class _Allowance:
 def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
     """Return the turns in the row's column ``turns``, each with its code and the result of the code.
 
-    ``row`` is a row of a shard. The result is () if no turn has code. It is also () if the column lacks fields that it
-    needs, as in runs of older versions.
+    ``row`` is a row of a shard (Parquet file of a run). The result is () if no turn has code. It is also () if a turn
+    lacks a field such as the status of the code, as in runs of older versions.
     """
     held = row.get("turns") or []
     if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
@@ -81,9 +81,10 @@ def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
 
 
 def written_turns(text: str) -> list[dict[str, Any]]:
-    """Return the turns in the text of a response, in the form of the column ``turns``.
+    """Return the turns in the text of a response, as dicts with the fields of a turn, such as ``text`` and ``code``.
 
-    The status of each turn is "", which means unknown, because the text does not state it.
+    The dicts have the same form as in the column ``turns`` of a row. The status of each turn is "", which means
+    unknown, because the text does not state it.
     """
     return [{each.name: getattr(turn, each.name) for each in fields(Turn)} for turn in read_trajectory(text)]
 

@@ -1,1 +1,4 @@
-"""Provides our verifier as a reward in other trainers, with a plug-in file for each trainer and an HTTP server."""
+"""Provides Groundtrace's verifier (the code that scores responses) as a reward in other trainers.
+
+There is a plug-in file for each trainer, and an HTTP server.
+"""

@@ -68,7 +68,7 @@ LEAVES_OUT = (1, 6)
 
 
 class RewardUnavailable(RuntimeError):
-    """Raised if the server returned no score within ``timeout_s`` seconds.
+    """Raised if the reward server returned no score within the time limit of a call (the setting ``timeout_s``).
 
     The message states why the last request failed.
     """
@@ -85,7 +85,11 @@ class Unscored(RuntimeError):
 class Settings(NamedTuple):
     """Holds the settings of the client, from the environment or from the arguments of a reward function.
 
-    The docstring of the module explains each setting.
+    ``url`` is the address of the reward server, and ``token`` is its bearer token ("" if it needs none). ``timeout_s``
+    is the time limit of a call with all its retries, and ``request_timeout_s`` that of a single request. ``batch`` is
+    the maximum number of responses in a request. ``on_timeout`` is "raise", or "leave_out" to give the responses of the
+    call no reward (only in TRL). ``unscored`` is the reward of a response that could not be scored; None makes it an
+    error in trainers that need a number.
     """
 
     url: str = "http://127.0.0.1:8500"
@@ -169,11 +173,14 @@ def compute_score(
     The reward is under the key ``score``. ``outcome_or_0`` is the outcome (the grade of the answer), or 0 if it could
     not be scored. ``outcome_scored`` is 1 if the outcome is scored, else 0.
 
-    verl passes one response as ``solution_str``, and the reference by which the reward finds its row as
-    ``ground_truth``. Its batch manager passes lists as ``solution_strs`` and ``ground_truths``; the result is then a
-    list. ``data_source`` is not used. ``extra_info`` may state that the sandbox of the response failed; the response
-    then gets no score. ``given`` may hold settings (``reward_kwargs``). Do not use this function with verl's
-    ``rate_limited`` manager, which counts an error as 0.
+    verl passes one response as ``solution_str``, and its row's reference (JSON text by which the reward finds the row)
+    as ``ground_truth``. verl's batch manager passes lists as ``solution_strs`` and ``ground_truths``; the result is
+    then a list. ``data_source`` is not used. If ``extra_info`` states that the sandbox of the response failed, the
+    response counts as one that could not be scored. ``given`` may hold settings of the client (``reward_kwargs``). Do
+    not use this function with verl's ``rate_limited`` manager, which counts an error as 0.
+
+    Raises Unscored if a response could not be scored and the setting ``unscored`` is missing, RewardUnavailable if the
+    server does not return scores in time, and RewardRefused if the input cannot be scored.
     """
     settings = settings_of(given)
     if solution_strs is not None:
@@ -221,13 +228,13 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """Return the reward of each response for EasyR1, under the key ``overall``.
+    """Return the reward of each response for EasyR1, under the key ``overall``, with further numbers that EasyR1 logs.
 
-    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the reference by
-    which the reward finds the row. For a single dict outside a list, the result is a single dict. Further numbers
-    describe the outcome (whether the answer is right) and the format of the response. ``outcome_or_0`` is the outcome,
-    or 0 if it could not be scored. ``outcome_scored`` is 1 if the outcome could be scored, else 0. ``format_or_0`` and
-    ``format_scored`` have the same meaning for the format. ``given`` may hold settings of the client.
+    ``reward_inputs`` are dicts with the texts ``response`` and ``ground_truth``. The ground truth is the row's
+    reference: JSON text by which the reward finds the row. For a single dict outside a list, the result is a single
+    dict. ``outcome_or_0`` is the outcome (1 for a right answer, 0 for a wrong one), or 0 if it could not be scored.
+    ``outcome_scored`` is 1 if the outcome could be scored, else 0. ``format_or_0`` and ``format_scored`` state the same
+    about the format of the response. ``given`` may hold settings of the client.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -262,8 +269,9 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
     """Return the reward of each completion for TRL; None if it could not be scored.
 
-    The settings come from the environment. ``columns`` are the columns of the rows, which TRL repeats for each
-    completion. The column ``groundtrace`` is needed.
+    The settings of the client come from the environment. ``columns`` are the columns of the rows, which TRL repeats for
+    each completion. The column ``groundtrace`` is needed: it holds the row's reference, JSON text by which the reward
+    finds the row.
     """
     return _for_trl(settings_of({}), completions, columns)
 
@@ -335,9 +343,9 @@ def _last_turn(completion: Any) -> Any:
 
 
 class Verified:
-    """Computes rewards for ms-swift, which makes an instance and calls it.
+    """Computes the reward of each completion for ms-swift, which makes an instance and calls it.
 
-    ``args`` are the arguments of the training; they are not used.
+    The rewards come from the reward server. ``args`` are the arguments of the training; they are not used.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:
@@ -359,8 +367,9 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
     """Return the rewards of responses as OpenRLHF expects them: ``rewards``, ``scores`` and ``extra_logs``.
 
     ``queries`` are the prompts followed by their responses. ``prompts`` are the prompts alone. ``labels`` are the
-    references of the rows. Raises the errors of :func:`scores`. OpenRLHF ignores the reward if this function raises an
-    error.
+    references of the rows: JSON texts by which the reward finds the rows. Raises RewardUnavailable if the server does
+    not return rewards in time, and RewardRefused if the input cannot be scored. OpenRLHF ignores the reward if this
+    function raises an error.
     """
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
@@ -382,9 +391,11 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     """Return the server's score of each response, in order: dicts with ``reward``, ``outcome`` and ``verdicts``.
 
     ``outcome`` is 1 for a right answer and 0 for a wrong one, and ``verdicts`` holds the scores of single aspects.
-    ``reward`` and ``outcome`` are None if the response could not be scored. ``references[i]`` names the row that
-    ``responses[i]`` answers. ``is_step`` is True if ``responses`` are all responses of a training step. A list that is
-    too long for one request is split into several requests. Each of them is sent with ``is_step`` false. The server
+    ``reward`` and ``outcome`` are None if the response could not be scored. ``settings`` are those of the client.
+    ``references[i]`` is JSON text that names the row that ``responses[i]`` answers. ``is_step`` is True if
+    ``responses`` are all responses of a training step.
+
+    A list that is too long for one request is split into several requests, each with ``is_step`` false. The server
     refuses such requests if its reward recipe (the code that computes the rewards) needs all responses of a step at
     once. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused if the input cannot
     be scored.

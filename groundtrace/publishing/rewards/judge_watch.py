@@ -19,9 +19,10 @@ CHECK_EVERY_S = 2.0
 
 
 class JudgeWatch:
-    """Checks regularly whether the endpoints (model servers) that the ``reward`` calls are ready.
+    """Checks regularly whether the endpoints (model servers) that a reward calls, such as the judge's, are ready.
 
-    The object keeps the result of the last check. It prints a line on stderr if an endpoint fails or is ready again.
+    ``reward`` is the object that computes the rewards. The watch keeps the result of the last check. It prints a line
+    on stderr if an endpoint fails or is ready again.
     """
 
     def __init__(self, reward: RowReward) -> None:

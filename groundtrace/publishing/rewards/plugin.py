@@ -1,7 +1,8 @@
 """Holds the code that the rewards for verl, EasyR1, TRL and ms-swift share.
 
-A process makes one reward object for each config, and reuses it. Some trainers need a number for every response. For an
-unscored response, these trainers get the number that the config sets as ``unscored``.
+A process makes one object for each config, which computes the rewards, and reuses it. Some trainers need a number for
+every response. For a response that could not be scored, these trainers get the number that the config sets as
+``unscored``.
 """
 
 import os
@@ -59,7 +60,7 @@ def reward_of(config: str) -> RowReward:
 
 
 def close_rewards() -> None:
-    """Close all reward objects of this process. A trainer need not call this before it ends."""
+    """Close all objects of this process that compute rewards. A trainer need not call this before it ends."""
     with _lock:
         while _rewards:
             _rewards.popitem()[1].close()
@@ -74,14 +75,17 @@ def scored_texts(
 ) -> list[Scored]:
     """Return the scores of responses, in order. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
-    ``config`` is a config file or the name of a bundled config. ``is_step`` is True if the call holds all responses of
-    a training step, or at least all responses to each of its questions. ``infos`` holds verl's ``extra_info`` of each
-    response. It is required if the reward depends on the results of code, as in CodeDance. In this case, the code of
-    the responses is executed again (:mod:`groundtrace.publishing.rewards.replay`).
+    ``config`` is a config file or the name of a bundled config. A reference is JSON text that names a row and its run.
+    ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
+    questions. ``infos`` holds verl's ``extra_info`` of each response. It is required if the reward depends on the
+    results of code, as in CodeDance. In this case, the code of the responses is executed again
+    (:mod:`groundtrace.publishing.rewards.replay`).
 
-    Raises ConfigError if ``infos`` is required but missing, and BadAnswer for an argument that is not a text. Raises
-    the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. If a model server that the
-    reward needs does not answer, an error is raised, and no score is returned.
+    Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError if ``infos`` is required but
+    missing, and if ``is_step`` is False but the reward compares responses or learns from whole steps. Raises
+    BadReference if the reward compares the prompts (streams) of a question, and the call has no response to one of
+    them. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that the reward needs does not
+    answer; no score is then returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(
@@ -147,10 +151,10 @@ def number_of(config: str, scored: Scored) -> float:
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
     """Return verdicts on a response as finite numbers, for trainers that average each number over all responses.
 
-    A verdict is a single result of scoring. ``names`` are the names of the verdicts, such as outcome or format. Each
-    verdict gives two numbers: ``NAME_or_0`` is its value, or 0 if it could not be scored, and ``NAME_scored`` is 1 if
-    it is scored, else 0. So all responses have the same keys. The mean of ``NAME_or_0`` divided by the mean of
-    ``NAME_scored`` is the mean of the scored values.
+    A verdict is a single result of scoring. ``names`` are the names of the verdicts, such as outcome or format, and
+    ``scored`` holds all verdicts on the response. Each verdict gives two numbers: ``NAME_or_0`` is its value, or 0 if
+    it could not be scored, and ``NAME_scored`` is 1 if it is scored, else 0. So all responses have the same keys. The
+    mean of ``NAME_or_0`` divided by the mean of ``NAME_scored`` is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

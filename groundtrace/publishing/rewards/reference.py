@@ -43,13 +43,13 @@ class RowReference:
     stream: str = ""
 
     def text(self) -> str:
-        """Return the reference as one line of JSON with sorted keys, as exported rows hold it."""
+        """Return the reference as one line of JSON with sorted keys. An exported row holds it in this form."""
         fields = {name: value for name, value in asdict(self).items() if value or name in FIELDS}
         return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 
 
 def read_reference(text: str) -> RowReference:
-    """Parse a reference that :meth:`RowReference.text` wrote. Raises BadReference for any other text."""
+    """Parse the JSON text of a reference, which names a row and its run. Raises BadReference for any other text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -58,9 +58,10 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Return the reference in ``found``, which is parsed JSON. Raises BadReference if it is not a reference.
+    """Return the reference (the row and run that a response answers) in a parsed JSON object.
 
-    ``text`` is the JSON text, which the error message quotes.
+    ``found`` is the parsed JSON, and ``text`` is the JSON text, which the error message quotes. Raises BadReference if
+    ``found`` lacks a field of a reference, such as ``id``.
     """
     given = {"stream": "", **found} if isinstance(found, dict) else {}
     fields: dict[str, str] = {}

@@ -55,11 +55,13 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Sequence[object]) -> list[Answer]:
-    """Execute the code of responses again, and return the answers with the results.
+    """Execute the code of responses again, and return the answers with the results of the code.
 
-    ``infos`` holds verl's ``extra_info`` of each response. In the returned answers, ``trajectory`` holds the results of
-    the code, or None if a sandbox failed, and ``text`` is only the last turn of the response. Raises the errors of
-    :meth:`groundtrace.publishing.rewards.row_reward.RowReward.row_of`.
+    ``answers`` are the responses, each with a reference to its row. ``infos`` holds verl's ``extra_info`` of each
+    response. ``reward`` reads the rows. In the returned answers, ``trajectory`` holds the results of the code, or None
+    if a sandbox failed, and ``text`` is only the last turn of the response. Raises BadReference for a run that may not
+    be read, ShardError for a run that cannot be read, UnusableRow for a row that is missing or unusable, and
+    ConfigError if the rows lack data that the reward needs.
     """
     return runtime().submit(_all_with_trajectories(reward, answers, infos)).result()
 

@@ -38,9 +38,9 @@ class BadRequest(UserError):
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """Holds the answers that a request asks to score.
+    """Holds the answers (a model's responses, each with a reference to its row) that a request asks to score.
 
-    ``is_step`` is True if they are all responses of a training step.
+    ``is_step`` is True if the answers are all responses of a training step.
     """
 
     answers: tuple[Answer, ...]
@@ -73,7 +73,10 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_score(body: bytes) -> ScoreRequest:
-    """Parse the ``body`` of a request to ``/score``. Raises BadRequest for an invalid request."""
+    """Parse the ``body`` of a request to ``/score``: JSON with the responses to score and the rows that they answer.
+
+    Raises BadRequest for an invalid request.
+    """
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
@@ -87,7 +90,8 @@ def read_score(body: bytes) -> ScoreRequest:
 def read_get_reward(body: bytes) -> ScoreRequest:
     """Parse the ``body`` of a request to ``/get_reward``, in the form that OpenRLHF sends.
 
-    A query is a prompt followed by its response. A label is the reference of the row. Raises BadRequest for an invalid
+    The body is JSON with three lists. A query is a prompt followed by its response. A prompt is the prompt alone. A
+    label is the reference of the row (JSON text that names the row and its run). Raises BadRequest for an invalid
     request, and for a query that does not begin with its prompt, since the response is then ambiguous.
     """
     found = read_json(body)

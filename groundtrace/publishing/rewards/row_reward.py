@@ -38,9 +38,10 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """Raised if an answer cannot be scored. ``number`` is its index in the call, and ``problem`` is the reason.
+    """Raised if an answer (a response of a model with a reference to its row) cannot be scored.
 
-    ``number`` is None if the problem is one of the whole call, and not of one answer.
+    ``number`` is the index of the answer in the call; None if the problem concerns the whole call. ``problem`` is the
+    reason.
     """
 
     def __init__(self, number: int | None, problem: str) -> None:
@@ -53,8 +54,8 @@ class Answer:
     """Holds a response of a model, and the reference of the row that it answers.
 
     ``reference`` names the run and the row. ``text`` is the response as the model wrote it: its coordinates are in the
-    model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the results of the code that the response executed;
-    None if there are none.
+    model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the turns of the response with the results of its
+    code; None if no code was executed.
     """
 
     reference: RowReference
@@ -64,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class ScoreBatch:
-    """Holds the answers of one call in groups. The answers of a group are scored together.
+    """Holds the answers (responses of a model) of one call in groups. The answers of a group are scored together.
 
     Attributes:
         parts: the groups. A group holds one or several prompts of a question, with the answers to each prompt.
@@ -78,10 +79,10 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """Return the score of each answer, in order.
+        """Return the score of each answer (a response of a model), in the order of the call.
 
-        ``found`` holds the scores by the three indices of ``places``: ``found[group][prompt][answer]``. An answer whose
-        entry in ``places`` is None gets a result without reward.
+        ``found`` holds the scores in groups: ``found[group][prompt][answer]``. The three indices of an answer are its
+        entry in ``places``. An answer whose entry is None gets a result without reward.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
@@ -141,8 +142,7 @@ class RowReward:
     def check_endpoints(self) -> None:
         """Check that the endpoints (model servers) that the reward calls, such as that of the judge, are ready.
 
-        Raises :class:`groundtrace.inference.preflight.NotServed` if one is not ready. See
-        :meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`.
+        Raises :class:`groundtrace.inference.preflight.NotServed` if an endpoint is not ready.
         """
         self._reward.check_endpoints()
 
@@ -154,13 +154,15 @@ class RowReward:
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
-        """Return the score of each answer, in order.
+        """Return the score of each answer, in order. An answer is a response of a model with a reference to its row.
 
         ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
-        questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
-        BadReference if the recipe compares the prompts (streams) of a question, and the call has no response to one of
-        them. Raises ConfigError if ``is_step`` is False and the recipe cannot score single responses. Raises
-        :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints do not answer within ``reward.wait_s`` seconds.
+        questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. The
+        recipe is the code that computes the rewards of one paper. Raises BadReference if the recipe compares the
+        prompts (streams) of a question, and the call has no response to one of them. Raises ConfigError if ``is_step``
+        is False and the recipe cannot score single responses. Raises
+        :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints (model servers) do not answer within
+        ``reward.wait_s`` seconds.
         """
         self.check_way(is_step)
         call = self.prepare(answers)
@@ -169,11 +171,12 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
-        """Score the answers in ``call``, which :meth:`prepare` has grouped. Return the score of each answer, in order.
+        """Score the answers (responses of a model) in ``call``. Return the score of each answer, in order.
 
-        ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
-        questions. If an endpoint (model server) is down, raise JudgesDown without waiting. The coroutine must run on
-        the event loop of :mod:`groundtrace.inference.runtime`.
+        ``call`` is the result of :meth:`prepare`: it holds the answers in groups that are scored together. ``is_step``
+        is True if the call holds all responses of a training step, or at least all responses to each of its questions.
+        If an endpoint (model server) is down, raise JudgesDown without waiting. The coroutine must run on the event
+        loop of :mod:`groundtrace.inference.runtime`.
         """
         found = []
         for each in await self._reward.attempt(call.parts):
@@ -201,10 +204,11 @@ class RowReward:
             )
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
-        """Read the rows of the answers, and group the answers. The answers of a group are scored together.
+        """Read the rows of the answers, and put the answers into groups that are scored together.
 
-        Raises BadAnswer for an answer that cannot be scored. Raises BadReference if the recipe compares the prompts
-        (streams) of a question, and the call has no response to one of them.
+        An answer is a response of a model with a reference to its row. Raises BadAnswer for an answer that cannot be
+        scored. Raises BadReference if the recipe (the code that computes the rewards) compares the prompts (streams) of
+        a question, and the call has no response to one of them.
         """
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
@@ -250,7 +254,7 @@ class RowReward:
                 self._step = []
 
     def row_of(self, reference: RowReference) -> TrainingRow:
-        """Return the row that a reference names, with its images.
+        """Return the row that a reference names, with its images. A reference holds the run and the id of a row.
 
         Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and UnusableRow
         for a row that is missing or unusable. Raises ConfigError if the rows lack data that the recipe (the code that

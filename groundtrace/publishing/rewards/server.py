@@ -1,4 +1,5 @@
-"""Provides the verifier as an HTTP server, for trainers with a remote reward.
+"""Provides Groundtrace's verifier (the code that scores responses) as an HTTP server, for trainers with a remote
+reward.
 
 :mod:`groundtrace.publishing.rewards.requests` describes the requests. The responses are:
 
@@ -10,6 +11,10 @@
     /health/live {"status": "live"}: the server runs, even if its judges do not
     else         {"error": {"type", "message", "item"}}     with an error status
 
+In ``/health``, a ROLE is a job of a model, such as judge. "rows" is the number of rows of the opened runs. "scoring"
+and "waiting" are the numbers of requests that are being scored and that wait in the queue. "scored" is the number of
+responses that the server has scored, and "held_bytes" is the size of all requests in memory.
+
 The server has its own event loop, so that it responds while it reads a long request. It scores on the event loop of
 :mod:`groundtrace.inference.runtime`, which makes the judges' calls. Requests are scored concurrently. They share the
 reply cache and each endpoint's limit of concurrent calls. If two requests need the same call, it is made once. No
@@ -17,8 +22,8 @@ request waits for another request's slowest response. The server finishes each r
 caches its replies, even if the client has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
-replies come from the cache. The server checks the endpoints every few seconds. While an endpoint is down, requests that
-need it get an error at once, and all other requests are scored.
+replies come from the cache. The server checks the endpoints (model servers) every few seconds. While an endpoint is
+down, requests that need it get an error at once, and all other requests are scored.
 """
 
 import asyncio
@@ -118,9 +123,9 @@ class Refused(Exception):
 
 
 class RewardServer:
-    """Implements the HTTP server that scores responses; :meth:`app` makes its application.
+    """Implements the HTTP server that scores the responses of a model in training; :meth:`app` makes its application.
 
-    ``reward`` scores the responses. ``rows`` is the number of rows of the opened runs, which ``/health`` states.
+    ``reward`` computes the scores. ``rows`` is the number of rows of the opened runs, which ``/health`` states.
     ``bounds`` are the limits of the server. ``token`` is the bearer token that clients must send; "" if they need no
     token.
     """

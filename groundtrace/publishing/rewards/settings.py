@@ -1,4 +1,7 @@
-"""Defines the config of a reward for other trainers: the reward settings of our trainer, and further settings."""
+"""Defines the config of a reward for other trainers.
+
+It has the reward settings of Groundtrace's own trainer, and settings about the trained model, the runs and the sandbox.
+"""
 
 import os
 import sys

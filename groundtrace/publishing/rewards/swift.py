@@ -1,8 +1,9 @@
-"""Provides the verifier as a reward of ms-swift (``swift.rewards.orm``): ``--reward_funcs groundtrace``.
+"""Provides Groundtrace's verifier (the code that scores responses) as a reward of ms-swift: ``--reward_funcs
+groundtrace``.
 
-ms-swift passes the completions and the columns of the rows. The column ``groundtrace`` is the row's reference, by which
-the reward finds the row. ms-swift counts a completion without a reward as 0. So an unscored completion raises an error,
-unless the setting ``unscored`` gives its reward.
+ms-swift (``swift.rewards.orm``) passes the completions and the columns of the rows. The column ``groundtrace`` is the
+row's reference: JSON text by which the reward finds the row. ms-swift counts a completion without a reward as 0. So an
+unscored completion raises an error, unless the setting ``unscored`` gives its reward.
 """
 
 import importlib
@@ -19,11 +20,11 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 
 
 class Verified:
-    """Computes rewards for ms-swift, which makes an instance and calls it. ``args`` are the arguments of the training.
+    """Computes the reward of each completion for ms-swift, which makes an instance and calls it.
 
-    The environment variable ``GROUNDTRACE_REWARD`` names the config. The constructor checks the endpoints (model
-    servers) of all models that the reward calls. It raises the same errors as
-    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    ``args`` are the arguments of the training. The environment variable ``GROUNDTRACE_REWARD`` names the config. The
+    constructor checks the endpoints (model servers) of all models that the reward calls. It raises
+    :class:`groundtrace.schemas.errors.UserError` if the reward cannot be used, e.g. if an endpoint is not ready.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:

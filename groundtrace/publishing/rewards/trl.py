@@ -1,9 +1,9 @@
-"""Provides the verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
+"""Provides Groundtrace's verifier (the code that scores responses) as a reward function of TRL.
 
-TRL passes the columns of the rows, repeated for each completion. The column ``groundtrace`` is the row's reference, by
-which the reward finds the row. TRL ignores a completion with the reward None (``GRPOTrainer._calculate_rewards`` of
-1.16). The reward is None if the completion is unscored, or if the sandbox of its environment failed
-(:mod:`groundtrace.publishing.tools.trl`).
+Pass it as ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``. TRL passes the columns of the rows, repeated for each
+completion. The column ``groundtrace`` is the row's reference: JSON text by which the reward finds the row. TRL ignores
+a completion with the reward None (``GRPOTrainer._calculate_rewards`` of 1.16). The reward is None if the completion is
+unscored, or if the sandbox that executed its code failed (:mod:`groundtrace.publishing.tools.trl`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,9 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
     """Return a list with the reward function for TRL's ``GRPOTrainer``.
 
     ``config`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment
-    variable ``GROUNDTRACE_REWARD`` names the config. The endpoints (model servers) that the reward calls are checked
-    first. Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.reward_of`.
+    variable ``GROUNDTRACE_REWARD`` names the config. This function first checks the endpoints (model servers) that the
+    reward calls. Raises :class:`groundtrace.schemas.errors.UserError` if the reward cannot be used, e.g. if an endpoint
+    is not ready.
     """
     reward_of(config)
 
@@ -37,8 +38,8 @@ def verified(completions: Sequence[Completion], **columns: Any) -> list[float | 
     """Return the reward of each completion for TRL; None if it could not be scored.
 
     The environment variable ``GROUNDTRACE_REWARD`` names the config. ``columns`` are the columns of the rows, one value
-    for each completion; the column ``groundtrace`` is needed. This function is for trainers that load a reward function
-    from an import path.
+    for each completion. The column ``groundtrace`` is needed: it holds the row's reference, JSON text by which the
+    reward finds the row. This function is for trainers that load a reward function from an import path.
     """
     return rewards("", completions, columns)
 
@@ -47,8 +48,9 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
     """Return the reward of each completion; None if it could not be scored.
 
     ``config`` is a config file or the name of a bundled config. ``columns`` are the columns of the rows, one value for
-    each completion; the column ``groundtrace`` is needed. Raises the same errors as
-    :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
+    each completion. The column ``groundtrace`` is needed: it holds the row's reference, JSON text by which the reward
+    finds the row. Raises BadAnswer if this column is missing or a completion cannot be scored, and
+    :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server does not answer.
     """
     references = columns.get(COLUMN)
     if references is None:

@@ -1,8 +1,8 @@
-"""Provides the verifier as a custom reward function of verl, for single responses or for a batch.
+"""Provides Groundtrace's verifier (the code that scores responses) as a reward function of verl.
 
-verl passes all arguments by keyword (``verl/trainer/ppo/reward.py``, ``verl/workers/reward_manager/`` of 0.9). A
-manager that scores single responses passes ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``. The
-batch manager passes lists, in arguments with plural names.
+It scores a single response or a batch. verl passes all arguments by keyword (``verl/trainer/ppo/reward.py``,
+``verl/workers/reward_manager/`` of 0.9). A manager that scores single responses passes ``data_source``,
+``solution_str``, ``ground_truth`` and ``extra_info``. The batch manager passes lists, in arguments with plural names.
 """
 
 from collections.abc import Sequence
@@ -38,14 +38,16 @@ def compute_score(
     keys, because verl raises KeyError for a missing key (``agent_loop.py``). No value is NaN or None, because verl
     averages each key (``metric_utils.py``): a NaN makes the mean NaN, and a None stops the validation.
 
-    verl passes one response as ``solution_str``, and the reference by which the reward finds its row as
-    ``ground_truth``. Its batch manager passes lists, in the arguments with plural names; the result is then a list.
-    ``config`` is a config file or the name of a bundled config; it comes from ``reward_kwargs``. ``data_source`` is not
-    used. Our tool for verl writes the statuses of the response's calls to ``extra_info``. If the sandbox of the
-    response failed, the tool also writes the reason there, and the response counts as one that could not be scored.
+    verl passes one response as ``solution_str``, and its row's reference (JSON text by which the reward finds the row)
+    as ``ground_truth``. verl's batch manager passes lists, in the arguments with plural names; the result is then a
+    list. ``config`` is a config file or the name of a bundled config; it comes from ``reward_kwargs``. ``data_source``
+    is not used. Groundtrace's tool for verl writes the statuses of the response's tool calls to ``extra_info``. If the
+    sandbox of the response failed, the tool also writes the reason there, and the response counts as one that could not
+    be scored.
 
     Raises :class:`groundtrace.publishing.rewards.plugin.Unscored` if a response could not be scored and the config has
-    no reward for this case. Raises the errors of :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
+    no reward for this case. Raises BadAnswer for a reference or a response that cannot be used, and
+    :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server does not answer.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)

@@ -1,4 +1,5 @@
-"""Provides the tool ``execute_python_code`` in the rollouts of other trainers, with a file for each trainer.
+"""Provides the tool ``execute_python_code`` for the rollouts of other trainers, with a file for each trainer.
 
-docs/exports.md describes how to use it.
+The tool executes the code of a policy (the model in training) in Groundtrace's sandbox. docs/exports.md describes how
+to use it.
 """

@@ -1,9 +1,9 @@
-"""Executes the tool calls of responses in our sandbox. Another trainer generates the responses.
+"""Executes the tool calls of responses in Groundtrace's sandbox, for responses that another trainer generates.
 
 All tools of this package use this module. A tool call contains code. The code runs after the code of the earlier
 successful calls of the same response (:mod:`groundtrace.sandbox.replay`), with the limits of the run from which the row
-comes. The environment of our own trainer executes calls in the same way. If a sandbox fails, the response is *lost*.
-The policy did not cause the failure, so the reward leaves the response unscored.
+comes. The environment of Groundtrace's own trainer executes calls in the same way. If a sandbox fails, the response is
+*lost*. The policy (the model in training) did not cause the failure, so the reward leaves the response unscored.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ KEPT_ROWS = 256
 
 @dataclass(frozen=True)
 class Result:
-    """Holds the result of a tool call.
+    """Holds the result of a tool call, which executed code in a sandbox.
 
-    ``text`` is what the code printed, and ``images`` are the images that it displayed. ``status`` is one of
-    :data:`groundtrace.sandbox.observation.Status`, or ``lost`` if the sandbox failed.
+    ``text`` is what the code printed, and ``images`` are the images that it displayed. ``status`` states how the code
+    ended, such as ``ok`` (:data:`groundtrace.sandbox.observation.Status`), or is ``lost`` if the sandbox failed.
     """
 
     text: str
@@ -49,7 +49,7 @@ class Result:
 
     @property
     def marked_text(self) -> str:
-        """Return the text, followed by one ``<image>`` for each displayed image, as in SFT rows."""
+        """Return what the code printed, followed by one ``<image>`` for each displayed image, as in SFT rows."""
         return "\n".join(filter(None, (self.text, IMAGE * len(self.images))))
 
 
@@ -62,7 +62,7 @@ class Calls:
         limits: the limits under which the code of a response is executed, and how many responses execute code at once
             in this process.
         max_images: the maximum number of images that all calls together may display; further images are left out.
-        statuses: the status of each call so far, in order.
+        statuses: how the code of each call so far ended, in order, such as ``ok``.
         lost: the reason why a sandbox failed; "" if no sandbox failed.
     """
 

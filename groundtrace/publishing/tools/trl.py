@@ -1,10 +1,10 @@
-"""Defines an environment for TRL's ``GRPOTrainer``, with the tool ``execute_python_code`` in our sandbox.
+"""Defines an environment for TRL's ``GRPOTrainer``, with the tool ``execute_python_code`` in Groundtrace's sandbox.
 
     GRPOTrainer(…, environment_factory=CodeEnvironment, reward_funcs=groundtrace_client.reward_funcs())
 
 The rows come from ``beam export --format trl --turns tools``. TRL calls ``reset`` with a row's columns. The environment
 uses the columns ``images`` and ``sandbox`` (the limits of the run). TRL passes its environments to the reward
-functions. Our reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
+functions. Groundtrace's reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
 
 TRL 1.16 calls the tools of a batch one after the other, so a slow call delays the other responses.
 """
@@ -40,7 +40,7 @@ class CodeEnvironment:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Return the status of each call of the current response, in order."""
+        """Return how the code of each tool call of the response ended, such as ``("ok", "error")``."""
         return tuple(self._calls.statuses)
 
     def reset(self, images: Sequence[Image.Image] | None = None, sandbox: str = "", **_: Any) -> None:

@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 async def apart(work: Callable[[], T]) -> T:
-    """Run the function ``work`` in another thread, and return its result.
+    """Run the slow function ``work`` in another thread, and return its result.
 
-    The server answers other requests meanwhile.
+    Meanwhile the event loop is free, so the server can answer other requests.
     """
     return await asyncio.to_thread(work)
 

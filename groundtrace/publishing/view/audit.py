@@ -39,7 +39,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class AuditedRow:
-    """Holds a record that was drawn for an audit.
+    """Holds a record that was drawn for an audit, in which a person judges a sample of a run's records.
 
     ``id`` is the record's id. ``stratum`` is the name of the group from which it was drawn: :data:`KEPT` for SFT rows,
     or the stage (pipeline step) and reason of its rejection. ``trace`` is the SHA-256 of its best trace (reasoning with
@@ -59,7 +59,7 @@ class Judgement:
         id: the id of the record.
         trace: the SHA-256 of the judged trace.
         about: :data:`WHOLE` for the whole trace, or the name of the judged verdict (automatic score of one aspect).
-        choice: one of :data:`CHOICES`; "" means that the person undid the earlier judgement.
+        choice: "right", "wrong" or "unclear" (:data:`CHOICES`); "" means that the person undid the earlier judgement.
         reviewer: the name of the person.
         at: the time of the judgement, in UTC.
     """
@@ -77,8 +77,8 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 
     A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
     ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample has fewer
-    than ``count`` ids if the strata hold fewer. It has more if there are many reasons of rejection, because at least
-    :data:`MIN_PER_REASON` ids of each reason are drawn.
+    than ``count`` ids if there are too few kept rows. It has more if there are many reasons of rejection, because at
+    least :data:`MIN_PER_REASON` ids of each reason are drawn (or all, if a reason has fewer).
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -94,6 +94,8 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 
 class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
+
+    In an audit, a person judges a sample of a run's traces (reasoning with answer). ``run`` is the run folder.
 
     Attributes:
         strata: the number of rows in each stratum (group of records) of the run.
@@ -115,18 +117,19 @@ class Audit:
     def judgements(self) -> dict[tuple[str, str], Judgement]:
         """Return the reviewer's valid judgements by (record id, subject).
 
-        The subject is :data:`WHOLE` for the whole trace, or the name of a verdict (automatic score of one aspect). Only
-        the last judgement of a subject is valid. It is left out if the reviewer undid it, or if the trace has changed
-        since.
+        The subject is :data:`WHOLE` for the whole trace (reasoning with answer), or the name of a verdict (automatic
+        score of one aspect). Only the last judgement of a subject is valid. There is no valid judgement if the reviewer
+        undid it, or if a repeated run has changed the trace since.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 
     def judge(self, record_id: str, about: str, choice: str) -> Judgement:
         """Store a judgement of the reviewer, and return it.
 
-        ``record_id`` is a record of the sample. ``about`` is what is judged: :data:`WHOLE` for the whole trace, or the
-        name of a verdict (automatic score of one aspect). ``choice`` is one of :data:`CHOICES`, or "" to undo the
-        earlier judgement. Raises ValueError for a record outside the sample or an unknown choice.
+        ``record_id`` is a record of the sample. ``about`` is what is judged: :data:`WHOLE` for the whole trace
+        (reasoning with answer), or the name of a verdict (automatic score of one aspect). ``choice`` is "right",
+        "wrong" or "unclear", or "" to undo the earlier judgement. Raises ValueError for a record outside the sample or
+        an unknown choice.
         """
         row = next((each for each in self.rows if each.id == record_id), None)
         if row is None:
@@ -194,7 +197,9 @@ def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
 def read_sample(run: Path) -> Mapping[str, Any] | None:
     """Return the content of the run's ``audit.json``, which holds the sample of an audit.
 
-    Return None if there is no such file. Raises InspectError if the file is damaged.
+    In an audit, a person judges a sample of a run's records. The content is the ids of the sample, the requested number
+    of ids, the seed, and the time of the draw. Return None if there is no such file. Raises InspectError if the file is
+    damaged.
     """
     file = run / SAMPLE
     try:

@@ -21,11 +21,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Judged:
-    """Holds how many rows of one stratum a person has judged, and how.
+    """Holds how many rows of one stratum (group of rows) a person has judged as right, wrong or unclear.
 
     Attributes:
-        stratum: the name of the stratum (group of rows): :data:`KEPT` for kept rows, or the stage (pipeline step) and
-            reason of a rejection.
+        stratum: the name of the stratum: :data:`KEPT` for kept rows, or the stage (pipeline step) and reason of a
+            rejection.
         rows: the number of all rows of the stratum, judged or not.
         right, wrong, unclear: the numbers of rows of the sample with this judgement. Estimates use only right and
             wrong.

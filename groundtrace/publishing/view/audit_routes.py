@@ -18,16 +18,16 @@ from groundtrace.publishing.view.rows import ViewedRows
 
 
 class AuditRoutes:
-    """Handles the HTTP requests of the page about one audit.
+    """Handles the HTTP requests of the page about one audit, in which a person judges a sample of a run's rows.
 
-    ``rows`` and ``images`` read the run's rows and their images.
+    ``audit`` holds the sample and the judgements. ``rows`` and ``images`` read the run's rows and their images.
     """
 
     def __init__(self, audit: Audit, rows: ViewedRows, images: RowImages) -> None:
         self._audit, self._rows, self._images = audit, rows, images
 
     def add_to(self, router: web.UrlDispatcher) -> None:
-        """Add the HTTP paths of the audit to the server's ``router``."""
+        """Add the HTTP paths of the audit, such as ``/api/audit/judge``, to the server's ``router``."""
         router.add_get("/api/audit", self._get_audit)
         router.add_get("/api/audit/record", self._get_record)
         router.add_get("/api/audit/result", self._get_result)

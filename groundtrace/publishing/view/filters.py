@@ -27,7 +27,7 @@ class BadFilter(ValueError):
 
 @dataclass(frozen=True)
 class Dimension:
-    """Describes a column by which the rows of a page can be filtered and sorted.
+    """Describes a column by which the page of ``beam view`` can filter and sort the rows of a run.
 
     ``is_number`` is True if the column holds numbers, and False if it holds categories.
     """
@@ -42,7 +42,7 @@ class Dimension:
 
     @property
     def sql(self) -> str:
-        """Return the SQL expression for the column's value. A missing category becomes :data:`NO_VALUE`."""
+        """Return the SQL expression for the column's value. In a column of categories, a missing value becomes ""."""
         return self.column if self.is_number else f"coalesce({self.column}::VARCHAR, '')"
 
 
@@ -85,7 +85,7 @@ class Filters:
 
     @property
     def order_sql(self) -> str:
-        """Return the SQL for the order of the rows. Rows with equal values are in the order of the run."""
+        """Return the SQL for the order of the rows. Rows with equal values keep their order in the run."""
         if self.sort is None:
             return "n"
         return f"{self.sort.column} {'DESC' if self.descends else 'ASC'} NULLS LAST, n"

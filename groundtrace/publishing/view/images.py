@@ -83,9 +83,9 @@ class RowImages:
         return "image/png", _encoded(data, None)
 
     def thumbnail(self, place: RowPlace) -> tuple[str, bytes]:
-        """Return the MIME type and the bytes of a small copy of a row's first image. ``place`` is its file and index.
+        """Return the MIME type and the bytes of a small copy of a row's first image.
 
-        Raises NoImage if the row has no image, or if the image cannot be read.
+        ``place`` is the row's file and index. Raises NoImage if the row has no image, or if the image cannot be read.
         """
         column: Column = "media" if place.set == "rejected" else "images"
         key = f"{place.file}#{place.row}"

@@ -27,9 +27,9 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
     ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
-    are numbered separately in the same way. In the result, each entry of the list under the key ``images`` holds the
-    column and the index by which the page requests the image. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the shard has changed.
+    are numbered separately in the same way. In the result, ``images`` is a list with one dict for each image: it holds
+    the column and the index by which the page requests the image. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])

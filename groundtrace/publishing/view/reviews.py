@@ -40,7 +40,7 @@ class Mark:
 
     @property
     def tags_text(self) -> str:
-        """Return the tags as one text, separated by commas."""
+        """Return the tags of the record as one text, separated by commas; "" if the record has no tags."""
         return ", ".join(self.tags)
 
 
@@ -68,7 +68,8 @@ class Reviews:
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
 
-        Raises ValueError if the run is a copy, if the note or a tag is too long, or if there are too many tags.
+        Raises ValueError if the run is a copy, if the note or a tag is too long, if a tag contains a comma, or if there
+        are too many tags. Raises OSError if the file cannot be written.
         """
         if self._is_copy:
             raise ValueError(

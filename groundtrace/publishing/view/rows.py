@@ -103,17 +103,17 @@ class ViewedRows:
         return total, [dict(zip(dict.fromkeys(names), row, strict=True)) for row in rows]
 
     def ids(self, filters: Filters) -> list[str]:
-        """Return the ids of all rows that pass the filters, in the order that the filters define."""
+        """Return the ids of all rows that pass the filters, in the order that ``filters.sort`` defines."""
         with self._found(filters) as (cursor, where, values):
             query = f"SELECT id FROM found WHERE {where} ORDER BY {filters.order_sql}"
             return [each for (each,) in cursor.execute(query, values).fetchall()]
 
     def neighbours(self, filters: Filters, n: int) -> tuple[int | None, int, str | None, str | None]:
-        """Return where row ``n`` is among the rows that pass the filters, so that a user can go to the next row.
+        """Return where a row is among the rows that pass the filters, so that a user can go to the next row.
 
-        The result is the row's position (from 1), the number of rows that pass the filters, and the ids of the rows
-        before and after it. An id is None if there is no such row. The position and both ids are None if row ``n``
-        itself does not pass the filters.
+        ``n`` is the index of the row in the run. The result is the row's position (from 1), the number of rows that
+        pass the filters, and the ids of the rows before and after it. The id is None for the row before the first and
+        after the last one. The position and both ids are None if the row itself does not pass the filters.
         """
         with self._found(filters) as (cursor, where, values):
             query = f"""SELECT position, total, before, after FROM (
@@ -150,13 +150,16 @@ class ViewedRows:
             return cursor.execute(query).fetchall()
 
     def number_of(self, record_id: str) -> int | None:
-        """Return the number ``n`` of the row with this record id; None if the run has no such record."""
+        """Return the index in the run (``n``) of the row with this record id; None if the run has no such record."""
         with self._db.cursor() as cursor:
             found = cursor.execute("SELECT n FROM rows WHERE id = ? ORDER BY n LIMIT 1", [record_id]).fetchone()
         return None if found is None else found[0]
 
     def place_of(self, n: int) -> RowPlace | None:
-        """Return where row ``n`` is stored; None if the run has no such row."""
+        """Return where a row is stored: its set, its shard (Parquet file), and its index in the shard.
+
+        ``n`` is the index of the row in the run. The result is None if the run has no such row.
+        """
         with self._db.cursor() as cursor:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])

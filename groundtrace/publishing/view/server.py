@@ -1,4 +1,4 @@
-"""Serves the page of a run to a web browser, with the run's rows, counts, records, images and marks.
+"""Serves the page of ``beam view`` to a web browser, with a run's rows, counts, records, images and marks.
 
 A mark is a flag, a tag or a note that a person sets on a record.
 """
@@ -46,7 +46,10 @@ def state_of(address: str) -> list[tuple[str, str]]:
 
 
 def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the (name, value) pairs of an address that are filters or the sort order. ``items`` are all its pairs."""
+    """Return the (name, value) pairs of an address that are filters or the sort order.
+
+    ``items`` are all pairs of the address. Pairs with other names, such as ``offset``, are left out.
+    """
     return [(name, value) for name, value in items if name not in _OWN]
 
 
@@ -75,7 +78,7 @@ class ViewServer:
         self._audit = audit
 
     def app(self) -> web.Application:
-        """Return the aiohttp application with its routes."""
+        """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
         app = web.Application(middlewares=[self._guard.middleware, _errors], client_max_size=2**20)
         for path, (name, kind) in _STATIC.items():
             app.router.add_get(path, _file(name, kind))

@@ -39,11 +39,11 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     max_images: ClassVar[int] = MAX_IMAGES
 
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Execute the code of the turn, if the turn has code and is not the last one.
+        """Execute the code of a new turn, if the turn has code and is not the last turn of the response.
 
         ``infer_request`` holds the response so far, ``response_choice`` is the new turn, and ``current_turn`` is its
-        number. Return whether the response is complete (``done``), and the statuses of its calls so far
-        (``rollout_infos``).
+        number. Return a dict: ``done`` states whether the response is complete, and ``rollout_infos`` holds how the
+        code of each call so far ended, and the reason if a sandbox failed.
         """
         written = read_turn(str(response_choice.message.content or ""))
         is_last = self.check_finished(infer_request, response_choice, current_turn)
@@ -54,10 +54,11 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"done": False, "rollout_infos": _infos(calls)}
 
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
-        """Append the result of the turn's code to the messages, with the images that the code displayed.
+        """Append the result of the new turn's code to the messages, with the images that the code displayed.
 
-        The parameters are those of :meth:`on_turn_end`. Return the request with its messages, and all images of the
-        request so far (``rollout_infos``).
+        ``infer_request`` holds the response so far; its messages and images are extended. ``response_choice`` (the new
+        turn) and ``current_turn`` (its number) are not used. Return a dict with the request under ``infer_request``,
+        and all its images so far under ``rollout_infos``.
         """
         result: Result = getattr(infer_request, _RESULT)
         infer_request.messages.append({"role": "tool", "content": result.marked_text})
