@@ -77,7 +77,8 @@ class PromptUse:
         sha256: the SHA-256 of the prompt's text.
         purpose: what the prompt is for; "" if it is unknown.
         rows: the number of rows whose lineage (record of models and prompts) names the prompt.
-        run_calls: the number of calls that a stage made with this prompt for the whole run, not for single rows.
+        run_calls: the number of calls with this prompt that a stage (step of the pipeline) made for the whole run, not
+            for single rows.
     """
 
     name: str
@@ -98,9 +99,9 @@ def write_card(
 
     ``staging`` holds the run's shards (Parquet files) and ``config.toml``. ``summary`` is the content of the run's
     ``run.json``. ``publication`` describes which part of the run is published on the Hub; None if the run is not
-    published. ``rows`` is the summary with the counts of the published rows only; None if all rows count. ``spread``
-    states how the rows are distributed, e.g. over sources and answer types. If it is None, this function counts it with
-    :func:`~groundtrace.publishing.diversity.balances`.
+    published. ``rows`` is a copy of ``summary`` with the counts of the published rows only; None if all rows count.
+    ``spread`` states how the rows are distributed, e.g. over sources and answer types. If it is None, this function
+    counts it with :func:`~groundtrace.publishing.diversity.balances`.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """

@@ -43,8 +43,8 @@ class Rejection:
     """Holds how many records one stage (step of the pipeline) rejected for one reason.
 
     ``reason`` is the short name of the reason, such as ``too_hard``, and ``meaning`` explains it ("" if it is unknown).
-    ``rows`` is the number of records. Each rejected record may have a detail, a text that says more about its own case.
-    ``detail`` is the most frequent of these texts; "" if there is none.
+    ``rows`` is the number of records. Each rejected record may have a detail, a text about why this record was
+    rejected. ``detail`` is the most frequent of these texts; "" if there is none.
     """
 
     stage: str

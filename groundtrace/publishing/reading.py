@@ -150,10 +150,10 @@ def read_rubrics(run: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Return the Arrow schema of a set, read from its first shard. All shards of a set have the same columns.
+    """Return the Arrow schema of a set, read from its first shard (Parquet file).
 
-    ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the set has no shards, the schema of the core
-    columns is returned.
+    All shards of a set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the
+    set has no shards, the schema of the core columns (the columns that every run has) is returned.
     """
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)

@@ -124,7 +124,7 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
     """Return all records that ended differently in the two runs, including records that only one run has read.
 
     ``first`` and ``second`` are the run folders. A record ended differently if its set (sft, rl or rejected) differs,
-    or the stage or reason of its rejection. Raises InspectError if a run cannot be read.
+    or the stage (pipeline step) or reason of its rejection. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)

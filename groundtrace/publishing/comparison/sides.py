@@ -91,8 +91,8 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
     ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
     run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
-    question, pass_rate, and the stage, reason and detail of a rejection. The table ``pairs`` joins both tables by id.
-    It also has a row for each record that only one run has read.
+    question, pass_rate, and the stage (pipeline step), reason and detail of a rejection. The table ``pairs`` joins both
+    tables by id. A record that only one run has read has a row in ``pairs``, with null for the other run.
     """
     for run in ("a", "b"):
         parts = []
@@ -246,10 +246,10 @@ def moved_records(
 ) -> list[MovedRecord]:
     """Return records whose set, or whose stage or reason of rejection, differs between the two runs.
 
-    ``tables`` is the database to which :func:`add_ends` has added the set of each record. ``limit`` is the maximum
-    number of returned records; None returns all. If more records than ``limit`` differ, the returned records show as
-    many different changes as possible, such as from sft to rl. The same runs always give the same records. If ``alone``
-    is True, records that only one run has read are included.
+    A stage is a step of the pipeline. ``tables`` is the database to which :func:`add_ends` has added the set of each
+    record. ``limit`` is the maximum number of returned records; None returns all. If more records than ``limit``
+    differ, the returned records show as many different changes as possible, such as from sft to rl. The same runs
+    always give the same records. If ``alone`` is True, records that only one run has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [

@@ -131,7 +131,7 @@ class Writer(Protocol):
         """
 
     def close(self) -> None:
-        """Write what is still in memory, and close the files. If no row was written, no file exists."""
+        """Write the rows that are still in memory, and close the files. If no row was written, no file exists."""
 
 
 def anything(run: Path) -> None:

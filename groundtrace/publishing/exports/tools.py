@@ -1,8 +1,8 @@
 """Writes the code of trajectories as tool calls (``--turns tools``), for all formats that support tool calls.
 
-A trajectory is a trace in several turns with code. The shards hold its code in tags, as in the paper CodeDance. Each
-format writes the turns as its trainer expects them. In the prompt, the instruction to write code in tags is replaced by
-an instruction to call the tool. Each row has the tool's JSON schema.
+A trajectory is a trace in several turns with code. A shard (Parquet file of the run) holds the code in tags, as in the
+paper CodeDance. Each format writes the turns as its trainer expects them. In the prompt, the instruction to write code
+in tags is replaced by an instruction to call the tool. Each row has the tool's JSON schema.
 """
 
 import json

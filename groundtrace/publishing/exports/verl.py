@@ -65,10 +65,11 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Return the names and types of the columns of a run's shards that the exported ``extra_info`` also contains.
+    """Return the types of the shards' columns that the exported ``extra_info`` contains, by the name of the column.
 
-    ``target`` holds the columns that stages (steps of the pipeline) added to the shards. The columns about streams
-    (several prompts of a question) are left out, because the field ``stream`` replaces them.
+    A shard is a Parquet file of the run. ``target`` holds the columns that stages (steps of the pipeline) added to the
+    shards. The columns about streams (several prompts of a question) are left out, because the field ``stream``
+    replaces them.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
     added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}

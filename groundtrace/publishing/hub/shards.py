@@ -24,7 +24,7 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def check_shard(file: Path, needs_images: bool) -> bool:
-    """Return whether the Hub's viewer accepts the shard unchanged.
+    """Return whether the Hub's viewer accepts a shard (Parquet file of a run) unchanged. ``file`` is its path.
 
     The viewer accepts a shard if each row group (block of rows) has only one row, or has at most
     :data:`MAX_GROUP_BYTES`. If ``needs_images`` is True, the shard's metadata must declare which column holds images.

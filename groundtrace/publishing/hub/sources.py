@@ -16,9 +16,10 @@ Key = tuple[str, str]
 
 
 def count_sources(file: Path) -> Counter[Key]:
-    """Return the number of rows of a shard for each pair of source and licence.
+    """Return the number of rows of a shard (Parquet file of a run) for each pair of source and licence.
 
-    Raises PublishError if the shard cannot be read.
+    A source is a data set from which rows come. ``file`` is the path of the shard. Raises PublishError if it cannot be
+    read.
     """
     found = Counter[Key]()
     for batch in batches(file, ["source", "license"]):
@@ -28,9 +29,9 @@ def count_sources(file: Path) -> Counter[Key]:
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a shard in batches, with only the given ``columns``.
+    """Yield the rows of a shard (Parquet file of a run) in batches, with only the given ``columns``.
 
-    Raises PublishError if the shard cannot be read.
+    ``file`` is the path of the shard. Raises PublishError if it cannot be read.
     """
     try:
         with pq.ParquetFile(file) as shard:
@@ -42,9 +43,9 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
     """Return the sources of a run with their licences and numbers of rows. The sources with the most rows come first.
 
-    ``counted`` holds for each set the number of rows by source and licence. ``asked`` are the sources that the user
-    named; the rows of these sources are published whatever their licence is. Raises PublishError for a name in
-    ``asked`` that is not the source of any row.
+    A source is a data set from which rows come. ``counted`` holds for each set the number of rows by source and
+    licence. ``asked`` are the sources that the user named; the rows of these sources are published whatever their
+    licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}

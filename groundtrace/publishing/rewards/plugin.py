@@ -115,8 +115,8 @@ def scored_texts(
 def lost_in(info: object) -> str:
     """Return the reason why the sandbox of a response failed; "" if it did not fail.
 
-    ``info`` is verl's ``extra_info`` or ms-swift's ``rollout_infos`` of the response. Our tools for these trainers
-    write the reason there.
+    ``info`` is verl's ``extra_info`` or ms-swift's ``rollout_infos`` of the response. Groundtrace's tools for these
+    trainers, which execute the code of responses, write the reason there.
     """
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 

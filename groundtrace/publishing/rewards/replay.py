@@ -1,8 +1,9 @@
 """Executes the code of responses again, for rewards that need the results of the code (CodeDance §3.1).
 
 Another trainer generates a response in several turns, and passes its whole text to the reward. The calls in the text
-are executed once more, as in a rollout of our own trainer (:mod:`groundtrace.rewards.executed_turns`). The trajectory
-is the same as in such a rollout. The results in the text are not used, because a policy could have written them itself.
+are executed once more, as in a rollout of Groundtrace's own trainer (:mod:`groundtrace.rewards.executed_turns`). The
+trajectory (the turns with the results of their code) is the same as in such a rollout. The results in the text are not
+used, because a policy could have written them itself.
 
 Chat templates of Qwen models put each result between two turns of the policy. When the special tokens are removed from
 the text, a result is a message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may

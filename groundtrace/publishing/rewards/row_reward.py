@@ -1,4 +1,4 @@
-"""Scores responses for other trainers in the same way as our own trainer scores them.
+"""Scores responses for other trainers in the same way as Groundtrace's own trainer scores them.
 
 With each response, a trainer passes a reference, which names the row that the response answers. The row is read from
 its run, and its images are written once to the reward's folder. The response's coordinates are converted to pixels, and
@@ -131,10 +131,10 @@ class RowReward:
     def open_run(self, name: str) -> tuple[int, str | None]:
         """Open the run with this name. Return its number of RL rows, and a warning for the user.
 
-        The warning states that responses to some rows will get no reward, because only a judge can grade them; it is
-        None if there is no such row. Raises BadReference for a run that the settings do not allow, and ShardError for a
-        run that cannot be read. Raises ConfigError if its rows lack data that the recipe (the code that computes the
-        rewards) needs.
+        ``name`` is a name in :attr:`runs`, or the path of a run folder if every run may be read. The warning states
+        that responses to some rows will get no reward, because only a judge can grade them; it is None if there is no
+        such row. Raises BadReference for a run that the settings do not allow, and ShardError for a run that cannot be
+        read. Raises ConfigError if its rows lack data that the recipe (the code that computes the rewards) needs.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)

@@ -91,12 +91,12 @@ class SpeechSettings:
 class RemoteRewardSettings:
     """Holds the settings of a reward for another trainer.
 
-    The section ``reward`` is the same as in our trainer's config. The section ``speech`` describes how the trained
-    model writes coordinates. The section ``code`` holds the settings of the sandbox: if the reward depends on the
-    results of code, the code of responses is executed again (:mod:`groundtrace.publishing.rewards.replay`). A complete
-    config of our trainer can be used too. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
-    ``speech``, and its ``environment.options`` are the defaults of ``code``. The other sections of the trainer's config
-    are ignored.
+    The section ``reward`` is the same as in the config of Groundtrace's own trainer. The section ``speech`` describes
+    how the trained model writes coordinates. The section ``code`` holds the settings of the sandbox: if the reward
+    depends on the results of code, the code of responses is executed again
+    (:mod:`groundtrace.publishing.rewards.replay`). A complete config of Groundtrace's own trainer is accepted as well.
+    Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and its ``environment.options``
+    are the defaults of ``code``. The other sections of such a config are ignored.
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
@@ -135,11 +135,11 @@ class RemoteRewardSettings:
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """Load the config of a reward for another trainer.
 
-    ``named`` is a config file or the name of a bundled config, such as ``argos``. If it is empty, the environment
-    variable :data:`VARIABLE` names the config. If the variable is empty, too, the defaults are used. A config of our
-    own trainer may be named. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and the
-    options of its environment ``sandbox`` are the defaults of ``code``. Its other sections are ignored. Raises
-    ConfigError for a config that cannot be used.
+    ``named`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment variable
+    :data:`VARIABLE` names the config. If the variable is missing or empty, the defaults are used. A config of Groundtrace's own
+    trainer is accepted as well. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and
+    the options of its environment ``sandbox`` are the defaults of ``code``. The other sections of such a config are
+    ignored. Raises ConfigError for a config that cannot be used.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

@@ -103,9 +103,9 @@ class Calls:
 
 
 def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
-    """Return the limits of the sandbox for a row.
+    """Return the limits of the sandbox in which the code of responses to a row is executed.
 
-    ``sandbox`` is the value of the exported row's column of this name: JSON, or "" for the default limits. ``sessions``
+    ``sandbox`` is the value of the exported row's column ``sandbox``: JSON, or "" for the default limits. ``sessions``
     is the number of responses that execute code at once; None means the default. Raises ConfigError for limits that
     cannot be used.
     """

@@ -46,8 +46,9 @@ class CodeEnvironment:
     def reset(self, images: Sequence[Image.Image] | None = None, sandbox: str = "", **_: Any) -> None:
         """Prepare for a new response to a row.
 
-        ``images`` are the row's images, and ``sandbox`` is its column of this name: the limits as JSON, or "" for the
-        default limits. Raises ConfigError for limits that cannot be used.
+        ``images`` are the row's images. ``sandbox`` is the value of the row's column ``sandbox``: the limits under
+        which code is executed, as JSON, or "" for the default limits. Raises ConfigError for limits that cannot be
+        used.
         """
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 

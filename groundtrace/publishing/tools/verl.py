@@ -1,4 +1,4 @@
-"""Defines the tool of verl's ``tool_agent`` loop: a ``BaseTool`` that executes code in our sandbox.
+"""Defines the tool of verl's ``tool_agent`` loop: a ``BaseTool`` that executes code in Groundtrace's sandbox.
 
 verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_turn.tool_config_path``:
 
@@ -7,11 +7,11 @@ verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_tu
         config: {type: native, sessions: 8, max_images: 16}
 
 The rows of ``beam export --format verl --turns tools`` pass two values to ``create``: ``groundtrace`` (the row's
-reference) and ``sandbox`` (the limits of its run). Code gets the row's own images, because verl has resized the images
-in ``agent_data``.
+reference, JSON text that names the row in its run) and ``sandbox`` (the limits of the run for code). The code gets the
+original images of the row, because verl has resized the images in ``agent_data``.
 
 verl 0.9.1 calls ``create`` and ``release`` around each call. So the tool stores the state of a response under its
-``agent_data``, which is the same object for all calls of the response. The tool writes the statuses of the calls
+``agent_data``, which is the same object for all calls of the response. The tool writes how each call ended
 (``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to ``agent_data.extra_fields``. verl
 passes both values to the reward in ``extra_info``.
 
@@ -35,11 +35,11 @@ CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 
 
 class ExecutePythonCode(_BaseTool):
-    """Executes the code of all responses of one worker process of verl.
+    """Executes the code of all responses of one worker process of verl, in Groundtrace's sandbox.
 
     ``config`` may hold ``sessions`` (the number of responses that execute code at once in this process) and
     ``max_images`` (the maximum number of images that all calls of a response together may display). ``tool_schema``
-    describes the tool to the policy (the model in training); None means our own schema.
+    describes the tool to the policy (the model in training); None means the schema of Groundtrace.
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
@@ -77,7 +77,10 @@ class ExecutePythonCode(_BaseTool):
         return _schemas.ToolResponse(text=result.text, image=list(result.images)), 0.0, {"status": result.status}
 
     async def release(self, instance_id: str, **given: Any) -> None:
-        """Delete the arguments that :meth:`create` stored for the call."""
+        """Delete the row's reference and limits that :meth:`create` stored for a call.
+
+        ``instance_id`` is the call's id. ``given`` is not used.
+        """
         self._created.pop(instance_id, None)
 
     def _begun(self, groundtrace: str, sandbox: str = "", **_: Any) -> Calls:

@@ -67,8 +67,8 @@ class Filters:
     def where(self, without: str = "") -> tuple[str, list[Any]]:
         """Return the SQL condition for the categories and ranges, and the values of its placeholders.
 
-        ``without`` is the name of a column whose filter is left out; "" for none. The condition does not include the
-        search for :attr:`text`.
+        ``without`` is the name of a column whose filter is left out; "" to use all filters. The search for :attr:`text`
+        is not in the condition.
         """
         parts, values = ["true"], list[Any]()
         for dimension, wanted in self.classes.items():

@@ -67,7 +67,10 @@ class RowImages:
         )
 
     def schema_names(self, place: RowPlace) -> list[str]:
-        """Return the names of all columns in the shard that contains the row at ``place``."""
+        """Return the names of all columns in the shard (Parquet file) that contains a row.
+
+        ``place`` holds the path of the shard and the index of the row.
+        """
         return pq.read_schema(place.file).names
 
     def original(self, place: RowPlace, column: Column, index: int) -> tuple[str, bytes]:

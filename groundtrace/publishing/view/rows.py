@@ -91,8 +91,8 @@ class ViewedRows:
     def page(self, filters: Filters, offset: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of all rows that pass the filters, and the rows of one page as dictionaries.
 
-        ``filters`` also define the order of the rows. ``offset`` is the number of rows to skip, and ``limit`` is the
-        maximum number of rows on the page.
+        ``filters`` defines which rows pass and their order. ``offset`` is the number of rows to skip, and ``limit`` is
+        the maximum number of rows on the page.
         """
         names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
@@ -136,12 +136,13 @@ class ViewedRows:
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
 
     def strata(self) -> list[tuple[str, str]]:
-        """Return (id, stratum) of each row whose trace was verified. A stratum is a group of rows for an audit.
+        """Return (id, stratum) of each row whose trace (reasoning with answer) was verified.
 
-        The stratum is :data:`KEPT` for an SFT row. For a rejected record, it is the stage (pipeline step) and the
-        reason of the rejection. RL rows are left out, because they have no trace (reasoning with answer). Records that
-        were rejected because of a quota, a budget or the target number of rows are left out too, because such a
-        rejection does not depend on the trace.
+        A stratum is a group of rows for an audit, in which a person judges a sample of traces. The stratum is
+        :data:`KEPT` for an SFT row. For a rejected record, it is the stage (pipeline step) and the reason of the
+        rejection. Two kinds of rows are left out: RL rows, because they have no trace, and records that were rejected
+        because of a quota, a budget or the target number of rows, because such a rejection does not depend on the
+        trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
             WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')

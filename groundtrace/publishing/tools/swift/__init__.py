@@ -1,12 +1,13 @@
-"""Defines a multi-turn scheduler for ms-swift's GRPO, which executes the code of each turn in our sandbox.
+"""Defines a multi-turn scheduler for ms-swift's GRPO, which executes code in Groundtrace's sandbox.
 
     swift rlhf --rlhf_type grpo … --external_plugins …/groundtrace/publishing/tools/swift/__init__.py \\
         --multi_turn_scheduler groundtrace --max_turns 6 --agent_template hermes --remove_unused_columns false
 
-The scheduler reads rows of ``beam export --format swift --turns tools``. It uses ``groundtrace``, the row's reference,
-and ``sandbox``, the limits of the run. Code gets the row's own images from the run. swift keeps a turn's tokens as they
-were sampled, and masks results. ``rollout_infos`` of a response holds the images that the response was shown, the
-statuses of its calls (``groundtrace_calls``), and the reason why a sandbox failed (``groundtrace_lost``).
+The scheduler reads rows of ``beam export --format swift --turns tools``. It uses ``groundtrace`` (the row's reference,
+JSON text that names the row in its run) and ``sandbox`` (the limits of the run for code). The code gets the original
+images of the row from the run. swift keeps a turn's tokens as they were sampled, and masks results. ``rollout_infos``
+of a response holds the images that the response was shown, how each call ended (``groundtrace_calls``), and the reason
+why a sandbox failed (``groundtrace_lost``).
 
 The file is in a folder of its own, because swift puts the file's folder first in ``sys.path``. In the folder above,
 ``trl.py`` would be imported instead of the library TRL.
@@ -28,11 +29,11 @@ _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
 
 
 class CodeScheduler(_multi_turn.MultiTurnScheduler):
-    """Executes the code of each turn. A response ends with a turn without code, or after ``max_turns`` turns.
+    """Executes the code of each turn of a response in Groundtrace's sandbox, as a multi-turn scheduler of ms-swift.
 
-    ``sessions`` is the number of responses that execute code at once in each process; None means the default.
-    ``max_images`` is the maximum number of images that all calls of a response together may display. A subclass can
-    change both values.
+    A response ends with a turn without code, or after ``max_turns`` turns. ``sessions`` is the number of responses that
+    execute code at once in each process; None means the default. ``max_images`` is the maximum number of images that
+    all calls of a response together may display. A subclass can change both values.
     """
 
     sessions: ClassVar[int | None] = None
