@@ -1,1 +1,3 @@
-"""Handles images and clips: decoding, media references, hashes, crops and overlays."""
+"""Handles the images and clips (videos) of questions: opens, decodes and hashes the files, cuts out crops, and draws
+numbered points and boxes on copies of images (overlays).
+"""

@@ -1,4 +1,4 @@
-"""Selects some frames of a video file, writes them once to the run folder, and returns a reference to the clip.
+"""Selects some frames of a video file, writes them to the run's output folder, and describes the clip by these frames.
 
 Every model gets a clip as these frames, each with its number and time, even if the model could read the video file. All
 models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
@@ -22,20 +22,24 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """Limits how many frames of a clip (a video) the models see. The paper Argos (§4) uses 32 frames."""
+    """Limits how many frames of a clip (a video) the models see. The paper Argos (§4) uses 32 frames.
+
+    The pointer is the model that finds named things in images. It sees fewer frames than the other models.
+    """
 
     max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
     pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
-    """Sample frames of a video file, write them as JPEG files to the store, and return the reference to the clip.
+    """Sample frames of a video file, write them as JPEG files, and return a description of the clip.
 
-    ``uri`` is the clip's media URI, and ``data`` holds the bytes of its file. ``store`` is the media store of the run;
-    it gets the frames. ``settings`` holds the maximum number of frames. The reference lists the sampled frames with
-    their numbers, times and URIs.
+    ``uri`` is the clip's media URI (``input:…``), and ``data`` holds the bytes of its file. ``store`` writes the frames
+    into the run's output folder. ``settings`` holds the maximum number of frames. The result holds the clip's size and
+    hashes, and the number, time and URI of each sampled frame.
 
-    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip within the limits.
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip, or if the clip
+    exceeds the maximum sizes or duration of :class:`groundtrace.vision.frames.VideoLimits`.
     """
     clip = sample_frames(data, settings.max_frames)
     hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]

@@ -30,7 +30,9 @@ Corners = tuple[float, float, float, float]
 
 @settings
 class CropSettings:
-    """Determines how the boxes of a response are cropped."""
+    """Determines how parts of an image are cut out around the boxes in a model's response. The tables are those of the
+    paper iVGR.
+    """
 
     margin: Annotated[
         float, Field(ge=0, allow_inf_nan=False), "the margin on each side, as a share of the box's width and height"

@@ -39,9 +39,9 @@ def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
     distances are equal, the older object is preferred, then the earlier point. A point without a pair becomes a new
     object. Points without a frame number are treated as one frame before all others.
 
-    Two points of one frame never get the same number, and neither do two labels. An object keeps its number, however
-    far it moves. The number of objects with a label is the largest number of points that one frame has for this label.
-    Objects that cross can be confused, because only positions are compared.
+    Two points on one frame always get different numbers, and so do points with different labels. An object keeps its
+    number, however far it moves. The number of objects with a label is the largest number of points that one frame has
+    for this label. Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -90,8 +90,8 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
     each point, from :func:`stable_ids`.
 
     The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
-    factor by which the frame is enlarged. Small frames are enlarged, so that their text is legible; for all other
-    frames ``k`` is 1. Frames without points are enlarged, too.
+    factor by which the frame is enlarged. Small frames are enlarged, so that their text is legible; for large frames
+    ``k`` is 1. This does not depend on whether a frame has points.
 
     Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """

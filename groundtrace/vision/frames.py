@@ -125,8 +125,9 @@ def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tup
     """Return the width and height of a clip's upright frames in pixels, and its duration in seconds.
 
     ``data`` is the content of the file as bytes, or the path of a local file. The function reads the whole file but
-    decodes only one frame. Therefore damage after the first frame may be undetected. It raises the errors of
-    :func:`sample_frames` except ValueError.
+    decodes only one frame. Therefore damage after the first frame may be undetected. Raises :class:`UndecodableMedia`
+    if the data is not a usable clip within ``limits`` (the accepted sizes and duration), and
+    :class:`groundtrace.config.extras.MissingExtra` if the extra ``video`` is not installed.
     """
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)

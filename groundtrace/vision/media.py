@@ -1,12 +1,12 @@
 """Implements the media store. Only this module resolves a media URI to a path, locally or on remote storage.
 
 A media URI has one of two forms: ``input:<relative path>`` is a file in the data folder, and
-``run:media/<sha256>.<ext>`` is a file in the run folder that a stage wrote. The data folder and the run folder are
-called roots; each is a local folder or a URL of an object store (:mod:`groundtrace.storage.places`). A URI cannot refer
-to a file outside its root. The data may be from a third party. Therefore a symbolic link in the data folder is followed
-only if its target is in the data folder, too. There is one exception: the cache of the Hugging Face Hub keeps a data
-set as a folder of links. Such a link may refer to another file of the same data set. The data folder itself may be a
-link.
+``run:media/<sha256>.<ext>`` is a file in the run's output folder, written by a stage (one step of the pipeline). The
+data folder and the output folder are called roots; each is a local folder or a URL of an object store
+(:mod:`groundtrace.storage.places`). A URI cannot refer to a file outside its root. The data may be from a third party.
+Therefore a symbolic link in the data folder is followed only if its target is in the data folder, too. There is one
+exception: the cache of the Hugging Face Hub keeps a data set as a folder of links. Such a link may refer to another
+file of the same data set. The data folder itself may be a link.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
 
 
 class MediaStore:
-    """Opens images and clips by URI, caches decoded pixels, and writes the images that stages make.
+    """Opens images and clips by URI, caches decoded pixels, and writes the images that a pipeline makes, such as crops.
 
     Attributes:
         input_root: the data folder, a local path or a URL; URIs ``input:…`` are relative to it.
@@ -158,7 +158,8 @@ class MediaStore:
         with empty bytes. For any other file, the maximum size is ``max_bytes`` of the store's limits.
 
         Raises :class:`UndecodableMedia` of the kind ``too_large`` for a file above its maximum size; such a file is not
-        read in full. Raises :class:`MediaNotAllowed` and :class:`MediaMissing` as :meth:`open_bytes` does.
+        read in full. Raises :class:`MediaNotAllowed` if ``uri`` is not a valid media URI or the file may not be read,
+        and :class:`MediaMissing` if there is no such file.
         """
         root, relative = self._split(uri)
         if isinstance(root, RemotePath):
@@ -178,9 +179,11 @@ class MediaStore:
         return _read_local(root, relative, uri, sniffed)
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """Return the kind of a file, judged by its first bytes: "image", "video", or None for neither.
+        """Return the kind of the file that a URI names, judged by its first bytes: "image", "video", or None for
+        neither.
 
-        Raises :class:`MediaNotAllowed` and :class:`MediaMissing` as :meth:`open_bytes` does.
+        Raises :class:`MediaNotAllowed` if ``uri`` is not a valid media URI or the file may not be read, and
+        :class:`MediaMissing` if there is no such file.
         """
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
@@ -188,7 +191,8 @@ class MediaStore:
         """Return the upright pixels of the still image that a URI names, as a read-only ``(H, W, 3)`` uint8 RGB array.
 
         The array is shared with the cache: copy it before you change it. Raises :class:`UndecodableMedia` if the file
-        is not a usable image, and the errors of :meth:`open_bytes`.
+        is not a usable image, :class:`MediaNotAllowed` if ``uri`` is not a valid media URI or the file may not be read,
+        and :class:`MediaMissing` if there is no such file.
         """
         return self._pixels.of(uri, lambda: self._decoded(uri))
 
@@ -245,7 +249,9 @@ class MediaRoots:
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Return a new media store of these folders, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
+        """Return a new object that opens the images and clips in these two folders. Its cache of decoded pixels holds
+        at most :data:`STAGE_CACHE_BYTES` bytes.
+        """
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 

@@ -1,6 +1,7 @@
-"""Implements the ``beam`` command, the command line of Groundtrace, with one module for most subcommands.
+"""Implements the ``beam`` command, the command line of Groundtrace. Most subcommands have a module of their own.
 
-The subcommands check, run, inspect, export and publish the runs of a pipeline.
+A run is one execution of a pipeline, with its output folder. The subcommands check, start, inspect, export and publish
+runs.
 """
 
 import logging

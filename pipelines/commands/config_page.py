@@ -32,7 +32,8 @@ config it may also be the name of a bundled config, such as `extends = "argos"`.
 def config_page() -> str:
     """Return the text of docs/config.md, which is Markdown.
 
-    It describes the configs of the main pipeline, of the trainer, of a reward for other trainers, and of ``beam loop``.
+    It describes the configs of the main pipeline, of the trainer, of ``beam serve-reward`` (which computes rewards for
+    other trainers), and of ``beam loop``.
     """
     return "\n".join(
         [

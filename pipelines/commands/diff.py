@@ -1,4 +1,4 @@
-"""Implements ``beam diff``: shows what differs between two finished runs.
+"""Implements ``beam diff``: shows what differs between two finished runs (executions of a pipeline).
 
 The output is text on the terminal, a page, or the ids of the records that differ.
 """
@@ -26,7 +26,7 @@ LISTED_ON_PAGE = 200
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Compare two finished runs, print or write the result, and return the exit code, which is 0.
+    """Compare two finished runs of pipelines, print or write the differences, and return the exit code, which is 0.
 
     ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError if an
     option has a wrong value or a file cannot be written, and :class:`groundtrace.publishing.reading.InspectError` if a
@@ -54,7 +54,8 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_text(found: Comparison) -> str:
-    """Return the comparison ``found`` of two runs as plain text of several lines."""
+    """Return ``found``, the comparison of two finished runs (executions of a pipeline), as plain text of several lines.
+    """
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), found)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

@@ -1,4 +1,6 @@
-"""Implements ``beam export``, which writes a run's rows in the format of another trainer."""
+"""Implements ``beam export``, which writes the training rows that a run of a pipeline made, in the format of another
+trainer, such as verl.
+"""
 
 import argparse
 from collections.abc import Sequence
@@ -55,10 +57,11 @@ def add_export_parser(commands: Any) -> None:
 
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Export a run, print the numbers of rows and the files written, and return the exit code, which is 0.
+    """Write a run's training rows in the format of another trainer, and return the exit code, which is 0.
 
-    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises ExportError if
-    the export is not possible, and InspectError if the run cannot be read.
+    The numbers of rows and the written files are printed. ``parsed`` holds the parsed arguments of the command line.
+    The second argument is not used. Raises ExportError if the export is not possible, and InspectError if the run
+    cannot be read.
     """
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import ExportArguments, export_run

@@ -1,4 +1,6 @@
-"""Implements ``beam inspect``: prints tables on a finished run, or the rows of a query over one or more runs."""
+"""Implements ``beam inspect``: prints tables on a finished run (an execution of a pipeline), such as its counts and
+costs, or the result of an SQL query over the rows of one or more runs.
+"""
 
 import argparse
 import base64
@@ -35,12 +37,12 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
-    """Return the figures of a run (:func:`figures_of`), or the result of a query, as tables in plain text.
+    """Return the figures of a run, or the result of an SQL query over its rows, as tables in plain text.
 
-    ``run`` is the folder of the run. ``sql`` is the query; None for the figures. ``others`` are the folders of further
-    runs for the query. Each run is then a separate schema of the database, e.g. ``a.sft`` and ``b.sft``
-    (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
-    query fails.
+    ``run`` is the folder of the run. ``sql`` is the query; None for the figures, such as counts, rejections and costs
+    (:func:`figures_of`). ``others`` are the folders of further runs for the query. Each run is then a separate schema
+    of the database, e.g. ``a.sft`` and ``b.sft`` (:func:`groundtrace.publishing.reading.open_several`). Raises
+    :class:`InspectError` if a run cannot be read or the query fails.
     """
     text = io.StringIO()
     _print_run(Console(file=text, width=10_000, color_system=None), (run, *others), sql)
@@ -48,7 +50,7 @@ def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
 
 
 def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the figures of a run or the result of a query over runs, and return the exit code, which is 0.
+    """Print a run's counts and costs, or the result of an SQL query over runs, and return the exit code, which is 0.
 
     ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
     :class:`InspectError` if the arguments do not fit together, a run cannot be read or the query fails.

@@ -32,8 +32,8 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
     ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
     after ``--`` on the command line. With Beam's option ``--dry_run``, the job is only built and described. Raises
-    ConfigError for an option with a wrong value, and the errors of planning and of running (:func:`make_plan`,
-    :func:`execute`).
+    ConfigError for an option with a wrong value, and the errors of :func:`make_plan` (e.g. for an invalid config) and
+    of :func:`execute` (e.g. if a model server is unreachable).
     """
     _check_limit(parsed.limit)
     if parsed.target_sft is not None and parsed.target_sft < 1:
@@ -52,8 +52,9 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records of an input, print a forecast for all records, and return the exit code, which is 0.
 
     ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
-    after ``--`` on the command line. Raises ConfigError for an option with a wrong value, and the errors of planning
-    and of running (:func:`make_plan`, :func:`execute`).
+    after ``--`` on the command line. The forecast states the calls, the cost and the rows to expect. Raises ConfigError
+    for an option with a wrong value, and the errors of :func:`make_plan` (e.g. for an invalid config) and of
+    :func:`execute` (e.g. if a model server is unreachable).
     """
     _check_limit(parsed.limit)
     plan = make_plan(_run_arguments(parsed, beam_options, measure=True))
@@ -95,8 +96,8 @@ def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], meas
 def summary_text(summary: RunSummary, output: str) -> str:
     """Return the result of a run as text of a few lines: its rows, rejections, calls, costs and warnings.
 
-    ``summary`` is the summary of the run. ``output`` is the path of the run folder as the command names it; the text
-    contains paths in this folder.
+    ``summary`` holds the run's counts and costs (the content of ``run.json``). ``output`` is the path of the run folder
+    as the command names it; the text contains paths in this folder.
     """
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
@@ -154,9 +155,10 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
 
 
 def beside(output: str, name: str) -> str:
-    """Return the path of the run folder ``name``, which is in the same parent folder as the run folder ``output``.
+    """Return the path of the run folder ``name``, which is in the same parent folder as another run folder, ``output``.
 
-    The path is absolute if ``output`` is absolute, and otherwise relative to the current directory.
+    A run folder is the output folder of a run. The path is absolute if ``output`` is absolute, and otherwise relative
+    to the current directory.
     """
     there = real_path(output).parent / name
     return str(there) if local_path(output).is_absolute() else os.path.relpath(there)

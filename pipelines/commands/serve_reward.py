@@ -1,4 +1,6 @@
-"""Implements ``beam serve-reward``: defines its arguments, and runs the server until a signal ends it."""
+"""Implements ``beam serve-reward``: defines its arguments, and runs a server that scores responses for other trainers,
+until a signal ends it.
+"""
 
 import argparse
 import contextlib
@@ -117,7 +119,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
-    """Return the absolute paths of the run folders in ``--data``, by name.
+    """Return the absolute paths of the run folders that ``--data`` names, by name. A run folder holds training rows.
 
     ``given`` holds the values of ``--data``. Each is the path of a run folder, or ``NAME=RUN``: a name for it and its
     path. If no name is given, the path is used as the name. Raises ServeError if a path is not a folder, or if two

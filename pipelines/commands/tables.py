@@ -1,4 +1,4 @@
-"""Prints tables on the terminal.
+"""Prints tables on the terminal, for subcommands such as ``beam inspect``.
 
 Columns are aligned, long cells are cut, and control characters are shown as escapes.
 """

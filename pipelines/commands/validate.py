@@ -1,4 +1,5 @@
-"""Implements ``beam validate``, which describes a run and checks whether the run is possible.
+"""Implements ``beam validate``, which describes a run of a pipeline before it is started, and checks whether it is
+possible.
 
 The command sends no request that would generate a reply. It reads all records; of a large input, it reads only the
 first records. It also prints an example: the prompt that one record would have in its training row.
@@ -33,7 +34,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
     The returned number is the exit code of the command. The description and all problems are printed. ``parsed`` holds
     the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come after ``--`` on the
-    command line. Raises the errors of planning (:func:`make_plan`), such as for an invalid config.
+    command line. Raises the errors of :func:`make_plan`, e.g. for an invalid config or an input that cannot be read.
     """
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)

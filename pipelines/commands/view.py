@@ -44,8 +44,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Serve the rows of a run to a browser until the process receives a signal. Return the exit code, which is 0.
 
     ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
-    :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. ``--at``
-    names the filters and the record to open.
+    :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. The
+    option ``--at`` names the filters of the page and the record that it shows first.
     """
     from aiohttp import web
 

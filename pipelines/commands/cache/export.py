@@ -1,5 +1,5 @@
-"""Implements ``beam cache export``: writes the models' replies in a cache to a JSON Lines or Parquet file, one row
-each.
+"""Implements ``beam cache export``: writes the replies in a reply cache (the stored replies of models) to a JSON Lines
+or Parquet file, one row for each reply.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ _SCHEMA = pa.schema(
 
 
 def export(named: str, to: str) -> int:
-    """Write the replies of a cache to a file, one row for each reply, and return the exit code, which is 0.
+    """Write the stored replies of models in a cache to a file, one row each, and return the exit code, which is 0.
 
-    ``named`` is the cache as the command line names it. The file is written completely or not at all. Raises
-    :class:`CacheCommandError` if the cache is not found or cannot be read, if ``to`` cannot be written, or if its name
-    does not end in ``.jsonl`` or ``.parquet``.
+    ``named`` names the cache: a run folder, a cache folder, a SQLite file or a URL. ``to`` is the path of the file,
+    which is written completely or not at all. Raises :class:`CacheCommandError` if the cache is not found or cannot be
+    read, if ``to`` cannot be written, or if its name does not end in ``.jsonl`` or ``.parquet``.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):

@@ -19,11 +19,17 @@ from groundtrace.storage.places import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):
-    """Raised for a mistake in the command, and for a cache that cannot be used. The message is one line."""
+    """Raised by ``beam cache`` for a mistake in the command, and for a reply cache (the stored replies of models) that
+    cannot be used. The message is one line.
+    """
 
 
 def failure_of(named: str, error: Exception) -> CacheCommandError:
-    """Return the error for a cache that cannot be used. ``named`` is the cache as the command line names it."""
+    """Return the error for the user if a reply cache (the stored replies of models) cannot be used.
+
+    ``named`` is the cache as the command line names it, such as a run folder. ``error`` is the error that occurred; its
+    message is the reason in the returned error.
+    """
     reason = " ".join(str(error).split())
     return CacheCommandError(
         f"the command failed on the cache {named}: {reason}; remove the cause, and run the command again"
@@ -46,7 +52,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """Return the place of the cache that a command line names.
+    """Return where the reply cache (the stored replies of models) is that a command line names.
 
     ``named`` is a run folder, a cache folder, a SQLite file, or the URL of a shared cache. Raises
     :class:`CacheCommandError` if there is no cache.
@@ -77,10 +83,11 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """Open a cache for reading, and yield it. It is closed when the body of the ``with`` statement ends.
+    """Open a reply cache (the stored replies of models) for reading, and yield it.
 
-    ``place`` is the place of the cache. The files of a shared cache are first merged into a temporary cache on this
-    machine. If the cache's file is not writable, a temporary copy is opened.
+    The cache is closed when the body of the ``with`` statement ends. ``place`` is the place of the cache. A shared
+    cache consists of several files; these are first merged into a temporary cache on this machine. If the cache's file
+    is not writable, a temporary copy is opened.
     """
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):

@@ -1,4 +1,6 @@
-"""Implements ``beam cache prune``, which permanently removes those replies of a cache that match all given filters."""
+"""Implements ``beam cache prune``: permanently removes those replies of a reply cache (the stored replies of models)
+that match all given filters.
+"""
 
 import argparse
 import re
@@ -14,7 +16,8 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def prune(parsed: argparse.Namespace) -> int:
-    """Remove the replies of a cache that match all given filters, and return the exit code, which is 0.
+    """Remove those stored replies of models that match all given filters from a cache, and return the exit code, which
+    is 0.
 
     With ``--dry-run``, the replies are only counted. ``parsed`` holds the parsed arguments of the command line. Raises
     :class:`CacheCommandError` if no filter is given, or if the cache is not found or is in use.

@@ -1,5 +1,5 @@
-"""Implements ``beam cache stats``, which prints a cache's size, and its numbers of replies by model, role (such as
-teacher) and prompt.
+"""Implements ``beam cache stats``: prints the size of a reply cache (the stored replies of models), and the numbers of
+replies by model, role (such as teacher) and prompt.
 """
 
 import sys
@@ -45,10 +45,11 @@ class _Figures:
 
 
 def print_stats(named: str) -> int:
-    """Print the size and the age of a cache and its numbers of replies and tokens. Return the exit code, which is 0.
+    """Print the size and age of a cache of models' replies, and its numbers of replies and tokens. Return the exit
+    code, 0.
 
-    The numbers of replies are also printed for each model, role and prompt. ``named`` is the cache as the command line
-    names it: a run folder, a cache folder, a SQLite file or a URL. Raises
+    The numbers of replies are also printed for each model, role (such as teacher) and prompt. ``named`` is the cache as
+    the command line names it: a run folder, a cache folder, a SQLite file or a URL. Raises
     :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` if the cache is not found.
     """
     place, figures = find_cache(named), _Figures()
