@@ -11,10 +11,11 @@ ingest → clean → deduplicate → decontaminate → draw
                                                         └──────────────────────────────────┘
 → RL side:  difficulty → confirm → cut → cap answers → rl shards
 
-The SFT side is the part of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the
-run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this
-number of rows; without a target, both keep all questions. ``cap answers`` limits the questions with the same answer.
-``confirm`` removes questions whose gold answer is not confirmed.
+``decontaminate`` removes questions that are in a benchmark. Shards are files of training rows. The SFT side is the part
+of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the run has a target number of
+SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this number of rows; without a
+target, both keep all questions. ``cap answers`` limits the questions with the same answer. ``confirm`` removes
+questions whose gold answer is not confirmed.
 
 Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
 judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
@@ -146,10 +147,10 @@ class Settings(RunSettings):
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     """Return the class of an SFT row: ``direct``, ``text``, ``code``, or the row's kind of operation.
 
-    ``draft`` holds the question, and the response from which the row is made. The class is the mode of the response:
-    the answer alone, reasoning in text, or reasoning with code. ``weights`` holds a weight for each class. If it has no
-    class ``code``, rows with code are divided further: the class of such a row is its kind of operation, such as a
-    drawing, or :data:`SEVERAL` if it does not have exactly one kind.
+    ``draft`` is a question with the results of the stages so far, such as the response from which the row is made. The
+    class is the mode of the response: the answer alone, reasoning in text, or reasoning with code. ``weights`` holds a
+    weight for each class. If it has no class ``code``, rows with code are divided further: the class of such a row is
+    its kind of operation, such as a drawing, or :data:`SEVERAL` if it does not have exactly one kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
@@ -161,8 +162,9 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
 def is_in_text(draft: Draft, settings: Settings) -> bool:
     """Return whether a hard question is answered in text without code.
 
-    ``draft`` holds the question and its pass rate. The result is True if this pass rate is at least ``text_from`` of
-    ``settings``. It is always False if ``text_from`` is None or if the question has no pass rate.
+    ``draft`` holds the question and its pass rate (the share of the policy's attempts that are right). The result is
+    True if this pass rate is at least ``text_from`` of ``settings``. It is always False if ``text_from`` is None or if
+    the question has no pass rate.
     """
     rate = draft.pass_rate
     return settings.text_from is not None and rate is not None and rate >= settings.text_from
@@ -171,8 +173,9 @@ def is_in_text(draft: Draft, settings: Settings) -> bool:
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
     """Return whether the teacher first solves a hard question in text. A later stage replaces calculations by code.
 
-    ``draft`` holds the question. The result is True in two cases: the question is answered in text
-    (:func:`is_in_text`), or its source is named in ``trajectory.rewritten_sources`` of ``settings``.
+    ``draft`` holds the question. The result is True in two cases: the pass rate of the question is at least the setting
+    ``text_from``, so that the answer stays in text; or its source is named in ``trajectory.rewritten_sources`` of
+    ``settings``.
     """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 
@@ -185,10 +188,10 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
     """Return the collection of the drafts with a question. The teacher writes a question for each image without one.
 
-    ``drawn`` is the collection of the drafts that this run uses. A draft is a question with its data; some of the
-    drafts are images without a question. ``settings`` is the config. ``models`` names the models that judge the images,
-    write the questions and find the boxes. The stages in this function may reject an image or a question that the
-    teacher wrote. Rejected drafts are not in the returned collection.
+    ``drawn`` is a Beam collection of drafts, i.e. of questions with their data; some of the drafts are images without a
+    question. ``settings`` is the config. ``models`` names the models that judge the images, write the questions and
+    find the boxes. The stages that this function adds to the pipeline may reject an image or a question that the
+    teacher wrote. The result, a Beam collection, does not contain the rejected drafts.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
@@ -203,16 +206,16 @@ def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> An
 
 
 def is_asked(draft: Draft) -> bool:
-    """Return whether the input record of ``draft`` has a question. The record of a draft may also be an image alone."""
+    """Return whether ``draft`` (a record of the input with its data) has a question. A record may be an image alone."""
     return draft.question.is_asked
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Add the recipe's stages to a Beam pipeline, and return the outputs: the SFT drafts and the RL drafts.
+    """Add all stages (steps) of this recipe to a Beam pipeline, and return the outputs: SFT drafts and RL drafts.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
-    and the models of this run. ``settings`` is the config.
+    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    media and the models of this run. ``settings`` is the config.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(

@@ -7,11 +7,12 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
 
-A media group consists of the questions that share an image. The SFT side is the part of the questions that becomes SFT
-rows, and the RL side the part that becomes RL rows. ``open choices`` turns multiple-choice questions into questions
-with a free answer. ``propose`` names the things to point at, and ``point`` finds them. ``overlay`` draws the points on
-a copy of the image, which the teacher sees. ``leak`` rejects traces that mention something that only the teacher was
-shown, such as these points.
+``decontaminate`` removes questions that are in a benchmark. Shards are files of training rows. Rubrics are criteria by
+which a judge grades a response. A media group consists of the questions that share an image. The SFT side is the part
+of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. ``open choices`` turns
+multiple-choice questions into questions with a free answer. ``propose`` names the things to point at, and ``point``
+finds them. ``overlay`` draws the points on a copy of the image, which the teacher sees. ``leak`` rejects traces that
+mention something that only the teacher was shown, such as these points.
 
 Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
 points of a response. If the run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and
@@ -72,11 +73,12 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Add the recipe's stages to a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``rubrics.json``.
+    """Add all stages (steps) of this recipe to a Beam pipeline; return its SFT drafts, RL drafts and ``rubrics.json``.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
-    and the models of this run. ``settings`` is the config.
+    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    media and the models of this run. ``settings`` is the config. ``rubrics.json`` holds the rubrics (criteria by which
+    a judge grades a response) with their measured pass rates.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

@@ -10,11 +10,13 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
               → STEM:    attempt → difficulty ┐
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
 
-The SFT side is the part of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the
-run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this
-number of rows; without a target, both keep all questions. ``leak`` rejects traces that mention something that only the
-teacher was shown. ``alike`` and ``cap answers`` limit the questions that are nearly the same and those with the same
-answer.
+``decontaminate`` removes questions that are in a benchmark. Shards are files of training rows. ``complexity`` annotates
+whether a question needs thinking, and a judged trace is a response that first states this. ``redundancy`` rejects
+reasoning that only repeats the answer. The SFT side is the part of the questions that becomes SFT rows, and the RL side
+the part that becomes RL rows. If the run has a target number of SFT rows, ``draw`` selects as many questions as are
+needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions. ``leak`` rejects
+traces that mention something that only the teacher was shown. ``alike`` and ``cap answers`` limit the questions that
+are nearly the same and those with the same answer.
 
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
@@ -114,21 +116,22 @@ class Settings(RunSettings):
 
 
 def domain_of(draft: Draft) -> str:
-    """Return the domain of the question in ``draft``: ``stem`` (science and mathematics) or ``general``.
+    """Return the domain of the question in ``draft`` (a question with its data): ``stem`` (science and mathematics) or
+    ``general``.
 
-    The stage AssignDomain has added the domain to the draft. A draft without a domain counts as ``general``. The
-    setting ``ratio`` gives the weight of each domain in the RL rows.
+    An earlier stage of the pipeline, AssignDomain, has added the domain to the draft. A draft without a domain counts
+    as ``general``. The setting ``ratio`` gives the weight of each domain in the RL rows.
     """
     return draft.added(DOMAIN) or GENERAL
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Add the recipe's stages to a Beam pipeline, and return the outputs: SFT drafts, RL drafts, ``judges.json``.
+    """Add all stages (steps) of this recipe to a Beam pipeline; return its SFT drafts, RL drafts and ``judges.json``.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media
-    and the models of this run. ``settings`` is the config. ``judges.json`` holds how often the three judges of the
-    reasoning were right on a sample of the SFT drafts.
+    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    media and the models of this run. ``settings`` is the config. ``judges.json`` holds how often the three judges of
+    the reasoning were right on a sample of the SFT drafts.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

@@ -7,8 +7,9 @@ ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
 → all questions, in the sample or not: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
-In this diagram, η is the share of attempts to which a rubric applies, and p is the share of these attempts that meet
-the rubric. The filter removes rubrics that seldom apply. The strata are the easy and the hard rubrics.
+Shards are files of training rows. Candidates are proposed rubrics. In this diagram, η is the share of attempts to which
+a rubric applies, and p is the share of these attempts that meet the rubric. The filter removes rubrics that seldom
+apply. The strata are the easy and the hard rubrics.
 
 The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
 only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band
@@ -82,7 +83,7 @@ class SampledRubrics(RubricSettings):
 @settings
 class Settings(RunSettings):
     """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, and
-    two switches.
+    the switches ``open_choices`` and ``attempt_all``.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -108,11 +109,12 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Add the recipe's stages to a Beam pipeline, and return the outputs: the RL drafts and ``rubrics.json``.
+    """Add all stages (steps) of this recipe to a Beam pipeline, and return its outputs: RL drafts and ``rubrics.json``.
 
     A draft is a question with all results of the stages so far; each RL draft becomes one row of the ``rl`` set.
-    ``root`` is the pipeline, which is still empty. ``run`` holds the input, the folders of the media and the models of
-    this run. ``settings`` is the config.
+    ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the media and the
+    models of this run. ``settings`` is the config. ``rubrics.json`` holds the measured pass rate of each rubric (a
+    criterion by which a judge grades a response).
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

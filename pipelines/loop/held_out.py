@@ -25,7 +25,7 @@ PURPOSE = "held out"
 
 
 class SplitError(UserError):
-    """Raised if the questions cannot be divided as configured."""
+    """Raised if the questions cannot be divided, as configured, into a part to train on and a part to evaluate on."""
 
 
 @dataclass(frozen=True)

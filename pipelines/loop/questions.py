@@ -60,15 +60,16 @@ class Division:
 
 
 def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings) -> Division:
-    """Divide an input into two parts, write both parts into the folder ``questions`` of a loop, and return the
-    division.
+    """Divide the questions of an input into a part to train on and a part to evaluate on, and write both into a folder.
 
-    If the folder already holds the division of this input with these settings, nothing is written.
+    The folder is ``questions`` in the output folder of ``beam loop``. If it already holds the division of this input
+    with these settings, nothing is written. The result holds the sizes of the two parts, and the ids of the
+    evaluation's questions.
 
     Args:
         out: The output folder of the loop, which is created if it is missing.
-        found: The input.
-        rows: The settings with which the input is read.
+        found: The input: the files with the questions, and their columns.
+        rows: The config's section ``[input]``, with which the input is read: e.g. which column holds the question.
         storage: The settings of an object store, for an input in a store.
         settings: The share (0–1) of the usable records to hold out, and the seed by which they are chosen.
 
@@ -100,10 +101,10 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
 
 
 def read_division(out: Path) -> Division:
-    """Return how the questions were divided, read from the file ``questions/split.json`` in the output folder ``out``
-    of a loop.
+    """Return how ``beam loop`` divided the questions into a part to train on and a part to evaluate on.
 
-    Raises OSError if the file cannot be read, and ValueError or KeyError if it is damaged.
+    ``out`` is the output folder of the loop, whose file ``questions/split.json`` is read. Raises OSError if the file
+    cannot be read, and ValueError or KeyError if it is damaged.
     """
     found = json.loads((out / FOLDER / SPLIT).read_text("utf-8"))
     return Division(found["train"], found["held"], found["groups"])
@@ -293,9 +294,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def settings_after(rows: RowSettings) -> RowSettings:
-    """Return the ``[input]`` settings with which a run reads one part of a divided input.
+    """Return the ``[input]`` settings with which ``beam run`` reads one part (to train or to evaluate on) of an input.
 
-    ``rows`` are the settings with which the input was divided. Only the columns to keep (``input.keep``) are taken from
-    them. All other settings have been applied already, so the result has their defaults.
+    ``rows`` are the settings with which the whole input was read when it was divided. Only the columns to keep
+    (``input.keep``) are taken from them. All other settings have been applied already, so the result has their
+    defaults.
     """
     return replace(RowSettings(), keep=rows.keep)

@@ -35,7 +35,8 @@ class StepRecord:
 
 
 def read_record(out: Path, name: str) -> StepRecord | None:
-    """Return the record of a step; None if the step has not begun, or if its record is damaged.
+    """Return the record (times and exit code) of a step of ``beam loop``; None if the step has not begun, or if its
+    record is damaged.
 
     ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
     """
@@ -46,7 +47,7 @@ def read_record(out: Path, name: str) -> StepRecord | None:
 
 
 def write_record(out: Path, name: str, record: StepRecord) -> None:
-    """Write the record of a step into the folder of the loop, completely or not at all.
+    """Write the record (times and exit code) of a step into the folder of ``beam loop``, completely or not at all.
 
     ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``. An earlier record is replaced.
     """
@@ -55,9 +56,10 @@ def write_record(out: Path, name: str, record: StepRecord) -> None:
 
 
 def is_done(step: Step, identity: str, out: Path) -> bool:
-    """Return whether ``step`` need not be done again: it was finished with this identity, and its result exists.
+    """Return whether ``step``, one command of ``beam loop``, was finished with this identity, and its result exists.
 
-    ``identity`` is the digest of the step and of all that it depends on. ``out`` is the folder of the loop.
+    Then the step need not be done again. ``identity`` is the digest of the step and of all that it depends on. ``out``
+    is the folder of the loop.
     """
     record = read_record(out, step.name)
     return record is not None and record.identity == identity and bool(record.finished) and step.result.exists()

@@ -76,9 +76,10 @@ class StepFailed(Exception):
 
 
 def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSettings) -> tuple[Loop, Division]:
-    """Check the arguments of a loop, divide the questions, and return the loop and the division.
+    """Check the arguments of ``beam loop``, divide the questions, and return the checked arguments and the division.
 
-    If an earlier command has divided the questions, its division is used.
+    The questions are divided into a part to train on and a part to evaluate on. If an earlier command has divided them,
+    its division is used.
 
     Args:
         recipe: The name of a bundled pipeline, or the path of a pipeline's file.
@@ -145,12 +146,13 @@ def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]
 
 
 def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
-    """Run all steps of a loop that are not finished, and return the path of the page ``loop.html`` with the results.
+    """Run all unfinished steps (curation, trainings, evaluations) of a loop, and return the path of its page
+    ``loop.html``.
 
-    ``loop`` holds the arguments and settings of the loop; its questions must be divided already. ``run_command`` runs
-    the command of a step: it gets the words of the command and the path of a log file, and returns the exit code. Tests
-    replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a training has no rows or
-    its folder is in use.
+    The page shows the results. ``loop`` holds the arguments and settings of the loop; its questions must be divided
+    already. ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file,
+    and returns the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and
+    UserError if a training has no rows or its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):
@@ -260,6 +262,9 @@ def _refresh(loop: Loop, running: str) -> Path:
 
 
 def described(division: Division) -> str:
-    """Return a line of text for the user with the numbers of questions to train on and of held-out questions."""
+    """Return a line of text for the user: how many questions are used for training, and how many for evaluation.
+
+    ``division`` holds these numbers.
+    """
     groups = counted(len(set(division.groups.values())), "media group")
     return f"questions: {division.train} to train on, {division.held} held out ({groups})"

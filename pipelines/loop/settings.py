@@ -1,4 +1,6 @@
-"""Defines the config of ``beam loop``: one small TOML file, which names the configs of the steps."""
+"""Defines the config of ``beam loop``: a small TOML file that names the configs of the steps (curation, trainings,
+evaluation) and holds changes to them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -18,7 +20,9 @@ Overrides = Annotated[Mapping[str, Any], "keys of this step's config and their v
 
 @settings
 class HeldOutSettings:
-    """Holds the settings that choose the held-out questions. The evaluation asks them, and no step trains on them."""
+    """Holds the settings that choose the held-out questions. The evaluation asks them, and no step trains on them. A
+    media group consists of the questions that share an image: either all or none of them are held out.
+    """
 
     share: Annotated[float, Field(gt=0, lt=1), "the share of the questions to hold out"] = 0.1
     seed: Annotated[int, "the seed by which the media groups are chosen"] = 0
@@ -26,9 +30,9 @@ class HeldOutSettings:
 
 @settings
 class CurateSettings:
-    """Holds the config of the curation, which is the run of the pipeline before SFT.
+    """Holds the config of the curation, i.e. of the run of the pipeline that makes the SFT rows.
 
-    The run after SFT, which measures the trained policy, starts from the same config.
+    After SFT, the pipeline runs a second time, from the same config, to measure the trained policy.
     """
 
     config: Annotated[str, "the config of `beam run`, relative to this file (empty: the embedded engine)"] = ""
@@ -77,8 +81,9 @@ class ServeSettings:
 class LoopSettings:
     """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
-    The second run measures the pass rates of the trained policy; ``rl.set`` changes its config. It has the config of
-    the first run, except for ``attempt.k``, ``attempt.k_min`` and ``[difficulty]``, which have the recipe's defaults.
+    The second run measures the pass rates of the trained policy (the model after SFT); ``rl.set`` changes its config.
+    It has the config of the first run, except for its policy, and for ``attempt.k``, ``attempt.k_min`` and
+    ``[difficulty]``, which have the pipeline's defaults.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

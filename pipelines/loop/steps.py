@@ -32,7 +32,7 @@ CONFIGS, LOGS, RECORDS = "configs", "logs", "steps"
 
 @dataclass(frozen=True)
 class Loop:
-    """Holds the arguments and settings of a loop.
+    """Holds the arguments and settings of ``beam loop``, which curates data, trains a model and evaluates it.
 
     Attributes:
         recipe: The name of a bundled pipeline, or the path of a pipeline's file.
@@ -56,7 +56,7 @@ class Loop:
 
     @property
     def base(self) -> str:
-        """Return the path or the Hub id of the model before training.
+        """Return the path, or the id on the Hugging Face Hub, of the model that the loop trains, before training.
 
         For the model ``tiny``, it is the path of the folder into which a step of the loop writes the model.
         """
@@ -95,7 +95,8 @@ class Step:
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
         depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
-        starts_anew: Whether the folder must be moved away before the step begins, if it was made for another identity.
+        starts_anew: Whether the folder must be moved away before the step begins, if its content was made with another
+            identity (a digest of the command, the config and the steps before).
         resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away.
     """
 
@@ -112,7 +113,7 @@ class Step:
 
 
 def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
-    """Return the steps of a loop in the order in which they run.
+    """Return the steps of ``beam loop`` (curation, trainings, evaluations) in the order in which they run.
 
     ``loop`` holds the arguments and settings of the loop. ``revision`` identifies the present weights of the model
     after SFT; "" as long as there is no such model. A model that was trained again has another revision, so that cached
@@ -135,7 +136,7 @@ def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
 
 
 def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
-    """Return a digest for each step, by the step's name. If a digest changes, the step must be done again.
+    """Return a digest for each step of ``beam loop``, by name. If its digest changes, a step must be done again.
 
     ``steps`` are all steps of the ``loop`` in order. The digest of a step is made from its command, its config, its
     field ``depends_on``, and the digests of the steps whose results it reads. It does not change if the loop's folder,
@@ -153,23 +154,25 @@ def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def config_text(step: Step) -> str:
-    """Return the config of a step as TOML, for the file that the loop writes. The step must have a config."""
+    """Return the config of a step of ``beam loop`` as TOML text. The step must have a config, like the run of a
+    pipeline.
+    """
     assert step.config is not None
     return tomli_w.dumps(step.config)
 
 
 def config_path(out: Path, name: str) -> Path:
-    """Return the path of the config file that the loop writes for a step.
+    """Return the path of the config file that ``beam loop`` writes for one of its steps.
 
-    ``out`` is the folder of the loop. ``name`` is the name of the step.
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``curate``.
     """
     return out / CONFIGS / f"{name}.toml"
 
 
 def log_path(out: Path, name: str) -> Path:
-    """Return the path of the file with the output of a step's command.
+    """Return the path of the log file with the output of the command that a step of ``beam loop`` runs.
 
-    ``out`` is the folder of the loop. ``name`` is the name of the step.
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
     """
     return out / LOGS / f"{name}.log"
 
@@ -242,5 +245,8 @@ def _toml(value: Any) -> str:
 
 
 def sections_of(settings: type) -> frozenset[str]:
-    """Return the names of the sections and keys at the top level of a config. ``settings`` is its settings class."""
+    """Return the names of the sections and keys at the top level of a pipeline's config.
+
+    ``settings`` is the pipeline's settings class, whose fields have these names.
+    """
     return frozenset(each.name for each in fields(settings))

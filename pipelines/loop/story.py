@@ -55,7 +55,7 @@ DONE, RUNNING, FAILED, STOPPED, WAITING = "done", "running", "failed", "stopped"
 
 @dataclass(frozen=True)
 class ShownStep:
-    """Holds the facts about a step that the page shows.
+    """Holds the facts about a step of ``beam loop`` (such as the SFT) that the page loop.html shows.
 
     Attributes:
         name: The name of the step.
@@ -92,7 +92,7 @@ class Story:
 
     Attributes:
         steps: The steps with their states.
-        division: How the questions were divided.
+        division: How the questions were divided into a part to train on and a part to evaluate on.
         runs: The finished runs: their name, title and summary.
         models: The results of each evaluated model.
         differences: The differences between two evaluated models.
@@ -190,7 +190,9 @@ def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
 
 
 def story_lines(story: Story) -> list[str]:
-    """Return the results of the models and the differences between them as lines of text, for the terminal."""
+    """Return the results of a loop's models, and the differences between them, as lines of text for the terminal.
+    ``story`` holds these results.
+    """
     found = [f"{len(story.division.groups)} held-out questions, 95 % intervals in brackets:"]
     for is_difference, models in ((False, story.models), (True, story.differences)):
         for model in models:
