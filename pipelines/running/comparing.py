@@ -22,8 +22,8 @@ def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: i
     """Compare two finished runs, as ``beam diff`` does, and return the comparison. A notebook shows it as a page.
 
     ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. ``limit`` is the maximum
-    number of records to list whose set, or whose reason of rejection, differs between the two runs; None lists all of
-    them. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    number of records to list whose set (``sft``, ``rl`` or ``rejected``) or reason of rejection differs between the two
+    runs; None lists all of them. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
     names = [str(each.folder if isinstance(each, OpenedRun) else each) for each in (first, second)]
@@ -37,14 +37,14 @@ def diff_runs(
     limit: int | None = LISTED,
     all_settings: bool = False,
 ) -> Comparison:
-    """Return the comparison of two finished runs.
+    """Return the comparison of two finished runs (executions of a pipeline): settings, counts, and records that differ.
 
     Args:
         first: The folder of the first run.
         second: The folder of the second run.
         names: The names of the two runs for the user; None for their paths.
-        limit: The maximum number of records to list whose set, or whose reason of rejection, differs; None lists all of
-            them.
+        limit: The maximum number of records to list whose set (``sft``, ``rl`` or ``rejected``) or reason of rejection
+            differs; None lists all of them.
         all_settings: Whether to list also differences that the user did not make, such as a key that only one config
             has and that has its default value there.
 

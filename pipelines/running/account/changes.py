@@ -1,4 +1,4 @@
-"""Finds how a new run differs from the finished run whose outputs it replaces."""
+"""Finds how a new run of a pipeline differs, in its config, input and rows, from the run whose outputs it replaces."""
 
 import tomllib
 from pathlib import Path
@@ -11,10 +11,10 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Return how a new run differs from the finished run in its folder; None if the folder holds no finished run.
+    """Return the differences in config, input and numbers of rows between a new run and the finished run in its folder.
 
-    The field ``kept`` of the result is True if the old outputs must be kept, i.e. if the old run has rows and the two
-    runs differ.
+    The result is None if the folder holds no finished run. The field ``kept`` of the result is True if the old outputs
+    must be kept, i.e. if the old run has rows and the two runs differ.
 
     Args:
         root: The run folder.

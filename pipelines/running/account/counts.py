@@ -39,11 +39,12 @@ RoleStage = tuple[str, str]
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Holds the counts and the usage of one pass over the input.
+    """Holds the counts and the usage (calls, tokens, cost) of one pass over the input.
 
     Attributes:
         counts: The number of records that were read, the numbers of rows, and the rejections.
-        kept: For each stage, the number of records that passed it, according to their final outcomes.
+        kept: For each stage (step of the pipeline), the number of records that passed it, according to their final
+            outcomes.
         side: For each stage that reads only a sample of the records: the number of elements that it read, and the
             number of elements for which it has a result.
         asked: For each role (such as teacher) and stage, the number of calls, the number of repairs (further requests
@@ -55,7 +56,7 @@ class RunCounts:
         labels: For each scorer (code that makes one verdict), how often each pair of labels occurred: the label of the
             first judge, and the label of the second judge for the same item.
         refused: Whether a record, or an element that a stage sampled, was rejected because the budget was exhausted.
-        forecast: The sums over the final outcomes that a forecast needs
+        forecast: The sums, over all records, of values such as the number of calls, from which a larger run is forecast
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
             the largest ``max_tokens`` of a truncated reply.
@@ -76,7 +77,8 @@ class RunCounts:
     truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def entered(self, stage: str) -> int:
-        """Return how many records entered the stage with the name ``stage``; 0 for a stage that no record reached.
+        """Return how many records entered the stage (step of the pipeline) with the name ``stage``; 0 for a stage that
+        no record reached.
 
         For a stage that reads only a sample of the records, this is the number of sampled elements.
         """
@@ -85,7 +87,8 @@ class RunCounts:
         return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
 
     def passed(self, stage: str) -> int:
-        """Return how many records the stage with the name ``stage`` passed on; 0 for a stage that no record reached.
+        """Return how many records the stage (step of the pipeline) with the name ``stage`` passed on; 0 for a stage
+        that no record reached.
 
         For a stage that reads only a sample of the records, this is the number of sampled elements for which it has a
         result.
@@ -94,7 +97,7 @@ class RunCounts:
 
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
-    """Read the files of a finished job, and return its counts and its usage.
+    """Read the files of a finished Beam job, and return its counts of records and its usage (calls, tokens, cost).
 
     ``job`` is the outcome of the job: its folder and a description of its files. ``samples`` are the names of the
     stages that read only a sample of the records.

@@ -31,8 +31,8 @@ def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     """Write the page RUN/failed.html if the body of the ``with`` statement raises an error, and raise the error again.
 
     The error gets a note with the run's cost and the path of the page. Yields an object, whose ``summary`` the body
-    sets as soon as the summary of the run is known, so that the page can show it. ``plan`` is the plan of the run.
-    ``spending`` records the run's costs.
+    sets as soon as the summary of the run is known, so that the page can show it. ``plan`` holds what the run needs,
+    such as its recipe, settings, input and run folder. ``spending`` records the run's costs.
     """
     made = PartialRun()
     try:

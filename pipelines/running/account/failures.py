@@ -1,4 +1,4 @@
-"""Decides whether a run has failed because the input or a stage failed.
+"""Decides whether a run has failed because its input or a stage (step of the pipeline) failed.
 
 A stage fails if it could not process too many of its records, for example because its model calls failed. The outputs
 of such a run are useless.
@@ -27,7 +27,8 @@ MIN_FAILED = 5
 def check_records(summary: RunSummary) -> None:
     """Raise InputError if no record of the input can be used: the input is empty, or all its records were rejected.
 
-    Only rejections by the first stage, which reads the records, count. ``summary`` is the summary of the run.
+    Only rejections by the first stage, which reads the records, count. ``summary`` holds the run's counts of records
+    and rejections.
     """
     counts = summary.counts
     if not counts.input:
@@ -45,10 +46,11 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage could not process too many of its records, for example because its model calls
+    """Raise PipelineError if a stage (step of the pipeline) failed on too many records, e.g. because its model calls
     failed.
 
-    The message contains the most frequent detail (the text that explains a rejection) of the failed records.
+    At least :data:`MIN_FAILED` records, or all records of the stage, must have failed. The message contains the most
+    frequent detail (the text that explains a rejection) of the failed records.
 
     Args:
         stages: The stages of the run.
@@ -73,11 +75,11 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """Return the most frequent detail of the records that a stage rejected; "no detail" if there are no such records.
+    """Return the most frequent explanation (detail) of a stage's rejections; "no detail" if there are no such records.
 
-    A detail is the text that explains a rejection. ``staging`` is the staging folder of the run, which holds its new
-    outputs. The subfolder ``rejected/`` holds the rejected records. ``stage`` is the name of the stage. Only rejections
-    for one of the ``reasons`` count.
+    A stage is a step of the pipeline. A detail is the text that explains the rejection of a record. ``staging`` is the
+    staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the rejected records.
+    ``stage`` is the name of the stage. Only rejections for one of the ``reasons`` count.
     """
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
@@ -85,7 +87,7 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """Return the most frequent detail (the text that explains a rejection) for each stage and reason.
+    """Return the most frequent detail (the text that explains a rejection) for each stage and each reason of rejection.
 
     ``staging`` is the staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the
     rejected records. The result maps the name of a stage to a dict, which maps each reason to the detail.

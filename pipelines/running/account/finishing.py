@@ -22,9 +22,10 @@ from groundtrace.stages.sources.base import RUN_MARKER
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     """Check a run, replace the old outputs in its folder with the new ones, and return the complete summary.
 
-    ``plan`` is the plan of the run. ``summary`` is its summary so far. ``made`` holds the results that the page on a
-    failed run shows; the function stores the summary in it before the checks. If a check raises an error, the old
-    outputs stay.
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``summary`` holds the run's
+    counts and costs so far; the result also holds the differences from the old run. ``made`` holds the results that the
+    page on a failed run shows; the function stores the summary in it before the checks. If a check raises an error, the
+    old outputs stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
     blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)

@@ -1,4 +1,4 @@
-"""Prevents a run that keeps no rows from replacing the rows of a finished run."""
+"""Prevents a run that made no SFT and no RL rows from replacing the rows of a finished run in its folder."""
 
 from pathlib import Path
 
@@ -19,13 +19,17 @@ _ADVICE = {
 
 
 class NothingKept(UserError):
-    """Raised if a run kept no rows, but its folder holds rows of a finished run. The old rows were not replaced."""
+    """Raised if a run made no SFT and no RL rows, but its folder holds rows of a finished run. The old rows were not
+    replaced.
+    """
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Return a text that states why a run kept no rows. For some causes, the text also states what the user can do.
+    """Return a text that states why a run made no SFT and no RL rows. For some causes, the text also states what the
+    user can do.
 
-    The text is "" if the run kept rows, or if it rejected no record. ``summary`` is the summary of the run.
+    The text is "" if the run made rows, or if it rejected no record. ``summary`` holds the run's counts of records,
+    rows and rejections.
     """
     counts = summary.counts
     if counts.kept or not counts.by_reason:
@@ -35,10 +39,10 @@ def why_no_rows(summary: RunSummary) -> str:
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:
-    """Raise :class:`NothingKept` if a run kept no rows, but its folder holds rows of a finished run.
+    """Raise :class:`NothingKept` if a run made no SFT and no RL rows, but its folder holds rows of an older run.
 
     ``root`` is the run folder on this machine. ``output`` is its path or URL as the user gave it, for the message.
-    ``summary`` is the summary of the new run.
+    ``summary`` holds the new run's counts of records and rows.
     """
     held = "" if summary.counts.kept else _rows_in(root)
     if not held:

@@ -78,11 +78,11 @@ class Wave:
 
 
 def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
-    """Return the summary of a run.
+    """Return the summary of a run: its counts, costs and files, i.e. the content of ``run.json``.
 
-    ``plan`` is the plan of the run. ``waves`` are its waves (passes over the input); the counts and files of the
-    summary are those of the last wave. ``wall_s`` is the run's duration in seconds. Raises PipelineError if the last
-    wave wrote more SFT rows than the target number.
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``waves`` are its waves
+    (passes over the input); the counts and files of the summary are those of the last wave. ``wall_s`` is the run's
+    duration in seconds. Raises PipelineError if the last wave wrote more SFT rows than the target number.
     """
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files
@@ -128,7 +128,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the figures of a run with a budget: the limits, what was spent, and how many records were left out.
+    """Return the figures of a run with a budget: the limits, what was spent, and how many records it left out.
 
     ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role (such as teacher); its
     dollars and tokens are summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the
@@ -151,9 +151,10 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
 
 
 def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
-    """Return the counts and the description of each stage that a record reached, by name, in the order of the stages.
+    """Return, by name, the counts and the description of each stage (step of the pipeline) that a record reached.
 
-    ``stages`` are the stages of the run. ``figures`` are the counts of the run.
+    The result has the order of ``stages``, which are the stages of the run. ``figures`` holds the numbers of records,
+    rows and rejections.
     """
     live = board()
     return {
@@ -180,7 +181,7 @@ def truncated_replies(
     raise to avoid them.
 
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
-    truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` is the plan of the run.
+    truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` holds the settings of the run.
 
     Raising ``max_tokens_limit`` of the endpoint always helps, so the result always names it. Raising ``max_tokens`` of
     the stage helps only if the truncated replies had this limit, and the result then names it too. If a truncated reply

@@ -1,4 +1,6 @@
-"""Builds a job for Dataflow as a run would, but does not submit it, and describes it (``--dry_run``)."""
+"""Builds a Beam job for Dataflow (Google's cloud service) as a run would, but does not submit it, and describes it
+(``--dry_run``).
+"""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,12 @@ from groundtrace.pipelines.shipping.ship import shipped
 
 
 def dry_run(plan: Plan) -> list[str]:
-    """Build the job of a plan, and return lines of text on its graph and on the files that workers would get.
+    """Build the Dataflow job of a run, and return lines of text on its graph and on the files that workers would get.
 
-    Nothing is submitted or written, and a store is only read. ``plan`` is the plan of a run on Dataflow. Raises the
-    errors of :func:`groundtrace.pipelines.running.plan.checks.check_plan`, for a plan that cannot be executed.
+    Nothing is submitted or written, and a remote run folder is only read. ``plan`` holds what the run needs, such as
+    its recipe, settings, input and run folder. Raises the errors of
+    :func:`groundtrace.pipelines.running.plan.checks.check_plan` if the run cannot be executed, e.g. because the run
+    folder belongs to another input.
     """
     check_plan(plan)
     options = plan.options.copied()

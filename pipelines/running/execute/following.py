@@ -1,4 +1,4 @@
-"""Starts a job and waits until it ends, until the user stops the command, or until a worker ends the run.
+"""Starts a Beam job and waits until it ends, until the user stops the command, or until a worker ends the run.
 
 If the user stops the command, the job is cancelled. Otherwise the job would continue, and cost money.
 """
@@ -40,7 +40,8 @@ class EndpointRefuses(UserError):
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
-    """Run a pipeline to its end. Raises the error of the pipeline, and KeyboardInterrupt if the user stops the command.
+    """Run a Beam pipeline to its end. Raises the error of the pipeline, and KeyboardInterrupt if the user stops the
+    command.
 
     The user stops the command by Ctrl-C or by the signals SIGTERM or SIGHUP. A job on other machines is then cancelled,
     and a note on the error states whether this succeeded. If the job server becomes unreachable, the job's outcome is

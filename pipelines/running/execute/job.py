@@ -1,4 +1,4 @@
-"""Runs the graph of stages of a planned run once, as one Beam job that writes its files into a folder."""
+"""Runs all stages (steps) of a planned pipeline once, as one Beam job that writes its files into a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +28,15 @@ from groundtrace.stages.sources.rows import kept_columns
 
 
 def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
-    """Run the graph of stages of a run once, as a Beam job, and wait for its end.
+    """Run all stages (steps) of a pipeline once, as a Beam job, and wait for its end.
 
-    ``plan`` is the plan of the run. ``draw`` determines which questions of the input the job uses: all of them, or
-    those with the lowest hashes of their ids.
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``draw`` determines which
+    questions of the input the job uses: all of them, or those with the lowest hashes of their ids.
 
     ``folder`` is the folder for the files of the job. ``part`` is a text for the user that names this pass over the
     input, such as ``wave 2: ``; "" if the run has only one pass. If the user interrupts the command, the function first
-    waits for the replies to requests that were already sent. Raises the error of the job.
+    waits for the replies to requests that were already sent. Raises the error of the job. If a model server or a store
+    failed, this is the error for the user that :func:`groundtrace.pipelines.running.execute.following.stop_of` returns.
     """
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
@@ -62,10 +63,11 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
 
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str) -> beam.Pipeline:
-    """Return the whole job as a Beam pipeline: the recipe's stages, and the transforms that write the outputs.
+    """Return a run's job as a Beam pipeline: the recipe's stages (steps), and the transforms that write the outputs.
 
-    ``options`` are the options of the job. ``context`` is passed to the recipe: the input, the models and the selection
-    of questions. ``folder`` is the path or URL of the folder for the outputs. The job is not started.
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``options`` are the Beam
+    options of the job. ``context`` is passed to the recipe: the input, the models and the selection of questions.
+    ``folder`` is the path or URL of the folder for the outputs. The job is not started.
     """
     pipeline = beam.Pipeline(runner=choose_runner(options, plan.recipe_file), options=options)
     wired = plan.wire(pipeline, context)
@@ -76,8 +78,8 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
 def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
     """Return the data that all rows of a run share, such as the recipe's name and the columns of each set.
 
-    ``plan`` is the plan of the run. ``wired`` holds the recipe's stages on a Beam pipeline, which determine the
-    columns.
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``wired`` holds the recipe's
+    stages (steps) on a Beam pipeline, which determine the columns. The sets are ``sft``, ``rl`` and ``rejected``.
     """
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(

@@ -1,4 +1,4 @@
-"""Creates the folder into which one job writes its files, and reads the outcome of the job from it.
+"""Creates the folder into which one Beam job writes its files, and reads the outcome of the job from it.
 
 The folder is on this machine, or in a store if workers on other machines write it. A manifest is a list of files that
 the job writes last. The outcome consists of the files that a manifest names; all other files are ignored. This is
@@ -36,11 +36,11 @@ BROUGHT_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Job:
-    """Holds the outcome of a finished job.
+    """Holds the outcome of a finished Beam job, which ran all stages (steps) of a pipeline.
 
-    ``folder`` is the folder with its files. ``shards`` describes each file of rows. ``artifacts`` maps the name of each
-    further output, such as ``rubrics.json``, to its text. ``side`` has one dict for each element that a stage read as a
-    sample of the records: its id, the stage, the model calls, and the reason if it failed.
+    ``folder`` is the folder with its files. ``shards`` describes each shard (Parquet file of rows). ``artifacts`` maps
+    the name of each further output, such as ``rubrics.json``, to its text. ``side`` has one dict for each element that
+    a stage read as a sample of the records: its id, the stage, the model calls, and the reason if it failed.
     """
 
     folder: Path
@@ -57,7 +57,8 @@ class Job:
 
     @property
     def ends(self) -> list[Path]:
-        """Return the paths of the tables of final outcomes (``ends``), one for each file of rows.
+        """Return the paths of the tables of final outcomes (``ends``), one for each file of rows. The final outcome of
+        a record is its row in a set: ``sft``, ``rl`` or ``rejected``.
 
         Such a table has one line for each row of the file: the record's id, the stages that the record passed, and its
         model calls.
@@ -66,21 +67,20 @@ class Job:
 
     @property
     def records(self) -> list[Path]:
-        """Return the paths of the files that list the records which the job has read.
+        """Return the paths of the files that list the number and the id of each input record which the job has read.
 
-        Several files may list the same record.
+        Several files may list the same record, because Beam may repeat a part of a job.
         """
         return sorted((self.folder / RECORDS).glob("*.parquet"))
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
-        """Move the files of rows to their final names, write the artifacts as files, and return a description of each
-        file.
+        """Move the job's files of rows to their final names, write its further outputs as files, and describe all
+        files.
 
-        The artifacts are further outputs, such as ``rubrics.json``.
+        A further output is e.g. ``rubrics.json``. ``staging`` is the folder that gets all these files.
 
-        ``staging`` is the folder that gets all these files. The result maps the final path of a file, relative to
-        ``staging``, to its entry for ``run.json`` (size, digest and, for a file of rows, the number of rows), in the
-        order of the paths.
+        The result maps the final path of a file, relative to ``staging``, to its entry for ``run.json`` (size, digest
+        and, for a file of rows, the number of rows), in the order of the paths.
         """
         entries: dict[str, FileEntry] = {}
         for entry in self.shards:
@@ -98,7 +98,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobFolder:
-    """Represents the folder of one job.
+    """Represents the folder into which one Beam job writes its files.
 
     ``here`` is the folder on this machine. If workers on other machines write the files, ``remote`` is their folder in
     a store, from which the files are downloaded into ``here``; otherwise it is None.
@@ -113,7 +113,8 @@ class JobFolder:
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """Return the outcome of the finished job. Files in a store are downloaded first.
+        """Return the outcome of the finished job: its files of rows and further outputs. Files in a store are
+        downloaded.
 
         Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if files are missing or damaged, and
         :class:`groundtrace.storage.places.StorageError` or OSError for a store that cannot be read.
@@ -123,10 +124,11 @@ class JobFolder:
         return read_job(self.here)
 
     def take_over(self, job: Job, run: LocalRun) -> dict[str, FileEntry]:
-        """Move the outputs of a job to their final names in the staging folder of a run.
+        """Move the outputs of a job to their final names in the staging folder of a run, which holds outputs that do
+        not yet replace the old ones.
 
-        ``job`` is the outcome of the job. ``run`` is the run folder. The result maps the final path of each file to its
-        entry for ``run.json``.
+        ``job`` names the job's files. ``run`` manages the run folder. The result maps the final path of each file to
+        its entry for ``run.json`` (size, digest and, for a file of rows, the number of rows).
         """
         run.register_made(self.shards(job))
         return job.take_over(run.staging)
@@ -164,13 +166,13 @@ class JobFolder:
 
 @contextlib.contextmanager
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
-    """Create a folder for the files of one job, yield it, and remove it when the body of the ``with`` statement ends.
+    """Create a folder for the files of one Beam job, yield it, and remove it after the body of the ``with`` statement.
 
-    The folder is in the run's staging folder (for outputs that are not complete yet). The staging folder is emptied
-    first, so that files of earlier or abandoned jobs are ignored. A job on this machine writes the data of its shuffles
-    to the subfolder :data:`SPOOL`, to save memory. ``run`` is the run folder. ``elsewhere`` is True if the workers are
-    on other machines. If the run folder is then in a store, the job also gets a folder in the store, until the run
-    ends.
+    The folder is in the run's staging folder, which holds outputs that do not yet replace the old ones. The staging
+    folder is emptied first, so that files of earlier or abandoned jobs are ignored. A job on this machine writes the
+    data that Beam moves between the steps of the pipeline (shuffles) to the subfolder :data:`SPOOL`, to save memory.
+    ``run`` manages the run folder. ``elsewhere`` is True if the workers are on other machines. If the run folder is
+    then in a store, the job also gets a folder in the store, until the run ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"
@@ -192,7 +194,7 @@ def _drop_unless(path: Path, sha256: str) -> None:
 
 
 def read_job(folder: Path) -> Job:
-    """Return the outcome of the finished job that wrote into ``folder``.
+    """Return the outcome (the files and further outputs) of the finished Beam job that wrote into ``folder``.
 
     A manifest is a list of the job's complete files, which the job writes last. If this was done twice, the folder has
     several manifests, which name different files with the same content. The first complete manifest is used. Raises
@@ -211,7 +213,11 @@ def read_job(folder: Path) -> Job:
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """Return the job that each complete manifest in a folder describes. Files that it names may still be missing."""
+    """Return the outcome of the Beam job that each complete manifest in a folder describes.
+
+    A manifest is a list of the job's files, which the job writes last. If the job wrote it twice, the folder has two
+    manifests. The files that a manifest names may still be missing, e.g. because they were not yet downloaded.
+    """
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]
 

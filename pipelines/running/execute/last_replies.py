@@ -33,9 +33,9 @@ def await_last_replies(models: ModelsSettings) -> None:
 def await_workers(folder: Path) -> None:
     """Make the worker processes stop sending requests, and wait for the replies to requests already sent.
 
-    ``folder`` holds a marker file of each worker process (:class:`LastReplies`). The function returns when all workers
-    have received their last replies or have ended. It waits at most :data:`LAST_REPLIES_S` plus :data:`CLOSE_S`
-    seconds.
+    ``folder`` holds a file for each worker process, which the worker removes after its last reply. The function returns
+    when all workers have received their last replies or have ended. It waits at most :data:`LAST_REPLIES_S` plus
+    :data:`CLOSE_S` seconds.
     """
     (folder / STOP_FILE).touch()
     began_s, is_reported = time.monotonic(), False
@@ -67,7 +67,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """Shows the main process that this worker process may still send requests or wait for replies.
+    """Shows the main process that this worker process may still send requests to models, or wait for their replies.
 
     For this, it puts a marker file into ``folder``, and removes the file after the worker's last replies.
     """

@@ -1,4 +1,5 @@
-"""Writes the outputs of a recipe into the files of its job. The main process then checks and moves these files.
+"""Writes the outputs of a recipe (a pipeline of stages) into the files of its Beam job. The main process then checks
+and moves these files.
 
 JOB is the folder of the job:
 JOB/<set>/ holds the shards (files of rows) of the set ``sft``, ``rl`` or ``rejected``, each under a unique name.
@@ -42,10 +43,11 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Add the transforms that write all outputs of a recipe into the folder of a job. The manifest is written last.
+    """Add the transforms to a Beam pipeline that write all outputs of a recipe into the folder of a job.
 
     Args:
-        wired: The recipe's graph of stages, with its outputs.
+        wired: The recipe's stages (steps) on the Beam pipeline, with their outputs: SFT rows, RL rows, rejected
+            records.
         shared: The data that all rows share, such as the recipe's name.
         job: The path or URL of the folder.
         roots: The folders of the media, and the settings of an object store.

@@ -83,7 +83,9 @@ class RunView:
         self._left = TimeLeft(expected, self._before)
 
     def table(self) -> Group:
-        """Return the table of the stages, with the tokens, the cost, the time left and the waits below it."""
+        """Return a table with the progress of each stage (step of the pipeline); the tokens, the cost, the time left,
+        and the servers for which the run waits are below it.
+        """
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text()) if part]
         return Group(table, *map(Text, below), *map(Text, self.waits()))
@@ -101,14 +103,15 @@ class RunView:
         return waiting(self._notes) if self._notes else []
 
     def watch(self) -> None:
-        """Record how far the stages are now. The time left is estimated from a series of such records.
+        """Record how many calls and records each stage (step of the pipeline) has finished by now. The time left is
+        estimated from a series of such records.
 
         Call this method about once a second.
         """
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Write the duration of each stage in seconds into the stage's live counts
+        """Write how many seconds each stage (step of the pipeline) has taken into the stage's live counts
         (:func:`groundtrace.stages.plumbing.metrics.board`).
 
         The run's summary reads the durations from these counts.
@@ -152,7 +155,7 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """Map the name of each stage to the name of the stage before it.
+    """Map the name of each stage (step of the pipeline) to the name of the stage before it.
 
     ``stages`` are the stages of the run in order. A stage is left out if its input differs from the records that the
     stage before it kept, for example because it reads only a sample of the records.
@@ -162,7 +165,7 @@ def stages_before(stages: StageList) -> StagesBefore:
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """Return how many elements a stage gets: the number that the stage before it has kept so far.
+    """Return how many records a stage (step of the pipeline) gets: the number that the stage before it has kept so far.
 
     ``stage`` is the name of the stage. ``stages`` holds the counts of each stage that has begun. ``before`` maps the
     name of a stage to the stage before it. The result is None if the stage before is unknown or has not begun.
@@ -172,7 +175,7 @@ def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore)
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Return the number of seconds that a stage still needs if it keeps its present rate.
+    """Return how many seconds a stage (step of the pipeline) still needs if it keeps its present rate.
 
     ``progress`` holds the counts of the stage. ``total`` is the number of elements that the stage gets; None if it is
     unknown. ``now_s`` is the present time of ``time.monotonic()``. The result is None if ``total`` or the rate is
@@ -205,7 +208,7 @@ def taken_text(so_far: RunningTotals) -> str:
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
-    """Return the progress of all stages as a table with one row for each stage.
+    """Return the progress of all stages (steps of the pipeline) as a table with one row for each stage.
 
     ``stages`` holds the counts of each stage that has begun. ``before`` maps the name of a stage to the stage before
     it. ``title`` is a heading; None for no heading.

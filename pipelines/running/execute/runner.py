@@ -18,8 +18,8 @@ from groundtrace.schemas.registry import configured_plugins
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
     """Return a Beam runner for this machine; None if the options name a runner, which Beam then creates itself.
 
-    ``options`` are the options of the job. ``recipe_file`` is the file of the recipe, which worker processes load; None
-    for no recipe.
+    ``options`` are the options of the job. ``recipe_file`` is the Python file of the recipe (the pipeline), which
+    worker processes load; None for no recipe.
 
     Beam's own default runner is not used, for two reasons. It would first try to download a binary. And its worker
     processes would lack the pipeline's options (such as those of a file system), the stages and prompts of

@@ -48,7 +48,9 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """Read the notes on requests that were added since the last call, and return the sums over all notes so far."""
+        """Read the notes (one line for each request, with its cost) that were added since the last call, and return the
+        sums over all notes so far.
+        """
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests

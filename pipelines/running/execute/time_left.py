@@ -58,7 +58,7 @@ class _Watched:
 
 
 class TimeLeft:
-    """Follows the stages of a run, and estimates the time left.
+    """Follows the stages (steps of the pipeline) of a run, and estimates the time that the run still needs.
 
     ``expected`` holds the expected calls and seconds of each stage; None if they are unknown. ``before`` maps the name
     of a stage to the stage whose kept records are its input. A stage with another input is not in ``before``.
@@ -71,7 +71,8 @@ class TimeLeft:
         self._rest_s = 0.0
 
     def watch(self, now_s: float, stages: Mapping[str, StageProgress]) -> None:
-        """Record how far the stages are now. :meth:`left_s` and :meth:`seconds` use these records.
+        """Record how many calls and records each stage (step of the pipeline) has finished by now. :meth:`left_s` and
+        :meth:`seconds` use these numbers.
 
         ``now_s`` is the present time of ``time.monotonic()``. ``stages`` holds the counts of each stage that has begun.
         The time since the last call of this method is divided among the stages that have made progress or wait for
@@ -95,7 +96,8 @@ class TimeLeft:
                 watched.points.append((watched.wall_s, watched.units))
 
     def seconds(self) -> dict[str, tuple[float, float]]:
-        """Return two times in seconds for each stage, by its name. A later run is estimated from them.
+        """Return two times in seconds for each stage (step of the pipeline), by its name. A later run is estimated from
+        them.
 
         The first is the part of the run's wall time that is counted for this stage. The second is the sum of the
         durations of the stage's calls (in-flight time).
