@@ -90,7 +90,7 @@ def verify(
     scorers: Sequence[Scorer] | None = None,
     cache: str | None = None,
 ) -> Trace:
-    """Verify one response against its images and clips, with the verifier of the pipelines and the rewards.
+    """Check a model's response against the gold answer and the question's images and clips, and return the verdicts.
 
     Args:
         question: The text of the question.
@@ -114,7 +114,7 @@ def verify(
         cache: A folder for the replies of models. None means that they are kept only during this call.
 
     Returns:
-        The response as a trace in canonical tags, with its verdicts and its score (None: unscored).
+        The response with its tags in one standard form, its verdicts, and its score (None: unscored).
 
     Raises:
         UserError: An argument has another type, a medium or the config cannot be read, a value in the config is

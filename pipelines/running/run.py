@@ -1,4 +1,5 @@
-"""Runs a pipeline in three steps: plans it, executes its graph of stages, and moves the outputs into the run folder.
+"""Runs a pipeline in three steps: plans it, executes its stages (steps) as a Beam job, and moves the outputs into the
+run folder.
 
 The outputs are moved only if every record of the input is in them exactly once. Each step is a package:
 :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
@@ -34,11 +35,13 @@ from groundtrace.stages.plumbing.recipe import Draw
 
 
 def execute(plan: Plan) -> RunSummary:
-    """Run a plan to its end, put the outputs into the run folder, and return the summary of the run.
+    """Execute a planned run, put the outputs into its run folder, and return its summary (counts, costs and files).
 
-    Raises the errors of ``check_plan``, and :class:`groundtrace.pipelines.running.endings.ConservationError` if the
-    outputs do not hold every record once. After an error, the old outputs stay. If a run has begun and does not finish,
-    it writes the page RUN/failed.html. Its error then has a note with the run's cost and the path of the page
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. Raises the errors of
+    ``check_plan``, e.g. for a run folder of another input, and
+    :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once. After
+    an error, the old outputs stay. If a run has begun and does not finish, it writes the page RUN/failed.html. Its
+    error then has a note with the run's cost and the path of the page
     (:class:`groundtrace.pipelines.running.endings.RunNote`).
     """
     if is_dry_run(plan.options):

@@ -1,4 +1,5 @@
-"""Makes the wheel of a user's own code: a recipe with the modules and prompts beside it, and the config's plug-ins.
+"""Makes the wheel of a user's own code: a recipe (a pipeline's file) with the modules and prompts beside it, and the
+config's plug-ins.
 
 The wheel holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. A worker
 imports this package. The import loads the recipe and the plug-ins as the command line loaded them on this machine

@@ -21,13 +21,14 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
     """Add the packages that the workers of a job need to the job's options.
 
     The body of the ``with`` statement runs the job. The files of these packages are in a temporary folder, which is
-    removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If one of the user's
-    packages is a wheel of Groundtrace, no other wheel of Groundtrace is made. If the workers are on this machine, the
-    options stay unchanged.
+    removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If the user names no
+    requirements file, a file ``requirements.txt`` beside the user's recipe is used. If one of the user's packages is a
+    wheel of Groundtrace, no other wheel of Groundtrace is made. A worker image of the user's own gets only the recipe's
+    code. If the workers are on this machine, the options stay unchanged.
 
     Args:
         options: The options of the job, which are changed.
-        recipe: The file of the recipe that has been loaded.
+        recipe: The file of the recipe (the pipeline), which has been loaded.
         extras: The extras (optional dependencies) of Groundtrace that the run needs.
     """
     if not goes_elsewhere(options):

@@ -46,11 +46,11 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage (step of the pipeline) failed on too many records, e.g. because its model calls
-    failed.
+    """Raise PipelineError if a stage (step of the pipeline) could not process too many of its records.
 
-    At least :data:`MIN_FAILED` records, or all records of the stage, must have failed. The message contains the most
-    frequent detail (the text that explains a rejection) of the failed records.
+    The cause is e.g. that its model calls failed. At least :data:`MIN_FAILED` records, or all records of the stage,
+    must have failed. The message contains the most frequent detail (the text that explains a rejection) of the failed
+    records.
 
     Args:
         stages: The stages of the run.

@@ -28,7 +28,7 @@ class RunBudget:
 
     @property
     def bounded(self) -> bool:
-        """Return whether a limit is set."""
+        """Return whether the run has a spending limit, in dollars or in tokens."""
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:

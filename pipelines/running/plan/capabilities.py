@@ -25,7 +25,7 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".m
 
 @dataclass(frozen=True)
 class MediaScan:
-    """Describes the media of the first records of an input.
+    """Describes the media (images and clips) of the first records of an input.
 
     ``records`` is the number of these records. ``most_media`` is the maximum number of images and clips in one record.
     ``videos`` is the number of records with a clip.
@@ -37,11 +37,11 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Look at the names of the media in the first records of an input, and return what was found.
+    """Look at the file names of the images and clips in an input's first records, and return how many there are.
 
-    ``sources`` are the files of the input. ``rows`` are the settings with which they are read. ``most_records`` is the
-    maximum number of records to look at. If the names cannot be read without reading the media, the result has 0
-    ``records``.
+    ``sources`` are the files of the input. ``rows`` holds the config's section ``[input]``, e.g. which column holds the
+    question. ``most_records`` is the maximum number of records to look at. If the names cannot be read without opening
+    the media, the field ``records`` of the result is 0.
     """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
@@ -66,11 +66,11 @@ class AnswerScan:
 
 
 def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
-    """Look at the gold answers of the first records of an input, and return what was found.
+    """Look at the gold answers of an input's first records, and return how many of them are free text.
 
-    ``sources`` are the files of the input. ``rows`` are the settings with which they are read. ``most_records`` is the
-    maximum number of records to look at. If the answers cannot be read without reading the media, the result has 0
-    ``records``.
+    ``sources`` are the files of the input. ``rows`` holds the config's section ``[input]``, e.g. which column holds the
+    question. ``most_records`` is the maximum number of records to look at. If the answers cannot be read without
+    opening the media, the field ``records`` of the result is 0.
     """
     found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
     kept = list(itertools.islice(found, most_records))
@@ -87,12 +87,15 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
-    """Return the problems and the notes, as two lists of lines, if no judge grades answers that are free text.
+    """Return a warning for the user if answers that are free text have no judge, i.e. no model that grades them.
 
-    The two lists have at most one line in all. It states what a run does with records whose gold answer is free text.
-    If a stage rejects them, the line names the stage. It is a problem if the input has no other records, and otherwise
-    a note. If no stage rejects them, the line is a note that answers in other words are unscored. Both lists are empty
-    if a judge reads text, or if ``scan`` has found no free text.
+    The result is two lists of lines, the problems and the notes. A problem prevents a useful run, and a note does not.
+    Both lists are empty if a judge reads text, or if ``scan`` has found no free text. Otherwise one of the lists has
+    one line, and the other one is empty:
+
+    - If a stage (step of the pipeline) rejects records with such answers, the line names this stage. The line is a
+      problem if the input has no other records, and otherwise a note.
+    - If no stage rejects them, the line is a note that answers in other words than the gold answer are unscored.
 
     ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
     stages of the recipe.
@@ -127,8 +130,9 @@ def _is_video(medium: object) -> bool:
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """Return what the endpoints of a run cannot do: two lists of lines for the user, the problems and the notes.
 
-    A problem is an ability that a stage needs and its endpoint lacks, for example several images in one request. A note
-    is a fact that does not prevent the run, for example that an endpoint accepts no reply schema.
+    An endpoint is a model server. A problem is an ability that a stage (step of the pipeline) needs and its endpoint
+    lacks, for example several images in one request. A note is a fact that does not prevent the run, for example that
+    an endpoint accepts no reply schema.
 
     ``stages`` are the stages of the recipe. ``models`` are the settings of the models. ``scan`` describes the media of
     the input.

@@ -1,4 +1,4 @@
-"""Checks the plan of a run before anything is written."""
+"""Checks, before anything is written, that a planned run can be executed and would not damage data in its folder."""
 
 import os
 from pathlib import Path
@@ -17,9 +17,10 @@ from groundtrace.storage.places import is_remote
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise an error if a plan cannot be executed, or if the run would damage data in its folder. Nothing is changed.
+    """Raise an error if a run cannot be executed, or if it would damage data in its folder. Nothing is changed.
 
-    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run,
+    ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. Raises
+    :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used,
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder,
     :class:`groundtrace.stages.sources.base.InputError` for an input without a required field,
@@ -82,8 +83,8 @@ def check_cache(plan: Plan) -> None:
     wants it.
 
     The reason is one of these: its folder cannot be created or written, the cache's file is a folder, or the cache's
-    log folder is a file. If the folder is missing, it is created. The cache is not checked if it is remote or if the
-    workers are on other machines.
+    log folder is a file. ``plan`` holds the arguments and settings of the run. If the folder is missing, it is created.
+    The cache is not checked if it is remote or if the workers are on other machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

@@ -1,4 +1,6 @@
-"""Guesses by the name of an input column which field it holds, such as the question, and writes config lines for it."""
+"""Guesses by the name of an input column which field it holds, such as the question, and writes lines for the user's
+config that name this column.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -71,10 +73,11 @@ def unused_columns(columns: Collection[str]) -> list[str]:
 
 
 def suggestions(unused: Iterable[str]) -> list[str]:
-    """Return commented config lines for ``[input.columns]``, for columns that may hold a field.
+    """Return config lines, as comments, that show the user which unused columns may hold an answer type or boxes.
 
-    ``unused`` are the names of the columns that hold no field. A line is returned for each of them whose name is
-    similar to ``answer_type`` or ``boxes``, e.g. ``# boxes = "bbox"  # if it holds gold boxes``.
+    The lines belong to the config's section ``[input.columns]``. ``unused`` are the names of the input's columns that
+    hold no field of a record. A line is returned for each of them whose name is similar to ``answer_type`` or
+    ``boxes``, e.g. ``# boxes = "bbox"  # if it holds gold boxes``.
     """
     return [
         f"# {field} = {_quoted(column)}  # {_SUGGESTED[field]}"
@@ -87,10 +90,14 @@ def suggestions(unused: Iterable[str]) -> list[str]:
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
     """Return the names of the required fields that neither a column nor a constant of the config provides.
 
-    ``columns`` are the names of the input's columns. ``rows`` are the settings with which the input is read.
-    ``are_rows`` is True for inputs that are not JSON Lines. They need no id, and their media may be in the column
-    ``images`` or ``image``. This also holds for JSON Lines if ``rows`` names a special layout of the rows, or generates
-    the ids.
+    A field is a part of a record, such as the question. A column provides a field if it has the field's name, or if the
+    config names it for the field. ``columns`` are the names of the input's columns. ``rows`` holds the config's section
+    ``[input]``, with these names and constants. ``are_rows`` is True for all input formats except JSON Lines, e.g. for
+    Parquet files.
+
+    If ``are_rows`` is True, the id is not required, and the media may be in the column ``images`` or ``image``. The
+    same is true of JSON Lines if ``rows`` generates the ids, or names a special layout of the rows, such as that of
+    LLaVA. Such a layout provides some of the fields itself.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
@@ -103,16 +110,17 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 def input_block(
     columns: Collection[str], fields: Iterable[str], source: str, suggested: Sequence[str] = ()
 ) -> list[str]:
-    """Return config lines that state which column of the input holds each field of a record, such as the question.
+    """Return lines of a config that state which column of the input holds each field of a record, such as the question.
 
     A line names the guessed column of a field, gives a constant for a field, or is a placeholder that the user fills
-    in.
+    in. If the column has the field's name, no line is needed.
 
     Args:
         columns: The names of the input's columns.
         fields: The names of the fields.
         source: The name of the input, which is the value of the constant ``source``.
-        suggested: The lines of :func:`suggestions`, which are put at the end of ``[input.columns]``.
+        suggested: Commented lines for columns that may hold further fields (:func:`suggestions`). They are put at the
+            end of the section ``[input.columns]``.
     """
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
@@ -130,11 +138,12 @@ def input_block(
 
 
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
-    """Return comments for the config section ``[input]`` that name the unused columns, and show how some of them are
-    copied into the rows.
+    """Return comments for the config that name the input's unused columns, and show how to copy some into the rows.
 
-    ``unused`` are the names of the columns that hold no field; the result is empty if there are none. ``suggested`` are
-    the lines of :func:`suggestions`; the columns in them are not in the example of ``keep``.
+    The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. ``unused`` are the names
+    of the columns that hold no field of a record, such as the question; the result is empty if there are none.
+    ``suggested`` are commented lines that propose a field for some of these columns (:func:`suggestions`); such columns
+    are not in the example of ``keep``.
     """
     if not unused:
         return []

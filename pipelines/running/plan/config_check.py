@@ -1,4 +1,4 @@
-"""Checks whether a config fits the stages of the recipe."""
+"""Checks whether a config fits the stages (steps) of the recipe, e.g. whether it names a model for each of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,10 +14,11 @@ JUDGES = frozenset({"judge", "second_judge"})
 
 
 def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a stage could not work with the config, or if its results would be wrong.
+    """Raise ConfigError if a stage (step of the pipeline) could not work with the config, or would give wrong results.
 
-    ``stages`` are the stages that the recipe has with this config. ``settings`` is the config. ``given`` holds the
-    values of the config that the user has set, without the defaults.
+    For example, a role that a stage needs, such as teacher, names no endpoint (model server). ``stages`` are the stages
+    that the recipe has with this config. ``settings`` is the config. ``given`` holds the values of the config that the
+    user has set, without the defaults.
     """
     _check_roles(stages, settings)
     check_kept_names(stages, settings.input.keep)
@@ -36,7 +37,8 @@ def _check_roles(stages: StageList, settings: Any) -> None:
 
 
 def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
-    """Raise ConfigError if a column of the input cannot be copied into the rows, because its name is taken.
+    """Raise ConfigError if a column of the input cannot be copied into the rows, because they have a column of this
+    name.
 
     ``stages`` are the stages of the recipe, which may add columns. ``names`` are the names of the columns to copy
     (``input.keep``). Upper and lower case are not distinguished.

@@ -1,4 +1,6 @@
-"""Defines the expected counts and speed of a run's stages. They are taken from an earlier run."""
+"""Defines the expected counts and speed of a run's stages (steps), from which the time left is estimated. They are
+taken from an earlier run.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedStage:
-    """Holds the expected counts and speed of one stage in a run.
+    """Holds the expected counts and speed of one stage (step of the pipeline) in a run.
 
     Attributes:
         read: The number of records that the stage reads.
@@ -28,7 +30,7 @@ class ExpectedStage:
 
 @dataclass(frozen=True)
 class ExpectedRun:
-    """Holds the expected counts and speed of each stage of a run.
+    """Holds the expected counts and speed of each stage (step of the pipeline) of a run.
 
     ``stages`` maps the name of each stage to these values, in the order of the stages. ``rest_s`` is the number of
     seconds in which no stage works, for example while the workers start.
@@ -39,12 +41,12 @@ class ExpectedRun:
 
 
 def unit_seconds(wall_s: float, in_flight_s: float, units: float) -> float:
-    """Return the seconds for one call or one record of a stage, to forecast a larger run; 0 if the stage did nothing.
+    """Return the seconds for one call or record of a stage (step of the pipeline), to forecast a larger run.
 
     ``wall_s`` is the part of the run's wall time that is counted for this stage. ``in_flight_s`` is the sum of the
     durations of its calls. ``units`` is the number of its calls, or of its records if it makes no calls. A larger run
     may have more calls at the same time. If the processor is the limit, the wall time per unit stays the same in the
     larger run. If the latency of a server is the limit, the in-flight time per unit stays the same. The result is the
-    geometric mean of both times, whose error is small in both cases.
+    geometric mean of both times, whose error is small in both cases. It is 0 if the stage did nothing.
     """
     return math.sqrt(wall_s * in_flight_s) / units if units else 0.0

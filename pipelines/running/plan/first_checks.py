@@ -1,6 +1,6 @@
-"""Finds evident mistakes in a command line before Beam is imported, which takes longer than all these checks.
+"""Finds evident mistakes in a command line, such as a missing file, before Beam is imported, which takes long.
 
-The plan (:mod:`groundtrace.pipelines.running.plan.plan`) checks everything again and more.
+Later the module :mod:`groundtrace.pipelines.running.plan.plan` makes these and further checks.
 """
 
 import os
@@ -24,12 +24,14 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     """Raise an error if the pipeline, the config or the input that a command line names is missing or cannot be read.
 
     ``pipeline``, ``input`` and ``config`` are the names on the command line (``config``: None if it is left out).
-    ``overrides`` are the values of ``--set``. Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
-    :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`.
+    ``overrides`` are the values of ``--set``, each in the form ``a.b=c``. Raises
+    :class:`groundtrace.pipelines.running.plan.loading.PipelineError`, :class:`groundtrace.config.errors.ConfigError` or
+    :class:`CommandError`.
 
     Some things are not checked here. The file of a user's own pipeline is not imported. Keys of the config are not
-    checked. A config in a pipe is not read, because it can be read only once, and the plan reads it later. An input is
-    not checked if it may be a data set, a pattern of files, or in a store.
+    checked. A config in a pipe is not read, because it can be read only once, and
+    :func:`groundtrace.pipelines.running.plan.plan.make_plan` reads it later. An input is not checked if it may be a
+    data set, a pattern of files, or in a store.
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

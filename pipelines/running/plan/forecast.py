@@ -52,10 +52,11 @@ class Sums:
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Predict the sum of the values over ``records`` records. The known ``n`` records are among them.
+        """Predict the sum of a value, such as the number of calls, over ``records`` records, which include the known
+        ``n``.
 
         Returns three numbers: the expected sum, and the lower and the upper bound of Student's prediction interval (95
-        %). If ``n`` is 1, the spread is unknown, and the interval is from the observed sum to infinity.
+        %). If ``n`` is 1, the variance of the value is unknown, and the interval is from the observed sum to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -105,12 +106,12 @@ def _within(t: float, degrees: int) -> float:
 
 
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
-    """Return the forecast of a run on the whole input, as text of a few lines.
+    """Return a forecast (calls, cost, rows) of a run on the whole input, as text of a few lines.
 
     Args:
-        summary: The summary of a preview.
+        summary: The counts and costs of a preview, i.e. of a run on the first records.
         total: The number of records of the input; None if it is unknown.
-        stages: The stages of the recipe.
+        stages: The stages (steps) of the recipe.
         settings: The config.
 
     The forecast number of calls is proportional to the number of records, with two exceptions. Some stages read a
@@ -164,8 +165,8 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
     """Return how many calls of models a run on ``total`` records needs.
 
-    ``summary`` is the summary of a run on fewer records with the same settings, from which the number is extrapolated.
-    ``stages`` are the stages of the recipe. ``settings`` is the config.
+    ``summary`` holds the counts of a run on fewer records with the same settings, from which the number is
+    extrapolated. ``stages`` are the stages (steps) of the recipe. ``settings`` is the config.
     """
     sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
@@ -178,9 +179,9 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
 def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings: Any) -> tuple[float, float]:
     """Return how many input tokens and how many output tokens a run on ``total`` records needs, as a pair.
 
-    ``summary`` is the summary of a run on fewer records, from which the numbers are extrapolated. ``stages`` are the
-    stages of the recipe. ``settings`` is the config. Cached calls of a stage are assumed to need as many tokens as the
-    calls that the stage sent. If a stage sent no request, its number of tokens is unknown, and 0 is used.
+    ``summary`` holds the counts of a run on fewer records, from which the numbers are extrapolated. ``stages`` are the
+    stages (steps) of the recipe. ``settings`` is the config. Cached calls of a stage are assumed to need as many tokens
+    as the calls that the stage sent. If a stage sent no request, its number of tokens is unknown, and 0 is used.
     """
     factor = total / summary.counts.input
     growths = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}
@@ -209,20 +210,21 @@ def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float])
 
 
 def run_to_expect(plan: Plan) -> ExpectedRun | None:
-    """Return the expected counts and speed of the stages in the whole run; None if they cannot be estimated.
+    """Return the expected counts and speed of each stage (step) in the whole run; None if they cannot be estimated.
 
     The estimate needs the size of the input and an earlier run with the same recipe and config. The earlier run must be
-    in the same run folder or in a run folder beside it.
+    in the same run folder or in a run folder beside it. ``plan`` holds what the run needs, such as its recipe,
+    settings, input and run folder.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_run(earlier, total, plan.stages, plan.settings) if earlier and total else None
 
 
 def expected_run(summary: RunSummary, total: int, stages: StageList, settings: Any) -> ExpectedRun:
-    """Return the expected counts and speed of each stage in a run on ``total`` records.
+    """Return the expected counts and speed of each stage (step of the pipeline) in a run on ``total`` records.
 
-    ``summary`` is the summary of a run on fewer records with the same settings, from which the values are extrapolated.
-    ``stages`` are the stages of the recipe. ``settings`` is the config.
+    ``summary`` holds the counts and times of a run on fewer records with the same settings, from which the result is
+    extrapolated. ``stages`` are the stages of the recipe. ``settings`` is the config.
     """
     factor = total / summary.counts.input
     drawn = {id(usage): growth for usage, growth in _drawn_calls(summary, factor, stages, settings)}

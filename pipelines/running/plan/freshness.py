@@ -1,4 +1,5 @@
-"""Stores the time of ``--fresh``. This option makes a run ignore replies that are older than the command.
+"""Stores the time of ``--fresh``. This option makes a run ignore stored replies of models that are older than the
+command.
 
 The file RUN/.fresh.json holds the time, where RUN is the run folder. Only replies since that time are used in this run
 folder.
@@ -26,7 +27,8 @@ class FreshnessError(UserError):
 
 
 def fresh_since(root: Path) -> str:
-    """Return the time since which replies are used in a run folder, as ISO text; "" if replies of any age are used.
+    """Return the time since which stored replies of models are used in a run folder, as ISO text; "" if replies of any
+    age are used.
 
     ``root`` is the run folder. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
@@ -42,9 +44,9 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """Write the present time into RUN/.fresh.json, so that only replies since this time are used.
+    """Write the present time into RUN/.fresh.json, so that only models' replies since this time are used.
 
-    ``root`` is the run folder. If a run with ``--fresh`` is unfinished in it, the file stays, so that this run is
+    ``root`` is the run folder, RUN. If a run with ``--fresh`` is unfinished in it, the file stays, so that this run is
     resumed. Raises FreshnessError if the file is damaged.
     """
     if not is_unfinished_fresh(root):

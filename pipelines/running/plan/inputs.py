@@ -1,4 +1,6 @@
-"""Finds the input that ``--input`` names, by trying each input format in turn."""
+"""Finds the input that ``--input`` names, by trying one input format (e.g. Parquet, JSON Lines) after the other, and
+checks that its fields are there.
+"""
 
 import difflib
 import hashlib
@@ -34,11 +36,11 @@ AS_IT_IS = RowSettings()
 def find_input(
     name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD, may_lack_questions: bool = False
 ) -> Input:
-    """Find the input that the command line names, and return its description.
+    """Find the input that the command line names, and return its description: its files and columns.
 
     Args:
         name: The name of the input: a file, a folder, a URL, or the id of a data set.
-        rows: The settings with which the input is read, such as its column map.
+        rows: The config's section ``[input]``, with which the input is read: e.g. which column holds the question.
         storage: The settings of an object store.
         may_lack_questions: Whether the input may be a folder of images without questions.
 
@@ -86,7 +88,7 @@ def count_records(sources: Sequence[Source], limit: int | None = None) -> int | 
 def first_rows(found: Input) -> list[Row]:
     """Return the first rows of an input, unchanged; an empty list if they cannot be read before a run.
 
-    ``found`` describes the input.
+    ``found`` describes the input: its files and columns.
     """
     rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
     return list(itertools.islice(rows, FIRST_ROWS))
@@ -95,16 +97,17 @@ def first_rows(found: Input) -> list[Row]:
 def seen_shape(found: Input) -> Shape:
     """Return the layout of an input's rows that its columns and first rows suggest, such as the layout of LLaVA.
 
-    ``found`` describes the input.
+    ``found`` describes the input: its files and columns.
     """
     return shape_of(found.columns, first_rows(found))
 
 
 def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = False) -> None:
-    """Raise :class:`InputError` if the input lacks a required field, so that a run would reject every record.
+    """Raise :class:`InputError` if the input lacks a required field, such as the question.
 
-    ``found`` describes the input. ``rows`` are the settings with which it is read. ``may_lack_questions`` is True if
-    the recipe also accepts images without questions.
+    A run would then reject every record. ``found`` describes the input: its files and columns. ``rows`` holds the
+    config's section ``[input]``, e.g. which column holds the question. ``may_lack_questions`` is True if the recipe
+    also accepts images without questions.
     """
     if not may_lack_questions:
         check_questions(found, rows)
@@ -120,11 +123,12 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
 
 
 def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
-    """Return the names of the required fields that neither a column nor a constant of the config provides.
+    """Return the names of the required fields (e.g. ``answer``) that neither a column nor a constant provides.
 
-    ``found`` describes the input. ``rows`` are the settings with which it is read. The list is empty if the columns of
-    the input are not known before a run. If ``may_lack_questions`` is True, an input that lacks both the question and
-    the answer is accepted, and the list then contains neither of the two.
+    ``found`` describes the input: its files and columns. ``rows`` holds the config's section ``[input]``, e.g. which
+    column holds the question. A constant is a value that the config sets for all records. The list is empty if the
+    columns of the input are not known before a run. If ``may_lack_questions`` is True, an input that lacks both the
+    question and the answer is accepted, and the list then contains neither of the two.
     """
     if not found.columns:
         return []
@@ -138,8 +142,9 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 def check_questions(found: Input, rows: RowSettings) -> None:
     """Raise :class:`InputError` if the input is a folder of images without questions.
 
-    ``found`` describes the input. ``rows`` are the settings with which it is read. The user cannot correct this by
-    naming columns, so the error describes another remedy.
+    ``found`` describes the input: its files and columns. ``rows`` holds the config's section ``[input]``, which may
+    give a constant question; then no error is raised. The user cannot correct this by naming columns, so the error
+    describes another remedy.
     """
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(

@@ -1,6 +1,6 @@
-"""Checks the Beam options of a job before it is planned, above all for jobs on other machines.
+"""Checks the Beam options of a job within seconds, above all of jobs on other machines.
 
-With wrong options Beam would retry for minutes.
+Without these checks, Beam would retry for minutes with wrong options.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Loads the recipe that a command line names: a bundled recipe, or a user's file in any folder."""
+"""Loads the recipe (the Python file of a pipeline) that a command line names: a bundled recipe, or a user's file in any
+folder.
+"""
 
 import contextlib
 import importlib
@@ -27,7 +29,7 @@ class PipelineError(UserError):
 
 
 def load_recipe(name: str) -> "Recipe":
-    """Import the recipe that the command line names, and return it.
+    """Import the recipe (the Python file of a pipeline) that the command line names, and return its description.
 
     ``name`` is the name or the file of a bundled recipe, or the file of a user's recipe. A user's file may import
     modules beside it and use prompts from a folder ``prompts`` beside it. Raises :class:`PipelineError` if the recipe
@@ -94,12 +96,12 @@ def _no_bytecode() -> Iterator[None]:
 
 
 def adopt_file(path: str) -> ModuleType:
-    """Import the file of a recipe, and return its module.
+    """Import the file of a recipe (a pipeline), and return its module.
 
-    ``path`` is the path of the file. Its folder is added to the import path first, and a folder ``prompts`` beside it
-    to the prompt folders. Worker processes also call this function, so that a recipe's stages have the same module
-    names in all processes. The import writes no bytecode into the folder of a user's file, as when Python runs a
-    script. Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name.
+    ``path`` is the path of the file. Before the import of a user's file, its folder is appended to the import path, and
+    a folder ``prompts`` beside the file is added to the prompt folders. Worker processes also call this function, so
+    that the recipe's stages (steps) have the same module names in all processes. The import writes no bytecode into the
+    user's folder. Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name.
     """
     file = Path(path)
     if is_bundled(file):

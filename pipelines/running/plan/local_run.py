@@ -1,4 +1,5 @@
-"""Manages a run folder: its lock, its input, and the replacement of old outputs by new outputs in one step.
+"""Manages a run folder (the output folder of a pipeline's runs): its lock, its input, and the replacement of old
+outputs by new outputs in one step.
 
 Besides the outputs, a run folder RUN holds these files:
 RUN/input.json names the input to which the folder belongs.
@@ -39,10 +40,10 @@ class RunFolderError(UserError):
 
 
 class LocalRun:
-    """Manages a run folder on a disk. ``root`` is its path.
+    """Manages a run folder (the output folder of a pipeline's runs) on a disk. ``root`` is its path.
 
-    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store. For this
-    class, ``root`` is a working copy on this machine.
+    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store (remote
+    storage such as S3). For this class, ``root`` is a working copy on this machine.
     """
 
     def __init__(self, root: Path) -> None:
@@ -50,12 +51,12 @@ class LocalRun:
 
     @property
     def place(self) -> Place:
-        """Return where the user finds the run folder: a path on a disk, or a location in a store."""
+        """Return the path of the run folder on a disk, or its location in a store (remote storage such as S3)."""
         return self.root
 
     @property
     def staging(self) -> Path:
-        """Return the folder in which outputs are written before they replace the old outputs."""
+        """Return the staging folder, RUN/.staging, in which outputs are written before they replace the old outputs."""
         return self.root / ".staging"
 
     @property
@@ -68,7 +69,7 @@ class LocalRun:
 
     @property
     def name(self) -> str:
-        """Return the folder's path or URL for the user."""
+        """Return the path or URL of the run folder as text, for messages to the user."""
         return str(self.place)
 
     @property
@@ -94,15 +95,15 @@ class LocalRun:
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
+        """Mark the run folder as belonging to this input, and remove unfinished outputs of an interrupted run.
 
         Args:
             input_name: The name of the input, for messages.
             fingerprint: A digest of the input's content.
             resume: Whether to refuse a folder that belongs to another input. If it is False, such a folder is accepted,
                 but it is marked only when :meth:`commit` replaces its outputs.
-            fresh: Whether to ignore replies from before this command. If it is False, cached replies are used, even
-                those of another input, because the cache finds them by the content of their requests.
+            fresh: Whether to ignore stored replies of models from before this command. If it is False, cached replies
+                are used, even those of another input, because the cache finds them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
@@ -137,11 +138,11 @@ class LocalRun:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
-        """Raise RunFolderError if the folder cannot be used for a run. Nothing is changed.
+        """Raise RunFolderError if the folder that ``--output`` names cannot be used for a run. Nothing is changed.
 
         ``fingerprint`` is a digest of the input's content. A run folder, an empty folder and a missing folder are
         accepted; any other folder is refused. If ``resume`` is True, a run folder that belongs to another input is
-        refused, too.
+        refused as well.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
@@ -185,10 +186,10 @@ class LocalRun:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder while the body of the ``with`` statement runs, so that only this process writes into it.
+        """Lock the run folder while the body of the ``with`` statement runs, so that only this process writes into it.
 
         If another process holds the lock, raises :class:`RunFolderError`, or :class:`groundtrace.storage.lease.Held`
-        for a folder in a store.
+        for a folder in a store (remote storage such as S3).
         """
         with locked(self.root, RunFolderError):
             yield
@@ -196,34 +197,36 @@ class LocalRun:
     def bring_notes(self) -> None:
         """Download the notes that workers on other machines wrote, with the cost of each of their requests.
 
-        Nothing happens for a folder on a disk.
+        The notes are in a run folder in a store (remote storage such as S3). For a run folder on a disk, this method
+        does nothing.
         """
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
-        """Return the path or URL that workers use for ``path``, a path in this folder.
+        """Return the path or URL that worker processes use for ``path``, a path in this run folder.
 
-        ``elsewhere`` is True if the workers cannot access this machine's disk.
+        ``elsewhere`` is True if the workers are on other machines.
         """
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
-        """Return a folder in the store for the files that workers on other machines write in a job.
+        """Return a remote folder for the files that workers on other machines write in one Beam job.
 
-        ``name`` is the name of the job. The result is None for a run folder on a disk. The returned folder is removed
-        when the run folder is unlocked.
+        ``name`` is the name of the job. The result is None for a run folder on a disk. For a run folder in a store
+        (remote storage such as S3), the result is a folder in the store, which is removed when the run folder is
+        unlocked.
         """
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Remember outputs that workers have already written into the store, so that :meth:`commit` need not upload
+        """Remember which outputs workers have already written into a store, so that :meth:`commit` need not upload
         them.
 
-        ``outputs`` maps the final name of each output to its present path in the store. Nothing happens for a folder on
-        a disk.
+        ``outputs`` maps the final name of each output to its present path in the store (remote storage such as S3). For
+        a run folder on a disk, this method does nothing.
         """
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs of the run folder with the new ones, which are in the staging folder.
+        """Replace the old outputs of the run folder with the new ones, which are in its staging folder RUN/.staging.
 
         ``run.json`` is replaced last, because it marks a complete run. If ``keep_previous`` is True, the old outputs
         are kept in RUN/previous. If the process is killed meanwhile, the next :meth:`prepare` finishes the commit. At

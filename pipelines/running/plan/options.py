@@ -1,4 +1,4 @@
-"""Parses the Beam options of a run, and finds out from them where its workers run."""
+"""Parses the Beam options of a run, and finds out from them where its workers (the processes that do its work) run."""
 
 import argparse
 import difflib

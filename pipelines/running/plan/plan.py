@@ -46,7 +46,7 @@ class RunArguments:
         config: The path of the TOML config; None for the defaults.
         overrides: Changes of the config, each in the form ``a.b=c``.
         limit: The number of records to read from the beginning of the input; None for all.
-        cache: The folder of the reply cache; None for the cache in the run folder.
+        cache: The folder of the reply cache (the stored replies of models); None for the cache in the run folder.
         resume: Whether to refuse a run folder that belongs to another input or holds a run of more records.
         beam_options: The options for Beam.
         target_sft: The target number of SFT rows; None for no target.
@@ -80,11 +80,11 @@ class Plan:
     Attributes:
         arguments: The arguments of the command line.
         options: The parsed Beam options. A runner changes its options, so each job gets a copy.
-        recipe: The recipe.
+        recipe: The recipe, i.e. the pipeline with its name and its settings class.
         settings: The config, an object of the recipe's settings class.
-        stages: The stages that the recipe has with these settings.
-        input: The input.
-        folder: The run folder.
+        stages: The stages (steps) that the recipe has with these settings.
+        input: The input: its files and columns.
+        folder: The object that manages the run folder (the folder for the outputs).
         models: The settings of the models, for the roles (such as teacher) to which the stages send requests.
         context: The context that is passed to the recipe's ``build``.
     """
@@ -106,7 +106,7 @@ class Plan:
 
     @property
     def recipe_file(self) -> Path:
-        """Return the file of the recipe."""
+        """Return the path of the Python file that defines the recipe (the pipeline) of this run."""
         return recipe_file(self.arguments.pipeline)
 
     @property
@@ -133,11 +133,11 @@ class Plan:
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Add the recipe's stages to a Beam pipeline, and return the result.
+        """Add the stages (steps) of this run's recipe to a Beam pipeline, and return the pipeline's outputs and stages.
 
         ``pipeline`` is the pipeline; None for a new one that is never run. ``context`` is passed to the recipe's
         ``build``; None for the context of this plan. Raises the errors of
-        :func:`groundtrace.pipelines.running.plan.wiring.wire`, and
+        :func:`groundtrace.pipelines.running.plan.wiring.wire`, e.g. if records would be lost, and
         :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the recipe now has other stages than in the
         plan.
         """
@@ -156,10 +156,11 @@ class Plan:
 
 
 def make_plan(arguments: RunArguments) -> Plan:
-    """Return the plan of a run. Nothing is written.
+    """Return the plan of a run: the recipe, its settings and stages (steps), the input, the models and the run folder.
 
-    The function parses and checks the Beam options, loads the recipe, the config and the input, and finds the stages.
-    Raises the errors of these steps. ``arguments`` are the arguments of the command line.
+    Nothing is written. The function parses and checks the Beam options, loads the recipe, the config and the input, and
+    finds the stages. Raises the errors of these steps, e.g. ConfigError for an invalid config. ``arguments`` are the
+    arguments of the command line.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)

@@ -19,7 +19,7 @@ LEDGER = "ledger"
 
 
 class RemoteLedger:
-    """Copies the ledger (the payments of a run folder) between a store and this machine.
+    """Copies the ledger (the payments of a run folder) between a store (remote storage such as S3) and this machine.
 
     ``target`` is the run folder in the store. ``root`` is its working copy on this machine. The ledger is the subfolder
     ``ledger/`` of both.
@@ -50,7 +50,8 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Upload the files of the ledger that were written on this machine since the last call.
+        """Upload the files of the ledger (the payments of the run folder) that were written on this machine since the
+        last call.
 
         Files that were deleted on this machine are deleted in the store. Raises OSError if the store is unreachable.
         """
@@ -67,7 +68,7 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Start a thread that copies the ledger in both directions every few seconds.
+        """Start a thread that copies the ledger (the run folder's payments) from and to the store every few seconds.
 
         The thread is one of :mod:`groundtrace.storage.uploads`. :meth:`end` stops it.
         """
@@ -75,8 +76,8 @@ class RemoteLedger:
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop copying the ledger. Afterwards the caller must call :meth:`send`, which uploads the files that were
-        written last.
+        """Stop the thread that copies the ledger (the payments of the run folder). Afterwards the caller must call
+        :meth:`send`, which uploads the files that were written last.
         """
         self._uploads.close()
 

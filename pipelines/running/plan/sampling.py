@@ -36,8 +36,9 @@ _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 class Problem:
     """Describes why some records of the input cannot be used.
 
-    ``reason`` and ``detail`` are those with which a run would reject the first such record. ``records`` is the number
-    of records with this problem. ``first_number`` is the number of the first such record, counted in the input.
+    ``reason`` is the code, and ``detail`` the explanation, with which a run would reject the first such record.
+    ``records`` is the number of records with this problem. ``first_number`` is the number of the first such record,
+    counted in the input.
     """
 
     reason: str
@@ -66,7 +67,7 @@ def sample_records(
     video: VideoSettings | None,
     may_lack_question: bool = False,
 ) -> RecordSample:
-    """Read and check the first records of an input, and return the result.
+    """Read and check the first records of an input, and return which of them can be used, and why the others cannot.
 
     At most :data:`MAX_RECORDS` records are read. Reading stops after :data:`MAX_READ_S` seconds, if at least
     :data:`MIN_RECORDS` records have been read. Decoded frames and other derived images are written into a temporary
@@ -74,12 +75,12 @@ def sample_records(
 
     Args:
         sources: The files of the input.
-        rows: The settings with which they are read.
-        roots: The folders of the media.
+        rows: The config's section ``[input]``, with which they are read: e.g. which column holds the question.
+        roots: The data folder, which contains the images and clips, and the run folder.
         video: The settings for clips; None if clips are not accepted.
         may_lack_question: Whether a record may have images and no question.
 
-    Raises the errors of reading the input.
+    Raises the errors of reading the input, such as InputError for a damaged file.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()

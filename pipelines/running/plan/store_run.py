@@ -1,4 +1,5 @@
-"""Manages a run folder in a store. A run works in a local folder, which is uploaded when the run has succeeded.
+"""Manages a run folder in a store (remote storage such as S3). A run works in a local folder, which is uploaded when
+the run has succeeded.
 
 Workers on this machine write three things on its disk: outputs into the staging folder, drawn images, and notes (the
 costs of their requests). Workers on other machines write these things into the store. They write a job's files into
@@ -43,7 +44,7 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """Manages a run folder in a store. ``target`` is its location there.
+    """Manages a run folder in a store (remote storage such as S3). ``target`` is its location there.
 
     ``root`` is its working copy on this machine: a temporary folder, which is removed with this object. The constructor
     raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
@@ -80,12 +81,12 @@ class StoreRun(LocalRun):
 
     @property
     def place(self) -> Place:
-        """Return the place of the run folder in the store."""
+        """Return the location of the run folder in the store (remote storage such as S3)."""
         return self.target
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder in the store so that only this process writes into it while the body runs.
+        """Lock the run folder in the store, so that only this process writes into it in the body of the ``with``.
 
         The lock is a lease, which expires if this process ends. While it is held, the notes on the run's costs are
         uploaded. If the run fails, failed.html is uploaded at the end. Raises :class:`groundtrace.storage.lease.Held`
@@ -113,39 +114,45 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def bring_notes(self) -> None:
-        """Download the notes that workers on other machines wrote, with the cost of each of their requests."""
+        """Download the notes: files in which workers on other machines wrote the cost of each of their requests."""
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
-        """Return a folder in the store for the files of a job. It is removed when the run folder is unlocked.
+        """Return a folder in the store for the files that workers on other machines write in one Beam job.
 
-        ``name`` is the name of the job.
+        The folder is removed when the run folder is unlocked. ``name`` is the name of the job.
         """
         self._jobs.append(self.target / JOBS / name)
         return self._jobs[-1]
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Remember outputs that workers have already written into the store. :meth:`commit` copies them.
+        """Remember which outputs workers have already written into the store; :meth:`commit` copies them.
 
         ``outputs`` maps the final name of each output to its present path in the store.
         """
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Prepare the working copy for a run, and mark the folder in the store as belonging to the input.
+        """Prepare the working copy for a run, and mark the run folder in the store as belonging to the input.
 
-        The arguments are those of :meth:`LocalRun.prepare`. If the folder in the store belongs to another input, it is
-        marked only when the run has succeeded.
+        If the folder in the store belongs to another input, it is marked only when the run has succeeded.
+
+        Args:
+            input_name: The name of the input, for messages.
+            fingerprint: A digest of the input's content.
+            resume: Whether to refuse a folder that belongs to another input.
+            fresh: Whether to ignore stored replies of models from before this command.
         """
         super().prepare(input_name, fingerprint, resume, fresh)
         self.begin()
 
     @_resumable()
     def begin(self) -> None:
-        """Write two facts into the run folder in the store: the name and digest of its input, and the time before
-        which cached replies are too old to be used.
+        """Write two facts about a run into its folder in the store, and remove files that an earlier run left there.
 
-        Also remove the files that an earlier run left: the files of its jobs, and failed.html.
+        The first fact is the name and digest of the input; it is written only if the folder does not yet name an input.
+        The second fact is the time since which stored replies of models are used; it exists only if a run had
+        ``--fresh``. The removed files are those of the earlier run's jobs, and failed.html.
         """
         _remove(self.target / JOBS)  # left by a driver that was killed
         if not (self.target / RUN_MARKER).exists():
@@ -155,20 +162,21 @@ class StoreRun(LocalRun):
         (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs with those in the staging folder: first in the working copy, then in the store.
+        """Replace the old outputs of the run folder with the new ones, which are in the staging folder.
 
-        If ``keep_previous`` is True, the old outputs are kept in RUN/previous.
+        This is done first in the working copy on this machine, then in the store. If ``keep_previous`` is True, the old
+        outputs are kept in RUN/previous.
         """
         super().commit(keep_previous)
         self.deliver(keep_previous)
 
     @_resumable()
     def deliver(self, keep_previous: bool) -> None:
-        """Replace the old outputs in the store with the outputs of the working copy, as the module describes.
+        """Replace the old outputs in the store with the outputs of the working copy on this machine.
 
-        If ``keep_previous`` is True, the old outputs are kept in RUN/previous. Raises
-        :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lock of the folder. After that
-        nothing more is changed.
+        ``run.json`` is written last: a folder without it holds no finished run. If ``keep_previous`` is True, the old
+        outputs are kept in RUN/previous. Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has
+        lost the lock of the folder. It then changes nothing more.
         """
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()

@@ -1,4 +1,4 @@
-"""Adds a recipe's stages to a Beam pipeline (wires them), and finds out which stages the recipe has.
+"""Adds the stages (steps) of a recipe to a Beam pipeline (wires them), and finds out which stages the recipe has.
 
 The pipeline also shows the rejections of each stage, and the columns that the stages add to each set of rows (``sft``,
 ``rl``, ``rejected``). So a recipe's file names a stage only once, where it wires the stage.
@@ -28,10 +28,11 @@ from groundtrace.stages.plumbing.stage_list import StageList, list_stages
 
 @dataclass(frozen=True)
 class WiredPipeline:
-    """Holds a recipe's stages on a Beam pipeline.
+    """Holds the stages (steps) of a recipe on a Beam pipeline, with their outputs.
 
     Attributes:
-        ends: The outputs that the recipe's ``build`` returned.
+        ends: The outputs that the recipe's ``build`` returned: the collections of SFT drafts and RL drafts (questions
+            that become rows), and the texts of further files.
         stages: The stages in the order in which they are wired. Stages that read only a sample of the records are last.
         rejected: The collections of rejected records, one for each stage that rejects records.
         read: The collections with the number and the id of each record that was read.
@@ -49,10 +50,10 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Add the stages of ``recipe`` to a Beam pipeline, check them, and return the result. The pipeline is not run.
+    """Add the stages (steps) of ``recipe`` to a Beam pipeline, check them, and return them with their outputs.
 
-    ``pipeline`` is a new Beam pipeline. ``context`` holds the input and the models; it is passed to the recipe's
-    ``build`` together with ``settings``, the config.
+    ``pipeline`` is a new Beam pipeline, which is not run here. ``context`` holds the input and the models; it is passed
+    to the recipe's ``build`` together with ``settings``, the config.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
     raises it if a transform runs the function of a stage without being that stage, because the reports would omit this
@@ -82,13 +83,13 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
-    """Return the stages that ``recipe`` has with this config, without setting up their Beam transforms.
+    """Return the stages (steps) that ``recipe`` has with this config, without setting up their Beam transforms.
 
     ``context`` holds the input and the models; it is passed to the recipe's ``build`` together with ``settings``, the
     config. A stage consists of several Beam transforms. Setting these up takes most of the time of :func:`wire` (90 to
     290 ms for the bundled recipes; this function takes 12 to 35 ms). So each stage is replaced by a placeholder. This
     works if ``build`` only passes the outputs of stages to other transforms. Otherwise the stages are set up
-    completely, by :func:`wire`. Raises the errors of :func:`wire`.
+    completely, by :func:`wire`. Raises the errors of :func:`wire`, e.g. if two stages have the same name.
     """
     outline = _Outline()
     try:
@@ -109,7 +110,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class UnrunPipeline(beam.Pipeline):
-    """Provides a Beam pipeline to which stages are added, but which is never run.
+    """Provides a Beam pipeline that is never run. Stages (steps) are added to it only to find out what they are.
 
     Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
     ``options`` are options for Beam.

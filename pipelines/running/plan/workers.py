@@ -1,4 +1,6 @@
-"""Divides the endpoints' limits and the budget between several machines, if workers on all of them share these."""
+"""Divides the limits of the endpoints (model servers) between the machines of a run, and checks that the number of
+machines is set if they share limits or a budget.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -50,9 +52,11 @@ def overshoot_line(models: ModelsSettings) -> str:
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
     """Raise OptionError if several machines may share limits or a budget, but the number of machines is not set.
 
-    Call this only if the setting ``workers`` (the number of machines) is not set. Machines share the limits of
-    ``endpoints`` if the ``cache`` is in a store or on a network file system. ``shares_budget`` is True if workers on
-    other machines share a budget.
+    Call this only if the setting ``workers`` (the number of machines) is not set. Machines may share these only if the
+    reply cache (the stored replies of models) is in a store or on a network file system; for any other ``cache``, no
+    error is raised. ``cache`` is the path or URL of the reply cache. ``endpoints`` are the settings of the endpoints
+    (model servers) by name; a limit is e.g. the maximum number of requests at the same time. ``shares_budget`` is True
+    if the run has a budget that workers on other machines share.
     """
     if shared_location(cache) is None:
         return
