@@ -85,7 +85,8 @@ SEVERAL = "several"
 @settings
 class Settings(RunSettings):
     """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, one
-    for the sandbox, and two values that decide how SFT rows are answered.
+    for the sandbox, and the keys ``text_from`` and ``ratio``, which decide how many SFT rows have an answer alone,
+    reasoning in text, or code.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -45,8 +45,8 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class OneAttempt(AttemptSettings):
-    """Holds the settings of the base policy's attempts: by default one attempt at each question of the sample on which
-    rubrics are measured (RuCL §3.2).
+    """Holds the settings of the attempts (the answers that the base policy samples): by default one attempt at each
+    question of the sample on which rubrics (criteria of a judge) are measured (RuCL §3.2).
 
     More attempts are useful if ``attempt_all`` is set and ``difficulty`` has a band.
     """
@@ -57,9 +57,9 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """Holds the band of pass rates; questions outside the band are dropped.
+    """Holds the band of pass rates (shares of right attempts at a question); questions outside the band are dropped.
 
-    By default, all questions are kept, as in the paper (§4.1).
+    By default, all questions are kept, as in the paper (RuCL §4.1).
     """
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
@@ -68,11 +68,12 @@ class AnyDifficulty(DifficultySettings):
 
 @settings
 class SampledRubrics(RubricSettings):
-    """Holds the settings with which rubrics are mined (RuCL §4.1).
+    """Holds the settings with which rubrics (criteria by which a judge grades a response) are proposed and measured
+    (RuCL §4.1).
 
-    20 candidates are measured on N = 2,000 questions. The applicability η of a candidate is the share of attempts to
-    which it applies. A candidate is kept if η is at least 0.99. The paper does not state the pass rate that splits easy
-    from hard rubrics. The default 0.8 reproduces the paper's Table 1.
+    20 candidates (proposed rubrics) are measured on N = 2,000 questions. The applicability η of a candidate is the
+    share of attempts to which it applies. A candidate is kept if η is at least 0.99. The paper does not state the pass
+    rate that splits easy from hard rubrics. The default 0.8 reproduces the paper's Table 1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (

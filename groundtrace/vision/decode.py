@@ -2,7 +2,7 @@
 
 The content of the file determines the format. The result has the same pixels as in an image viewer: the EXIF
 orientation is applied, transparency is composited on white, 16-bit samples are scaled (not clipped), and CMYK and
-palettes are converted. Colour profiles and gamma chunks are ignored, because vision encoders ignore them, too.
+palettes are converted. Colour profiles and gamma chunks are ignored, as vision encoders ignore them.
 
 OpenCV decodes JPEG (RGB and grey) and PNG, because it is faster and keeps 16-bit samples; Pillow decodes the other
 formats. Both give the same pixels. OpenCV also accepts damaged files, so it decodes a JPEG only if the file ends with
@@ -71,7 +71,8 @@ class Limits:
         min_side: the minimum width and the minimum height in pixels.
         max_bytes: the maximum size of the file in bytes.
 
-    For all formats except PNG, Pillow's own limit against decompression bombs (179 megapixels) applies, too.
+    For all formats except PNG, images above Pillow's own limit against decompression bombs (179 megapixels) are
+    refused, whatever ``max_pixels`` is.
     """
 
     max_pixels: float = 100e6

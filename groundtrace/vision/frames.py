@@ -105,8 +105,8 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
     """Decode a clip, and return at most ``max_frames`` distinct frames of it, evenly spread in time.
 
     ``data`` is the content of the file as bytes, or the path of a local file. ``limits`` holds the accepted sizes. The
-    first frame of the clip is always in the result. The last frame is in the result, too, if ``max_frames`` is above 1.
-    The same input always gives the same frames.
+    result always has the first frame of the clip, and, if ``max_frames`` is above 1, the last frame. The same input
+    always gives the same frames.
 
     Raises :class:`UndecodableMedia` if the data is not a complete clip within the limits. Raises ValueError if
     ``max_frames`` is below 1. Raises :class:`groundtrace.config.extras.MissingExtra` if the extra ``video`` is not

@@ -64,8 +64,8 @@ def same_image(a: Pixels, b: Pixels) -> bool:
     """Return whether two RGB images show the same content, so that one is a duplicate of the other.
 
     ``a`` and ``b`` are ``(H, W, 3)`` uint8. Small differences that re-encoding causes are ignored. A difference in
-    scale by a factor of at most 4 is ignored, too: the larger image is scaled down to the size of the smaller image.
-    The images are different if at least one of these conditions is true:
+    scale by a factor of at most 4 is ignored: the larger image is scaled down to the size of the smaller image. The
+    images are different if at least one of these conditions is true:
 
     - The aspect ratios differ by more than 2 %, or the scales by more than a factor of 4.
     - The grey value of a pixel differs by more than 64 of 255. Grey values are smoothed over 3x3 pixels, which removes

@@ -4,7 +4,7 @@ A media URI has one of two forms: ``input:<relative path>`` is a file in the dat
 ``run:media/<sha256>.<ext>`` is a file in the run's output folder, written by a stage (one step of the pipeline). The
 data folder and the output folder are called roots; each is a local folder or a URL of an object store
 (:mod:`groundtrace.storage.places`). A URI cannot refer to a file outside its root. The data may be from a third party.
-Therefore a symbolic link in the data folder is followed only if its target is in the data folder, too. There is one
+Therefore a symbolic link in the data folder is followed only if its target is inside the data folder. There is one
 exception: the cache of the Hugging Face Hub keeps a data set as a folder of links. Such a link may refer to another
 file of the same data set. The data folder itself may be a link.
 """

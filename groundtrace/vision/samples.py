@@ -1,4 +1,6 @@
-"""Converts a decoder's samples (raw channel values) to upright 8-bit RGB pixels, with transparency on white."""
+"""Converts a decoder's samples (raw channel values) to upright 8-bit RGB pixels, and puts transparent images on a white
+background.
+"""
 
 import cv2
 import numpy as np

@@ -7,7 +7,7 @@ train on:
 
 - Records that cannot be used. The run rejects them, with its reason.
 - Records that ``trainer eval`` cannot use: records with a clip, without a question, or with an id that is not unique.
-All questions of their media groups are in the part to train on, too.
+  All other questions of their media groups then follow them into the part to train on.
 """
 
 import math
@@ -33,7 +33,8 @@ class Seen:
     """Describes one record of the input, with the facts that the split needs.
 
     ``media`` holds a hash of each of the record's images or clips; it is empty for a record that cannot be used.
-    ``may_be_held`` is False for a usable record that the evaluation cannot use, such as a record with a clip.
+    ``may_be_held`` is True if the record may be held out for the evaluation; it is False, for example, for a record
+    with a clip, which the evaluation cannot use.
     """
 
     media: tuple[str, ...] = ()

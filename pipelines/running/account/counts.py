@@ -272,7 +272,7 @@ def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """Return the usage of the calls of a run (requests, tokens, cost), by role (such as teacher) and stage.
+    """Return the usage of a run's calls (requests, tokens, cost), by role (such as teacher) and stage (pipeline step).
 
     ``asked`` is :attr:`RunCounts.asked`: the number of calls, and their cost without the cache. ``paid`` are the notes
     that the run's processes wrote on their requests and payments, one note for each request. A reply is counted as

@@ -1,4 +1,5 @@
-"""Sums up what a run folder has cost: over all its runs, including runs that failed, were stopped or were killed.
+"""Sums up what the runs in one run folder (output folder of a pipeline) have cost: over all runs, including runs that
+failed, were stopped or were killed.
 
 RUN is the run folder. RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts, i.e. files with one
 line for each request and its cost (:mod:`groundtrace.inference.flow.notes`). RUN/ledger/<run>.json holds the sum after

@@ -184,9 +184,9 @@ def truncated_replies(
     truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` holds the settings of the run.
 
     Raising ``max_tokens_limit`` of the endpoint always helps, so the result always names it. Raising ``max_tokens`` of
-    the stage helps only if the truncated replies had this limit, and the result then names it too. If a truncated reply
-    must be parsed, the stage requests it again with more tokens than its own ``max_tokens``. If the second reply is
-    truncated too, raising this setting does not help.
+    the stage helps only if the truncated replies had this limit, and only then the result names it. If a truncated
+    reply must be parsed, the stage repeats the request once with more tokens than its own ``max_tokens``. If the second
+    reply is also truncated, raising this setting does not help.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

@@ -134,7 +134,7 @@ class JobFolder:
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return the present path of each file of rows that a job wrote into the store.
+        """Return the present path of each file of rows that a Beam job wrote into a store (remote storage such as S3).
 
         The keys of the result are the final paths of the files, relative to the run folder, such as ``sft/a.parquet``.
 

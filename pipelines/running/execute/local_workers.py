@@ -71,7 +71,8 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """End the worker processes if the run stops. Beam calls this method; all work runs in the body of its ``with``.
+        """End the worker processes if the run stops. Beam calls this method, and does all work in the body of its
+        ``with``.
 
         After the body, Beam waits until the workers end. So if the body raises RunPaused or KeyboardInterrupt, this
         method ends the workers before Beam waits. After a KeyboardInterrupt, it first waits for the workers' last

@@ -38,7 +38,7 @@ def show_progress(
     """Show the progress of a run on stderr while the body of the ``with`` statement runs, and once at its end.
 
     Args:
-        stages: The stages of the run.
+        stages: The stages (steps of the pipeline) of the run.
         part: The name of this pass over the input, such as ``wave 2: ``, shown before each line and above the table; ""
             if the run has only one pass.
         notes: The folder in which the run's processes write their waits, requests and costs
@@ -65,7 +65,7 @@ class RunView:
     """Shows the progress of a run as a table or as one line.
 
     Args:
-        stages: The stages of the run.
+        stages: The stages (steps of the pipeline) of the run.
         part: The name of this pass over the input, such as ``wave 2: ``; "" if the run has only one pass.
         notes: The folder in which the run's processes write their requests and costs; "" if there is none.
         expected: The expected calls and seconds of each stage; None if they are unknown.
@@ -226,7 +226,8 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return one line on the progress of a run: the first stage that waits for replies, and the calls of all stages.
+    """Return one line on the progress of a run: the first stage (step) that waits for replies, and the calls of all
+    stages.
 
     If no stage waits for replies, the last stage is shown. Stages after a waiting stage have finished all elements that
     they have received, so their counts do not show the progress of the run. The line is "" if no stage has begun.

@@ -1,8 +1,8 @@
 """Decides how many questions each wave (pass over the input) uses, for a run with a target number of SFT rows.
 
-A wave runs the whole graph of stages on the questions whose ids have a hash below a threshold. The threshold grows from
-wave to wave, so a wave includes the questions of earlier waves. The replies for those questions come from the cache.
-The size of a wave depends only on counts, not on the order of records.
+A wave runs all stages (steps of the pipeline) on the questions whose ids have a hash below a threshold. The threshold
+grows from wave to wave, so a wave includes the questions of earlier waves. The replies for those questions come from
+the cache. The size of a wave depends only on counts, not on the order of records.
 """
 
 MIN_FIRST_WAVE = 32

@@ -32,10 +32,10 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Raise an error if a limit in dollars is set, but an endpoint has no price. Such a limit would have no effect.
+        """Raise OptionError if a limit in dollars is set, but an endpoint (model server) of the run has no price.
 
-        ``models`` are the settings of the run's models. A price of 0 is accepted. A model in the worker process needs
-        no price. The error is a :class:`groundtrace.pipelines.running.plan.options.OptionError`.
+        Without a price, such a limit would have no effect. ``models`` are the settings of the run's models. A price of
+        0 is accepted. A model in the worker process needs no price.
         """
         if self.usd is None:
             return

@@ -1,4 +1,6 @@
-"""Checks, without opening media, that the model servers have the abilities that a recipe needs for an input."""
+"""Checks, without opening media, that the model servers have the abilities that a recipe (pipeline) needs for an input,
+e.g. to accept several images in a request.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ folder.
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
 nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
 replies since that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it,
-the same command resumes it. After a finished run, the same command requests every reply again.
+the same command resumes it. After a finished run, the same command requests all replies anew.
 """
 
 import datetime

@@ -45,7 +45,7 @@ def load_recipe(name: str) -> "Recipe":
 
 
 def recipe_file(name: str) -> Path:
-    """Return the path of a recipe's file, without symbolic links.
+    """Return the path of the Python file of a recipe (a pipeline), without symbolic links.
 
     ``name`` is the file's path, or the name of a bundled recipe. Raises :class:`PipelineError` if there is no such
     recipe.
@@ -60,12 +60,12 @@ def recipe_file(name: str) -> Path:
 
 
 def bundled_names() -> list[str]:
-    """Return the sorted names of the recipes that Groundtrace contains, such as ``grounded_cot``."""
+    """Return the sorted names of the recipes (pipelines) that Groundtrace contains, such as ``grounded_cot``."""
     return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
 
 
 def is_bundled(file: Path) -> bool:
-    """Return whether a file is one of the recipes that Groundtrace contains.
+    """Return whether a file is the Python file of a recipe (pipeline) that Groundtrace contains.
 
     ``file`` is its path, in which symbolic links must be resolved.
     """

@@ -36,7 +36,9 @@ STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 
 
 class RunFolderError(UserError):
-    """Raised if a folder cannot be used for this run. The message states the reason and the remedy."""
+    """Raised if the folder that ``--output`` names cannot be used as the run folder (for the outputs of this run). The
+    message states the reason and the remedy.
+    """
 
 
 class LocalRun:
@@ -83,8 +85,8 @@ class LocalRun:
 
         The result has at most 8 folders, those with the newest caches first.
 
-        The replies in the caches of these folders are used again. So a run finds the replies that its preview has paid
-        for. ``fingerprint`` is a digest of the input's content.
+        A run in this folder uses the replies in their caches. For example, it uses the replies that its preview has
+        paid for. ``fingerprint`` is a digest of the input's content.
         """
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):

@@ -1,9 +1,9 @@
-"""Copies the ledger (the payments of a run folder) between a store and this machine, in both directions.
+"""Copies the ledger (the payments of a run folder) between a store (remote storage such as S3) and this machine.
 
 The ledger consists of notes, i.e. files in which workers write the cost of each request, and of the sums of these
-costs. The main process writes the sums on this machine. Workers on this machine write their notes on this machine, too.
-Workers on other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is
-deleted where it was written, its copy is deleted, too.
+costs. The main process writes the sums on this machine. Workers on this machine write their notes on it. Workers on
+other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted
+where it was written, its copy is deleted as well.
 """
 
 import contextlib
@@ -33,8 +33,7 @@ class RemoteLedger:
         self._uploads = Uploads()
 
     def bring(self) -> None:
-        """Download the notes (the costs of requests) that other machines have written into the store since the last
-        call.
+        """Download the notes (the costs of requests) that other machines wrote into the store since the last call.
 
         Raises OSError if the store is unreachable.
         """
