@@ -38,7 +38,8 @@ from groundtrace.vision.crops import CropSettings
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, and one for the frames of clips.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, and one for the frames of
+    clips.
 
     The policy is the model whose answers are measured. The settings of its endpoint must name its model family (models
     that write coordinates alike) or its coordinate frame (the range of the coordinates, such as pixels or 0–1000).

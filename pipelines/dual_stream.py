@@ -1,7 +1,7 @@
 """Curates data for a model that reasons with boxes and also learns to reason in words alone.
 
 A stream is a way of answering a question: with boxes (the grounded stream) or in words alone (the textual stream). The
-method is that of iVGR (§3.2, §4.1, App. B). The stages of the recipe are:
+method is that of iVGR (§3.2, §4.1, App. B). The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-boxes where a record has none)
 → split by media group
@@ -71,8 +71,8 @@ def _verifying() -> VerifySettings:
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, and one for the frames of clips.
-    The defaults are the paper's values.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, and one for the frames of
+    clips. The defaults are the paper's values.
 
     With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
     five answers are right. The paper samples these answers from its cold-start model, i.e. the model after SFT. If the

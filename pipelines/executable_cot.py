@@ -1,6 +1,6 @@
 """Curates executable reasoning, which teaches a model when to write code and how (CodeDance §3.2, §7.1).
 
-The stages of the recipe are:
+The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw
 → ┬ with a question ──────────────────────────────────────────────────────────┬ join → attempt → split by media group
@@ -84,9 +84,9 @@ SEVERAL = "several"
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, one
-    for the sandbox, and the keys ``text_from`` and ``ratio``, which decide how many SFT rows have an answer alone,
-    reasoning in text, or code.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
+    clips, one for the sandbox, and the keys ``text_from`` and ``ratio``, which decide how many SFT rows have an answer
+    alone, reasoning in text, or code.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -148,10 +148,11 @@ class Settings(RunSettings):
 def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     """Return the class of an SFT row: ``direct``, ``text``, ``code``, or the row's kind of operation.
 
-    ``draft`` is a question with the results of the stages so far, such as the response from which the row is made. The
-    class is the mode of the response: the answer alone, reasoning in text, or reasoning with code. ``weights`` holds a
-    weight for each class. If it has no class ``code``, rows with code are divided further: the class of such a row is
-    its kind of operation, such as a drawing, or :data:`SEVERAL` if it does not have exactly one kind.
+    ``draft`` is a question with the results of the stages (steps) so far, such as the response from which the row is
+    made. The class is the mode of the response: the answer alone, reasoning in text, or reasoning with code.
+    ``weights`` holds a weight for each class. If it has no class ``code``, rows with code are divided further: the
+    class of such a row is its kind of operation, such as a drawing, or :data:`SEVERAL` if it does not have exactly one
+    kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:

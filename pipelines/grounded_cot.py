@@ -1,6 +1,6 @@
 """Curates chains of thought whose claims point at the image (Argos §4, plus filters and rubrics of other papers).
 
-This is the main pipeline. Its stages are:
+This is the main pipeline. Its stages (steps) are:
 
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group
@@ -52,8 +52,8 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, and
-    the switch ``open_choices``.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
+    clips, and the switch ``open_choices``.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -1,7 +1,7 @@
 """Curates data that teaches a model when and how to think (SAIL-RL §3.4, App. A.1).
 
-In each response, the model first judges whether it needs to think, then thinks, then answers. The stages of the recipe
-are:
+In each response, the model first judges whether it needs to think, then thinks, then answers. The stages (steps) of
+this recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
 → SFT side: judged trace → verify → leak → redundancy → balance of lengths → cut → sft shards
@@ -81,8 +81,8 @@ the SFT traces.
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, the
-    switch ``open_choices``, and the ratio of the domains.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
+    clips, the switch ``open_choices``, and the ratio of the domains.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

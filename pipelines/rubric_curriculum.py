@@ -1,15 +1,15 @@
 """Makes questions for GRPO, and rubrics for a curriculum of rewards (RuCL §3.2, §4.1).
 
 A rubric is one criterion by which a judge grades a response. In the curriculum, easy rubrics are rewarded first, and
-hard rubrics later. The rubrics are measured on a sample of the questions. The stages of the recipe are:
+hard rubrics later. The rubrics are measured on a sample of the questions. The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
 → all questions, in the sample or not: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
 
-Shards are files of training rows. Candidates are proposed rubrics. In this diagram, η is the share of attempts to which
-a rubric applies, and p is the share of these attempts that meet the rubric. The filter removes rubrics that seldom
-apply. The strata are the easy and the hard rubrics.
+Shards are files of training rows. Candidates are proposed rubrics. In this diagram, η is the share of attempts (answers
+that the policy samples) to which a rubric applies, and p is the share of these attempts that meet the rubric. The
+filter removes rubrics that seldom apply. The strata are the easy and the hard rubrics.
 
 The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
 only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band
@@ -72,8 +72,9 @@ class SampledRubrics(RubricSettings):
     (RuCL §4.1).
 
     20 candidates (proposed rubrics) are measured on N = 2,000 questions. The applicability η of a candidate is the
-    share of attempts to which it applies. A candidate is kept if η is at least 0.99. The paper does not state the pass
-    rate that splits easy from hard rubrics. The default 0.8 reproduces the paper's Table 1.
+    share of attempts (the policy's sampled answers) to which it applies. A candidate is kept if η is at least 0.99. The
+    paper does not state the pass rate that splits easy from hard rubrics. The default 0.8 reproduces the paper's Table
+    1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (
@@ -83,8 +84,8 @@ class SampledRubrics(RubricSettings):
 
 @settings
 class Settings(RunSettings):
-    """Holds the config of this pipeline: a section for each stage that has settings, one for the frames of clips, and
-    the switches ``open_choices`` and ``attempt_all``.
+    """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
+    clips, and the switches ``open_choices`` and ``attempt_all``.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

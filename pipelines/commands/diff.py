@@ -54,8 +54,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_text(found: Comparison) -> str:
-    """Return ``found``, the comparison of two finished runs (executions of a pipeline), as plain text of several lines.
-    """
+    """Return ``found``, the comparison of two finished runs (executions of a pipeline), as several lines of text."""
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), found)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

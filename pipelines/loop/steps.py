@@ -64,8 +64,8 @@ class Loop:
 
     @property
     def served_by(self) -> str:
-        """Return the kind of the endpoint that serves the model after SFT in the second run of the pipeline, such as
-        ``vllm``.
+        """Return the kind of the endpoint (model server) that serves the model after SFT in the second run of the
+        pipeline, such as ``vllm``.
         """
         return self.settings.serve.kind or ("transformers_chat" if self.model == TINY else "vllm")
 

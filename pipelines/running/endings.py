@@ -103,10 +103,10 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return whether an error is a KeyboardInterrupt, or was raised because of one. ``error`` may be None: then False.
+    """Return whether an error is a KeyboardInterrupt, or was raised because of one. If ``error`` is None, return False.
 
-    Beam replaces a KeyboardInterrupt in a stage with a RuntimeError. A KeyboardInterrupt while a module is loaded
-    becomes an ImportError.
+    Beam replaces a KeyboardInterrupt in a step of the pipeline with a RuntimeError. A KeyboardInterrupt while a module
+    is loaded becomes an ImportError.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):

@@ -17,11 +17,11 @@ from groundtrace.storage.places import StorageSettings
 
 @settings
 class RunSettings:
-    """Holds the settings that all pipelines share. The class of each pipeline adds the sections of its stages.
+    """Holds the settings that all pipelines share. The class of each pipeline adds the sections of its stages (steps).
 
-    By default, the teacher's endpoint may also be the judge (self-judging), because the embedded engine (built into
-    Groundtrace, without a neural network) has every role and judges by arithmetic on pixels and text. Each row states
-    in its column ``lineage`` whether its teacher was also its judge.
+    By default, the teacher's endpoint (model server) may also be the judge (self-judging), because the embedded engine
+    (built into Groundtrace, without a neural network) has every role and judges by arithmetic on pixels and text. Each
+    row states in its column ``lineage`` whether its teacher was also its judge.
     """
 
     input: RowSettings = field(default_factory=RowSettings)

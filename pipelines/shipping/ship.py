@@ -1,4 +1,6 @@
-"""Sends the code of Groundtrace and of the recipe, and the packages that they need, to the workers of a job."""
+"""Sends the code of Groundtrace and of the recipe (pipeline), and the packages that these need, to the workers of a
+Beam job.
+"""
 
 import contextlib
 import tempfile
@@ -18,7 +20,7 @@ _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/c
 
 @contextlib.contextmanager
 def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
-    """Add the packages that the workers of a job need to the job's options.
+    """Add the Python packages that the workers of a Beam job need to the options of this job.
 
     The body of the ``with`` statement runs the job. The files of these packages are in a temporary folder, which is
     removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If the user names no
@@ -54,7 +56,7 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Return whether the workers of a job are started by another program, for example on other machines.
+    """Return whether the workers of a Beam job are started by another program, for example on other machines.
 
     The result is False if the workers are in this process, or if this process starts them. ``options`` are the options
     of the job.
@@ -63,7 +65,7 @@ def goes_elsewhere(options: PipelineOptions) -> bool:
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Return whether the options of a job name the user's own worker image instead of one of Beam's.
+    """Return whether the options of a Beam job name the user's own worker image (container) instead of one of Beam's.
 
     Such an image must contain everything that the workers need, except the recipe's code.
     """

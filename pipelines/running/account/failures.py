@@ -27,8 +27,8 @@ MIN_FAILED = 5
 def check_records(summary: RunSummary) -> None:
     """Raise InputError if no record of the input can be used: the input is empty, or all its records were rejected.
 
-    Only rejections by the first stage, which reads the records, count. ``summary`` holds the run's counts of records
-    and rejections.
+    Only rejections by the first step of the pipeline, which reads the records, count. ``summary`` holds the run's
+    counts of records and rejections.
     """
     counts = summary.counts
     if not counts.input:
@@ -87,7 +87,7 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """Return the most frequent detail (the text that explains a rejection) for each stage and each reason of rejection.
+    """Return the most frequent detail (the text that explains a rejection) by stage (pipeline step) and reason.
 
     ``staging`` is the staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the
     rejected records. The result maps the name of a stage to a dict, which maps each reason to the detail.

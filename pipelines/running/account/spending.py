@@ -39,7 +39,7 @@ class _Sum:
 
 
 class Spending:
-    """Records the costs of all runs in a run folder.
+    """Records the costs of all runs in a run folder (the output folder of a pipeline's runs).
 
     ``root`` is the run folder. ``gather`` is a function that downloads the notes of remote workers, i.e. the files in
     which they write the cost of their requests; by default it does nothing.

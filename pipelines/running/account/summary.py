@@ -73,7 +73,10 @@ class Wave:
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
     def summary(self) -> dict[str, Any]:
-        """Return this wave's entry in ``run.json``: its numbers of available questions, used questions and SFT rows."""
+        """Return the entry of this wave (a pass over the input) in ``run.json``.
+
+        It holds three numbers: the available questions, the used questions, and the SFT rows.
+        """
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
 
@@ -177,16 +180,16 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the numbers of truncated replies by role (such as teacher) and stage, and the settings that the user can
-    raise to avoid them.
+    """Return the numbers of truncated replies by role (such as teacher) and stage (pipeline step), and the settings
+    that the user can raise to avoid them.
 
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
     truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` holds the settings of the run.
 
-    Raising ``max_tokens_limit`` of the endpoint always helps, so the result always names it. Raising ``max_tokens`` of
-    the stage helps only if the truncated replies had this limit, and only then the result names it. If a truncated
-    reply must be parsed, the stage repeats the request once with more tokens than its own ``max_tokens``. If the second
-    reply is also truncated, raising this setting does not help.
+    Raising ``max_tokens_limit`` of the endpoint (model server) always helps, so the result always names it. Raising
+    ``max_tokens`` of the stage helps only if the truncated replies had this limit, and only then the result names it.
+    If a truncated reply must be parsed, the stage repeats the request once with more tokens than its own
+    ``max_tokens``. If the second reply is also truncated, raising this setting does not help.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

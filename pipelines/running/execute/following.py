@@ -65,7 +65,8 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """Return the error for the user if a worker stopped the run because an endpoint or a store failed.
+    """Return the error for the user if a worker stopped the run because an endpoint (model server) or a store (remote
+    storage) failed.
 
     ``error`` is the error that Beam raised. The result is None if the error has another cause. The returned error is a
     :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run. Otherwise it is an

@@ -1,9 +1,9 @@
 """Creates the folder into which one Beam job writes its files, and reads the outcome of the job from it.
 
-The folder is on this machine, or in a store if workers on other machines write it. A manifest is a list of files that
-the job writes last. The outcome consists of the files that a manifest names; all other files are ignored. This is
-necessary because runners may run a part of a job twice, stop in the middle of it, or report a job as done although
-nothing ran.
+The folder is on this machine, or in a store (remote storage such as S3) if workers on other machines write it. A
+manifest is a list of files that the job writes last. The outcome consists of the files that a manifest names; all other
+files are ignored. This is necessary because runners may run a part of a job twice, stop in the middle of it, or report
+a job as done although nothing ran.
 """
 
 import contextlib
@@ -60,8 +60,8 @@ class Job:
         """Return the paths of the tables of final outcomes (``ends``), one for each file of rows. The final outcome of
         a record is its row in a set: ``sft``, ``rl`` or ``rejected``.
 
-        Such a table has one line for each row of the file: the record's id, the stages that the record passed, and its
-        model calls.
+        Such a table has one line for each row of the file: the record's id, the stages (steps of the pipeline) that the
+        record passed, and its model calls.
         """
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 

@@ -1,5 +1,5 @@
-"""Writes the outputs of a recipe (a pipeline of stages) into the files of its Beam job. The main process then checks
-and moves these files.
+"""Writes the outputs of a recipe (a pipeline of steps, called stages) into the files of its Beam job. The main process
+then checks and moves these files.
 
 JOB is the folder of the job:
 JOB/<set>/ holds the shards (files of rows) of the set ``sft``, ``rl`` or ``rejected``, each under a unique name.

@@ -1,4 +1,4 @@
-"""Shows a local run's progress live: its stages, tokens, cost and errors, and the time left.
+"""Shows a local run's progress live: its stages (steps of the pipeline), tokens, cost and errors, and the time left.
 
 In a terminal the view is a table that is redrawn. Otherwise a line is printed every few seconds if the run has made
 progress. Other processes count the progress of their stages separately, so only their tokens and cost are shown.

@@ -1,4 +1,4 @@
-"""Chooses the Beam runner of a job, i.e. the software that executes it, such as Beam's local runner or Spark."""
+"""Chooses the Beam runner of a Beam job, i.e. the software that executes it, such as Beam's local runner or Spark."""
 
 import logging
 import sys

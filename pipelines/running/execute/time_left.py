@@ -1,4 +1,5 @@
-"""Estimates the time that a run still needs, from its stages so far and from an earlier run with the same settings.
+"""Estimates the time that a run still needs, from its stages (steps) so far and from an earlier run with the same
+settings.
 
 The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and
 a later stage many fast calls. The workers need time to start. A resumed run begins with replies from the cache. A stage
@@ -107,7 +108,7 @@ class TimeLeft:
     def left_s(self, stages: Mapping[str, StageProgress]) -> float | None:
         """Return the number of seconds that the run still needs; None if it is unknown, or if no work is left.
 
-        ``stages`` holds the counts of each stage that has begun.
+        ``stages`` holds the counts of each stage (step of the pipeline) that has begun.
         """
         scale = self._scale()
         if self._expected is None or scale is None:

@@ -31,7 +31,7 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     Some things are not checked here. The file of a user's own pipeline is not imported. Keys of the config are not
     checked. A config in a pipe is not read, because it can be read only once, and
     :func:`groundtrace.pipelines.running.plan.plan.make_plan` reads it later. An input is not checked if it may be a
-    data set, a pattern of files, or in a store.
+    data set, a pattern of files, or in a store (remote storage such as S3).
     """
     recipe_file(pipeline)
     given_values(None if config is not None and is_pipe(config) else config, overrides)

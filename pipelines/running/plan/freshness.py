@@ -1,8 +1,8 @@
 """Stores the time of ``--fresh``. This option makes a run ignore stored replies of models that are older than the
 command.
 
-The file RUN/.fresh.json holds the time, where RUN is the run folder. Only replies since that time are used in this run
-folder.
+The file RUN/.fresh.json holds the time, where RUN is the run folder (the output folder of a pipeline's runs). Only
+replies since that time are used in this run folder.
 
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
 nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
@@ -30,7 +30,8 @@ def fresh_since(root: Path) -> str:
     """Return the time since which stored replies of models are used in a run folder, as ISO text; "" if replies of any
     age are used.
 
-    ``root`` is the run folder. Raises FreshnessError if the file RUN/.fresh.json is damaged.
+    ``root`` is the run folder RUN (the output folder of a pipeline's runs). Raises FreshnessError if the file
+    RUN/.fresh.json is damaged.
     """
     file = root / FRESH
     try:
@@ -55,10 +56,10 @@ def begin_fresh(root: Path) -> None:
 
 
 def is_unfinished_fresh(root: Path) -> bool:
-    """Return whether the last run with ``--fresh`` in a run folder has not finished, or was ended by its budget.
+    """Return whether the last run with ``--fresh`` in a run folder is unfinished, or was ended by its budget.
 
-    ``root`` is the run folder. The result is False if no run had ``--fresh``. Raises FreshnessError if the file
-    RUN/.fresh.json is damaged.
+    With this option, a run ignores older stored replies of models. ``root`` is the run folder RUN. The result is False
+    if no run had ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     since = fresh_since(root)
     try:

@@ -45,8 +45,8 @@ def find_input(
         may_lack_questions: Whether the input may be a folder of images without questions.
 
     Raises :class:`InputError` if the input cannot be read, or evidently lacks a configured column or split. Raises
-    :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
-    :class:`groundtrace.pipelines.running.endings.RunPaused` for a store that is unreachable.
+    :class:`groundtrace.storage.places.StorageError` for a store (remote storage such as S3) that cannot be used as
+    configured, and :class:`groundtrace.pipelines.running.endings.RunPaused` for a store that is unreachable.
     """
     if not name.strip():
         raise InputError("--input is empty: name a file, a folder or a data set")

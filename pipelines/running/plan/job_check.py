@@ -30,7 +30,7 @@ _STORES = ("gs://", "s3://")
 
 
 def check_job(options: PipelineOptions) -> None:
-    """Check the Beam options of a job within seconds. The message of an error is one line.
+    """Check the options of a Beam job within seconds. The message of an error is one line.
 
     ``options`` are the options after ``--`` on the command line. Raises
     :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that cannot work or a job server that

@@ -24,7 +24,7 @@ _BUNDLED = Path(pipelines.__file__).resolve().parent
 
 class PipelineError(UserError):
     """Raised if a pipeline cannot be used, for example because its file is missing or cannot be imported, or because
-    one of its stages could not process too many records.
+    one of its stages (steps) could not process too many records.
     """
 
 

@@ -1,5 +1,5 @@
-"""Finds the run folder that ``--output`` names, and the reply cache (the stored replies of models) that ``--cache``
-names.
+"""Finds the run folder (for the outputs) that ``--output`` names, and the reply cache (the stored replies of models)
+that ``--cache`` names.
 """
 
 from pathlib import Path
@@ -21,7 +21,8 @@ OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, 
 
 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
-    """Return an object that manages the run folder which ``--output`` names. The folder may be on a disk or in a store.
+    """Return an object that manages the run folder which ``--output`` names. The folder may be on a disk or in a store
+    (remote storage such as S3).
 
     ``name`` is its path or URL. ``storage`` are the settings of an object store. Raises
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a name that cannot be a path, and for a URL

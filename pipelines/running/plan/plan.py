@@ -1,4 +1,6 @@
-"""Makes the plan of a run, before anything is written: the recipe, its settings, the input and the run folder."""
+"""Makes the plan of a run, before anything is written: the recipe (pipeline), its settings, the input, the run folder
+(for the outputs) and the models.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -111,8 +113,8 @@ class Plan:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Return the name of the endpoint (model server) of each role (such as teacher) to which the recipe's stages
-        send requests.
+        """Return the name of the endpoint (model server) of each role (such as teacher) to which the stages (steps) of
+        the recipe send requests.
 
         Roles without an endpoint are left out.
         """
@@ -127,8 +129,8 @@ class Plan:
 
     @property
     def models_asked(self) -> ModelsSettings:
-        """Return the settings of the models, with only those roles (such as teacher) to which the recipe's stages send
-        requests.
+        """Return the settings of the models, with only those roles (such as teacher) to which the stages (steps) of the
+        recipe send requests.
         """
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
