@@ -45,6 +45,8 @@ def write_ends(
 ) -> None:
     """Add the transforms to a Beam pipeline that write all outputs of a recipe into the folder of a job.
 
+    A list of the written files (the manifest) is written last.
+
     Args:
         wired: The recipe's stages (steps) on the Beam pipeline, with their outputs: SFT rows, RL rows, rejected
             records.

@@ -83,8 +83,9 @@ class RunView:
         self._left = TimeLeft(expected, self._before)
 
     def table(self) -> Group:
-        """Return a table with the progress of each stage (step of the pipeline); the tokens, the cost, the time left,
-        and the servers for which the run waits are below it.
+        """Return a table with the progress of each stage (step of the pipeline).
+
+        The tokens, the cost, the time left, and the servers for which the run waits are below the table.
         """
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text()) if part]
