@@ -1,10 +1,11 @@
 """Loads and fills the versioned prompt files of this folder, and of folders that pipelines add.
 
-A prompt is a file ``NAME.vN.yaml``. It has the fields id, version, purpose, paper, variables, media, system, user and
-reply_schema. ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released
-version is never edited: a change needs a new version. If no code sends a version any more, the version is retired: its
-file is deleted. Its name, digest and purpose are kept in ``retired.json``, because older rows refer to them in the
-column ``lineage``.
+A prompt is a file ``NAME.vN.yaml``. It has the fields id, version, purpose, paper, variables, media (names of the
+places for images), system (text of the system turn), user and reply_schema (JSON schema of the reply). ``user`` is a
+list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is never edited: a
+change needs a new version. If no code sends a version any more, the version is retired: its file is deleted. Its name,
+digest and purpose are kept in ``retired.json``, because older rows name this version in their column ``lineage``, which
+lists the prompts and models that made a row.
 """
 
 import functools
@@ -94,9 +95,9 @@ class Prompt:
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
         """Fill the prompt with variables and media, and return the result.
 
-        ``media`` maps the name of each media slot to the parts that are inserted there; None is the same as an empty
-        mapping. The parts may include texts between the media. These texts are used unchanged. ``variables`` gives each
-        variable's value by name.
+        ``media`` maps the name of each media slot (place for images) to the parts that are inserted there; None is the
+        same as an empty mapping. The parts may include texts between the media. These texts are used unchanged.
+        ``variables`` gives each variable's value by name.
 
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
@@ -197,8 +198,8 @@ def purpose_of(name: str, sha256: str) -> str:
     """Return the purpose of a prompt that a row names in its column ``lineage``. Returns "" for an unknown prompt.
 
     ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. Both are in the column
-    ``lineage``. Retired prompts are found, too, if the digest is the same. A prompt is unknown if, for example, it
-    belongs to a user's pipeline that is not loaded here.
+    ``lineage``, which lists the prompts and models that made the row. Retired prompts are found, too, if the digest is
+    the same. A prompt is unknown if, for example, it belongs to a user's pipeline that is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

@@ -1,16 +1,18 @@
-"""Defines the Arrow schemas of the shards (Parquet files). A schema has core columns, which each set of rows (SFT, RL,
-rejected) has, and columns that stages add. Each column has a text that describes its content.
+"""Defines the Arrow schemas of the shards (Parquet files). A schema has core columns, which rows of every pipeline
+have, and columns that stages (steps of a pipeline) add. There is one schema for each set of rows: SFT, RL and rejected.
+Each column has a text that describes its content.
 
 The stages of a recipe (a pipeline for one kind of training data) declare the columns that they add
 (:mod:`groundtrace.schemas.columns`).
 
 ``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
-declares this column as a list of images. ``frames`` holds each image's medium, frame and time; it is null if the row
-has no clip. ``overlays`` holds the images that stages drew. RL rows have the columns of the trainers verl (prompt,
+declares this column as a list of images. If the images are frames, ``frames`` holds for each of them the index of its
+clip, its frame number and its time in seconds; it is null if the row has no clip. ``overlays`` holds the images that
+stages made from the originals, such as copies with drawn points. RL rows have the columns of the trainers verl (prompt,
 data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``, and they have
-``other_traces`` only if the config requests this column. A rejected row holds the data that the record had when it was
-rejected, so the columns of later stages are null. By default, a rejected row holds references to its media. If the
-config requests it, the row holds the media's bytes.
+``other_traces`` (the teacher's responses that were not chosen) only if the config requests this column. A rejected row
+holds the data that the record had when it was rejected, so the columns of later stages are null. By default, a rejected
+row holds references to its media. If the config requests it, the row holds the media's bytes.
 """
 
 import json
@@ -236,34 +238,35 @@ _ADDED = b"groundtrace.added"
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """Return the Arrow schema of SFT rows: the core columns, followed by the ``added`` columns that the stages of the
-    pipeline declare.
+    """Return the Arrow schema of SFT rows: the core columns, which rows of every pipeline have, and after them the
+    ``added`` columns, which the stages (steps) of this pipeline declare.
 
-    If ``other_traces`` is True, the schema also has the column ``other_traces``, for the teacher's traces that were not
-    chosen.
+    If ``other_traces`` is True, the schema also has the column ``other_traces``, for the teacher's traces (reasoning
+    and answer) that were not chosen.
     """
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the Arrow schema of RL rows: the core columns, followed by the ``added`` columns that the stages of the
-    pipeline declare.
+    """Return the Arrow schema of RL rows: the core columns, which rows of every pipeline have, and after them the
+    ``added`` columns, which the stages (steps) of this pipeline declare.
     """
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Return the Arrow schema of rejected rows: the core columns, followed by the ``added`` columns that the stages of
-    the pipeline declare.
+    """Return the Arrow schema of rejected rows: the core columns, which rows of every pipeline have, and after them the
+    ``added`` columns, which the stages (steps) of this pipeline declare.
     """
     return _shard_schema(_REJECTED, added)
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Return the columns of a shard's ``schema`` that are not core columns, in order.
+    """Return those columns in the ``schema`` of a shard (Parquet file of rows) that only some runs have, in order.
 
-    The columns that stages declare are first. The columns that were copied from the input follow. A column's
-    ``meaning`` is "" if the shard holds no description of it, for example if another program wrote the shard.
+    The columns that stages (steps of the pipeline) declare are first. The columns that were copied from the input
+    follow. A column's ``meaning`` is "" if the shard holds no description of it, for example if another program wrote
+    the shard.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}

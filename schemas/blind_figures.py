@@ -1,5 +1,5 @@
-"""Defines the entry of ``run.json`` about blind answers: the reward that a policy can get on the RL rows without
-looking at the images.
+"""Defines the entry of ``run.json`` (the summary of a run) about blind answers: the reward that a policy, i.e. the
+model in RL training, can get on the RL rows without looking at the images.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ class BlindType:
     given to all questions of this ``kind``.
 
     ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type. ``rows`` is the number of these questions.
-    ``earned`` is the mean reward of the answer per row, as a share of the reward that a policy can get if it uses the
-    images. E.g. 0.25 means a quarter of that reward.
+    ``earned`` is the mean reward of the answer per row, as a share of the reward that a policy (a model in RL training)
+    can get if it uses the images. E.g. 0.25 means a quarter of that reward.
     """
 
     kind: str
@@ -30,11 +30,11 @@ class BlindType:
 
 @dataclass(frozen=True)
 class BlindFigures:
-    """Holds the reward of the best policy that answers without using the images (:mod:`groundtrace.rewards.blindness`).
-    Such a policy gives the same answer to all questions of one kind.
+    """Holds the reward of the best policy (model in RL training) that answers without using the images
+    (:mod:`groundtrace.rewards.blindness`). Such a policy gives the same answer to all questions of one kind.
 
     Attributes:
-        reward: the name of the reward recipe for which the RL rows are made.
+        reward: the name of the reward for which the RL rows are made.
         rows: the number of RL rows.
         counted: the number of rows that rules can grade; the other rows are left out.
         share: the policy's reward on the counted rows, as a share of the reward that a policy can get if it uses the
@@ -50,8 +50,9 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Return whether ``share`` is above :data:`MAX_BLIND_SHARE`. In this case a rising reward in training does not
-        prove that the policy uses the images.
+        """Return whether a policy (a model in RL training) can get more than a third (:data:`MAX_BLIND_SHARE`) of the
+        highest reward without using the images. In this case a rising reward in training does not prove that the policy
+        uses them.
         """
         return self.share is not None and self.share > MAX_BLIND_SHARE
 

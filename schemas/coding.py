@@ -49,8 +49,8 @@ def record(cls: T) -> T:
 
 
 def for_each_record(action: Callable[[type], object]) -> None:
-    """Call ``action`` once with each record type. The calls for the existing types are made now. The call for a later
-    type is made when that type is declared.
+    """Call ``action`` once with each record type, i.e. each class that :func:`record` has decorated. The calls for the
+    existing types are made now. The call for a later type is made when that type is declared.
     """
     for kind in _RECORDS:
         action(kind)

@@ -119,7 +119,7 @@ def find_control(text: str) -> str | None:
 
 def without_hidden(text: str) -> str:
     """Return the text without invisible characters that change how other characters are displayed or read
-    (:data:`HIDDEN`).
+    (:data:`HIDDEN`), e.g. a mark that reverses the order of the text.
     """
     before = None
     while before != text:  # removing a character may make another one match

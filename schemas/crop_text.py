@@ -1,5 +1,5 @@
-"""Writes the prompt text for a question that is asked a second time, with additional crops of its images (§3.4 of the
-paper iVGR).
+"""Writes the prompt text for a question that is asked a second time, with crops (cut-out parts) of its images after the
+whole images (§3.4 of the paper iVGR).
 """
 
 from groundtrace.schemas.text import counted
@@ -8,8 +8,9 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Return a sentence that tells a model which images of its prompt are whole images and which are crops. ``images``
-    is the number of whole images, and ``crops`` is the number of crops. The whole images are first.
+    """Return a sentence that tells a model which images of its prompt are whole images and which are crops (cut-out
+    parts of them). ``images`` is the number of whole images, and ``crops`` is the number of crops. The whole images are
+    first.
     """
     parts = counted(crops, "part")
     if images == 1:
@@ -18,12 +19,12 @@ def crop_hint(images: int, crops: int) -> str:
 
 
 def with_crops(user_text: str, images: int, crops: int) -> str:
-    """Add crops of the images to the text of a user turn, and return the new text.
+    """Add placeholders for crops (cut-out parts) of the images to the text of a user turn, and return the new text.
 
     ``user_text`` is the text. It begins with one ``<image>`` for each of its ``images`` images. The new text has one
     more ``<image>`` for each of the ``crops`` crops, and after them a sentence which explains the crops. If ``crops``
     is 0, the text is returned unchanged. Raises ValueError if the text does not begin with one ``<image>`` for each
-    image, or has further ones. For example, this happens for a question about a clip.
+    image, or has more of them. For example, the text of a question about a clip begins with a line about the clip.
     """
     if not crops:
         return user_text

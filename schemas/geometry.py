@@ -1,4 +1,5 @@
-"""Defines points and boxes in pixels of the original image. Stages exchange positions only in this form.
+"""Defines points and boxes in pixels of the original image. The stages (steps) of a pipeline pass positions to each
+other only in this form.
 
 Coordinates are float pixels of the upright original image (or video frame) with the origin at the top left. Boxes are
 ``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. :mod:`groundtrace.schemas.coordinates` converts coordinates of a

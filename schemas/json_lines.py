@@ -20,8 +20,8 @@ class NotAnObject(ValueError):
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line of ``stream`` that is not blank. ``first_number`` is the number of the
-    first line.
+    """Yield the number and the text of each line that is not blank. ``stream`` yields the lines of a file as bytes.
+    ``first_number`` is the number of its first line. Blank lines are counted.
     """
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
@@ -31,8 +31,8 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a file, one for each line of ``stream``. Lines that are not JSON objects are skipped
-    without an error, since other code reports them.
+    """Yield the JSON objects of a file, one for each line. ``stream`` yields the lines as bytes. Lines that are not
+    JSON objects are skipped without an error, since other code reports them.
     """
     for _, text in read_lines(stream):
         try:

@@ -153,10 +153,11 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Return the words for the objects that a question counts, as in :func:`counted_phrase`, but without general nouns
-    such as "object".
+    """Return the words for the objects that a question counts, in the singular and in any order. General nouns such as
+    "object" are left out.
 
-    The result is empty for "How many objects are there?", and None if the question counts nothing.
+    For "How many of the red cars are parked?", the result is {"red", "car"}. It is empty for "How many objects are
+    there?". The result is None if the question counts nothing.
     """
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL

@@ -11,10 +11,11 @@ class ConflictingValues(ValueError):
 
 
 def one_value_per_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of these pairs: an ``object_pairs_hook`` for :mod:`json`.
+    """Return a dict with the (key, value) ``pairs`` of one JSON object. The parser of :mod:`json` calls this function
+    as its ``object_pairs_hook``.
 
-    Raises :class:`ConflictingValues` if a key has two different values. The reply then contradicts itself, and the last
-    value is not better than the first one. The values 1, 1.0 and true are different.
+    Raises :class:`ConflictingValues` if a key has two different values. A model's reply then contradicts itself, and
+    the last value is not better than the first one. The values 1, 1.0 and true are different.
     """
     found: dict[str, Any] = {}
     for name, value in pairs:
@@ -27,8 +28,9 @@ def one_value_per_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def whole_texts(value: Any) -> Any:
-    """Return a JSON value in which each text is :func:`groundtrace.schemas.text.whole`. JSON escapes can write half a
-    character (``\\ud83d``)."""
+    """Return a copy of a JSON value in which U+FFFD replaces each half of a character. JSON escapes can write such a
+    half (``\\ud83d``). Keys, and texts inside lists and objects, are changed in the same way.
+    """
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, list):

@@ -34,9 +34,9 @@ class RawRecord:
     its fields as JSON text.
 
     Some rows of the input contain the bytes of their media. For such a row, the reader writes the media to the run
-    folder, puts their ``run:`` URIs into the row, and sets ``materialised`` to True; ``origin`` holds the names of the
-    media. For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the reader
-    found; "" if there is no fault.
+    folder, puts their URIs (``run:media/…``) into the row, and sets ``materialised`` to True; ``origin`` holds the
+    names of the media. For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the
+    reader found; "" if there is no fault.
     """
 
     number: int
@@ -164,7 +164,7 @@ class Call:
 
 @record
 class Attempt:
-    """Holds one sampled answer of the policy, and whether it is right.
+    """Holds one sampled answer of the policy (the model that is to be trained), and whether it is right.
 
     ``text`` is the response, and ``answer`` is the answer in it (None if the response has none). ``correct`` is None if
     the answer was not scored, for example because its text is truncated. ``method`` names how the answer was graded,
@@ -179,8 +179,8 @@ class Attempt:
 
 
 def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
-    """Return the pass rate: the share of right attempts among the scored attempts. Returns None if no attempt was
-    scored.
+    """Return the pass rate: the share of right ``attempts`` (sampled answers to one question) among the scored ones.
+    Returns None if no attempt was scored.
     """
     k = sum(attempt.correct is not None for attempt in attempts)
     return pass_rate(sum(attempt.correct is True for attempt in attempts), k) if k else None
@@ -225,8 +225,8 @@ class Overlay:
 
 @record
 class Event:
-    """Holds an event in a clip that the teacher proposed. ``description`` describes it in words. ``start_s`` and
-    ``end_s`` are its start and end in seconds.
+    """Holds an event in a clip, such as "a man opens the door", that the teacher (a large model) proposed.
+    ``description`` describes it in words. ``start_s`` and ``end_s`` are its start and end in seconds.
     """
 
     description: str
@@ -236,9 +236,9 @@ class Event:
 
 @record
 class Trace:
-    """Holds a teacher's reasoning and answer, and the scorers' verdicts on them. ``index`` is the number of the trace
-    among the traces for its question. ``score`` is the value by which traces are compared; it is None until the
-    trace is scored.
+    """Holds the reasoning and answer of the teacher (a large model), and the verdicts on them: the results of scorers,
+    each of which checks one property. ``index`` is the number of the trace among the traces for its question. ``score``
+    is the value by which traces are compared; it is None until the trace is scored.
 
     In ``text``, points and boxes are tags of this project, with coordinates in original pixels. Model families write
     points and boxes in other forms, which were converted to these tags.
@@ -255,10 +255,10 @@ class Trace:
 
 @record
 class Rubric:
-    """Holds one grading criterion and what was measured about it (§3.2 of the paper RuCL). ``description`` and
-    ``criteria`` are its text. ``applicability`` (η) is the share of responses to which it applies. ``pass_rate`` (p) is
-    the share of these responses that meet it (None if there are none). ``stratum`` is the rubric's difficulty: "easy"
-    or "hard", or "" if nothing was measured yet.
+    """Holds a rubric, i.e. one criterion by which responses are graded, and what was measured about it (§3.2 of the
+    paper RuCL). ``description`` and ``criteria`` are its text. ``applicability`` (η) is the share of responses to which
+    it applies. ``pass_rate`` (p) is the share of these responses that meet it (None if there are none). ``stratum`` is
+    the rubric's difficulty: "easy" or "hard", or "" if nothing was measured yet.
     """
 
     id: str
@@ -277,10 +277,10 @@ class Draft(HasValues):
     ``attempts`` are the policy's sampled answers. ``entities`` are the noun phrases to point at (None if no model was
     asked for entities). ``events`` are the events in the question's clips. ``points`` are the points that the pointer
     (the model that points at objects) found for the entities; they are numbered from 1 in order. ``overlays`` are
-    images that a stage made from the media, such as copies with points. ``traces`` are the teacher's traces, and
-    ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the responses, a key
-    of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels, for a
-    record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
+    images that a stage made from the media, such as copies with points. ``traces`` are the teacher's traces (reasoning
+    and answer), and ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the
+    responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes
+    in pixels, for a record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
 
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
@@ -331,13 +331,15 @@ class Draft(HasValues):
 
     @property
     def scored_attempts(self) -> int:
-        """Return the number of the policy's attempts that were scored. This is the ``k`` of the pass rate."""
+        """Return how many of the policy's attempts (sampled answers) were graded as right or wrong. This is the ``k``
+        of the pass rate.
+        """
         return sum(attempt.correct is not None for attempt in self.attempts)
 
     @property
     def pass_rate(self) -> float | None:
-        """Return the pass rate: the share of right attempts among the scored attempts. Returns None if no attempt was
-        scored.
+        """Return the pass rate: the share of right attempts (sampled answers of the policy) among the scored attempts.
+        Returns None if no attempt was scored.
         """
         return rate_of(self.attempts)
 
@@ -348,9 +350,9 @@ class Rejected:
     the stage declares, and ``detail`` explains it in a sentence.
 
     ``cache_key`` is the key of the reply that led to the rejection (None if no reply did). ``cost_usd`` is the cost
-    that its ``calls`` would have without the cache. ``draft`` is the last state of the record, without its calls. It is
-    None if the record did not become a question. In this case, ``origin`` holds the data of the input. Comparisons
-    ignore ``draft`` and ``origin``.
+    that its ``calls`` would have without the cache. ``draft`` is the last state of the record (the question with its
+    data), without its calls. It is None if the record did not become a question. In this case, ``origin`` holds the
+    data of the input. Comparisons ignore ``draft`` and ``origin``.
     """
 
     id: str

@@ -253,9 +253,10 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
     """Register parts from outside this repository (plug-ins) in this process, and import them at once.
 
     ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is the section ``[plugins]`` of a config or, in worker
-    processes, the result of :func:`configured_plugins`. A recipe's module may call this function too. If an earlier
-    call gave the same name to another part, the new part replaces the earlier part. ``where`` is the config key of the
-    section, for messages. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used.
+    processes, the result of :func:`configured_plugins`. The module of a recipe (a file that defines a pipeline) may
+    also call this function. If an earlier call gave the same name to another part, the new part replaces the earlier
+    part. ``where`` is the config key of the section, for messages. Raises RegistryError if a kind is unknown, or if a
+    part cannot be imported or used.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")

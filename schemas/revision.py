@@ -1,4 +1,5 @@
-"""Finds the commit of this code, which is written into the lineage of rows and the records of runs."""
+"""Finds the commit of this code. SFT and RL rows name it in the column ``lineage``, and runs name it in ``run.json``.
+"""
 
 import contextlib
 import functools

@@ -27,17 +27,19 @@ class FileEntry:
 
     @classmethod
     def of(cls, data: bytes) -> "FileEntry":
-        """Return the entry for a file whose content is ``data``."""
+        """Return the size and the SHA-256 of a file whose content is ``data``, as an entry of ``run.json``. Its
+        ``rows`` and ``ids_sha256`` are None.
+        """
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Compare the shards in a run folder with the entries in its ``run.json``. Returns the first difference in a few
-    words, e.g. "sft/1.parquet is missing", or "" if there is no difference.
+    """Compare the shards (Parquet files of rows) in a run folder with the sizes and hashes that its ``run.json`` lists.
+    Returns the first difference in a few words, e.g. "sft/1.parquet is missing", or "" if there is no difference.
 
-    ``run`` is the run folder. ``files`` are the file entries in ``run.json``, by file name. ``sets`` are the sets of
-    rows to check, such as "sft" and "rl". Names and sizes are compared. If ``digests`` is True, each file is read and
-    its SHA-256 is compared, too.
+    ``run`` is the run folder. ``files`` maps each file name in ``run.json`` to its size and hash. ``sets`` are the sets
+    of rows to check, such as "sft" and "rl". Names and sizes are compared. If ``digests`` is True, each file is read
+    and its SHA-256 is compared, too.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}
@@ -62,9 +64,10 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """Read the file entries from the ``run.json`` in the folder ``run``, and return them by file name.
+    """Return the files that the ``run.json`` in the folder ``run`` lists: a mapping from each file name to its size and
+    hash.
 
-    The result is None if there is no ``run.json``, or if it has no file entries because an earlier version of the code
+    The result is None if there is no ``run.json``, or if it has no list of files because an earlier version of the code
     wrote it. Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
     """
     file = run / "run.json"

@@ -19,7 +19,8 @@ class Counts:
     """Holds numbers of records. Each record of the input is counted in ``input``, and also in exactly one of ``sft``,
     ``rl`` and ``rejected``.
 
-    ``sft`` and ``rl`` are the numbers of rows in these training sets. ``rejected`` holds numbers by stage and reason.
+    ``sft`` and ``rl`` are the numbers of rows in these training sets. ``rejected`` maps the name of each stage (step of
+    the pipeline) and each of its reasons to a number of records.
     """
 
     input: int
@@ -29,12 +30,14 @@ class Counts:
 
     @property
     def rejected_records(self) -> int:
-        """Return the number of rejected records, summed over all stages and reasons."""
+        """Return the number of rejected records, summed over all stages (steps of the pipeline) and reasons."""
         return sum(sum(reasons.values()) for reasons in self.rejected.values())
 
     @property
     def by_reason(self) -> Counter[str]:
-        """Return the number of records that were rejected for each reason, summed over all stages."""
+        """Return the number of records that were rejected for each reason, summed over all stages (steps of the
+        pipeline).
+        """
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
     @property
@@ -49,7 +52,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class StageFigures:
-    """Holds the counts of a stage in a run, and the stage's description
+    """Holds the counts of a stage (a step of the pipeline) in a run, and the stage's description
     (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     ``read`` and ``kept`` are the numbers of records that entered and passed the stage. ``does`` describes the stage's
@@ -76,21 +79,24 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """Holds the requests, tokens and costs of one role's calls; ``stages`` has them separately for each stage. A role
-    is the job that a model does, such as judge or teacher.
+    """Holds the requests, tokens and costs of one role's calls; ``stages`` has them separately for each stage (step of
+    the pipeline). A role is the job that a model does, such as judge or teacher.
     """
 
     stages: Mapping[str, Usage]
 
     @property
     def usage(self) -> Usage:
-        """Return the requests, tokens and costs of this role, summed over all stages."""
+        """Return the requests, tokens and costs of this role (a model's job, such as judge), summed over all stages of
+        the pipeline.
+        """
         return reduce(add, self.stages.values(), NOTHING)
 
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """Holds the number of truncated replies that one stage got from one role.
+    """Holds the number of truncated replies that one stage (step of the pipeline) got from one role (a model's job,
+    such as judge).
 
     ``replies`` is the number of all replies. ``truncated`` is the number of truncated replies that were not requested
     again. ``max_tokens`` is the largest token limit of the requests for these replies; a server may have cut a reply
@@ -249,7 +255,7 @@ class RunSummary:
         """Return the most frequent explanation with which records were rejected for ``reason``. Returns "" if there is
         none.
 
-        Only the stage with the most rejections for this reason is considered.
+        Only the stage (step of the pipeline) with the most rejections for this reason is considered.
         """
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")

@@ -79,7 +79,8 @@ def folded(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """Return the ``repr`` of a value, cut to 80 characters, for use in an error message."""
+    """Return the ``repr`` of a value, cut to 80 characters, for use in an error message. A longer text ends with "...".
+    """
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -103,7 +103,7 @@ class AnnotateComplexity(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`annotate` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the judge label the
+        question as simple or complex (:func:`annotate`).
         """
         return partial(annotate, settings=self.settings)

@@ -1,8 +1,9 @@
 """Answers easy questions with the gold answer alone, without any reasoning, as the paper encourages (CodeDance §3.2).
 
-The inputs are drafts (questions with their data) of easy questions. A question is easy if the weak policy nearly always
-answers it right; the policy's attempts measure this. The outputs are drafts whose only trace is the gold answer in
-answer tags. Their rows teach a model when code is not needed. No model is called.
+The inputs are drafts (questions with their data) of easy questions. A question is easy if the policy (here a weak
+model) nearly always answers it right; the policy's attempts (sampled answers) measure this. The outputs are drafts
+whose only trace (response to learn from) is the gold answer in answer tags. Their rows teach a model when code is not
+needed. No model is called.
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +17,8 @@ UNWRITABLE = "unwritable_answer"
 
 
 def answer_directly(draft: Draft) -> Draft:
-    """Return the draft (a question with its data) with the trace ``<answer>…</answer>``, which holds only the gold
-    answer and no reasoning.
+    """Return the draft (a question with its data) with the trace (response to learn from) ``<answer>…</answer>``, which
+    holds only the gold answer and no reasoning.
 
     Raises :class:`groundtrace.stages.plumbing.stage.Reject` if the gold answer contains a tag.
     """
@@ -39,10 +40,14 @@ STAGE = Stage(
 
 @dataclass
 class AnswerDirectly(DraftStage):
-    """Stage that gives every draft (a question with its data) its gold answer as its only trace, without reasoning."""
+    """Stage that gives every draft (a question with its data) its gold answer as its only trace (response to learn
+    from), without reasoning.
+    """
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`answer_directly`."""
+        """Return the function to run on each draft (a question with its data). The function gives the draft its gold
+        answer as its only trace (response to learn from) (:func:`answer_directly`).
+        """
         return answer_directly

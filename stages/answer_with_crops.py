@@ -42,8 +42,8 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt that shows the policy the images of a question and their crops. ``draft`` holds the question
-    and the crops.
+    """Return the prompt that shows the policy the images of a question and their crops (parts cut out around boxes).
+    ``draft`` holds the question and the crops.
     """
     question = draft.question
     return load_prompt(PROMPT).render(
@@ -57,11 +57,12 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Let the policy answer with the images and crops, and return the draft (a question with its data) with the graded
-    answers.
+    """Let the policy answer a question with its images and their crops (parts cut out around boxes), and return the
+    draft (a question with its data) with the graded answers.
 
-    ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises
-    :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than ``settings.k_min`` answers could be graded.
+    ``session`` makes the calls. ``settings`` holds the number of answers and their sampling. ``judged`` is True if a
+    judge model grades answers in free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than
+    ``settings.k_min`` answers could be graded.
     """
     if not draft.overlays:
         return with_answers(draft, draft.attempts)
@@ -73,7 +74,7 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
     """Return the draft (a question with its data) with ``attempts`` in the columns of the answers for which the policy
-    saw the crops.
+    saw crops (parts of the images around boxes). Attempts are the policy's sampled answers.
     """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
@@ -91,7 +92,8 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Stage that lets the policy answer every question again, while it sees crops beside the images.
+    """Stage that lets the policy answer every question again, while it sees crops (parts cut out around boxes) after
+    the images.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
@@ -101,15 +103,16 @@ class AnswerWithCrops(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`answer` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the policy answer with
+        the images and crops (:func:`answer`).
         """
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 
 @dataclass(frozen=True)
 class CropComparison:
-    """Compares the answers without crops and with crops, as counts that can be summed over questions.
+    """Compares the policy's answers without and with crops (parts of the images around boxes), as counts that can be
+    summed over questions.
 
     Attributes:
         questions: the number of questions.
@@ -135,7 +138,9 @@ class CropComparison:
 
 
 def compared(draft: Draft) -> CropComparison:
-    """Return the :class:`CropComparison` of the one question of a draft (a question with its data)."""
+    """Return the counts of right answers without and with crops (parts of the images around boxes) for the one question
+    of a draft (a question with its data).
+    """
     with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
     (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of
@@ -156,7 +161,8 @@ def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
 
 
 def crops_json(comparison: CropComparison) -> str:
-    """Return the content of the run's file ``crops.json``: the accuracies without and with crops, and all counts.
+    """Return the content of the run's file ``crops.json``: all counts of ``comparison``, and the policy's accuracies
+    without and with crops (parts of the images around boxes).
 
     An accuracy is null if no answer was graded.
     """

@@ -62,7 +62,8 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Add the domain to a draft (a question with its data), and return a route, by which the draft leaves the stage.
+    """Add the domain to a draft (a question with its data), and return it as a route, which names the output by which
+    the draft leaves the stage.
 
     The route leads to the stage's output with the name of the domain: ``stem`` or ``general``.
     """
@@ -90,7 +91,7 @@ class AssignDomain(DraftStage):
     routes = (STEM, GENERAL)
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`assign` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function sends the draft to the
+        output ``stem`` or ``general`` (:func:`assign`).
         """
         return partial(assign, settings=self.settings)

@@ -89,7 +89,7 @@ class AssignStream(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`assign` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function sets whether the trace
+        reasons with boxes or in words alone (:func:`assign`).
         """
         return partial(assign, settings=self.settings)

@@ -3,8 +3,9 @@
 The inputs are drafts (questions with their data). The outputs are drafts with k attempts. Each attempt is right, wrong
 or unscored (not graded). A draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An
 answer in prose is graded too, because the policy may not have been trained to put its answers in tags. A truncated
-attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. The attempts are also
-used as the initial rollouts of Argos App. C.1.
+attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. The stage
+:class:`groundtrace.stages.propose_entities.ProposeEntities` uses one of them as the initial rollout (sampled answer) of
+Argos App. C.1.
 """
 
 from collections import Counter
@@ -52,7 +53,9 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the attempts: their number, temperature and maximum length."""
+        """Return the sampling settings of the attempts (the policy's answers to one question): their number,
+        temperature and maximum length.
+        """
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -119,10 +122,11 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Check that enough attempts were graded. Raises :class:`Reject` if fewer than ``settings.k_min`` were.
+    """Check that enough attempts (sampled answers to one question) were graded. Raises :class:`Reject` if fewer than
+    ``settings.k_min`` were.
 
     The detail of the rejection has the number of graded attempts, and the most frequent reason why attempts could not
-    be graded. ``key`` is the cache key of the first reply; it becomes part of the rejection.
+    be graded. ``key`` is the cache key of the first attempt's reply; the rejection holds this key.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -154,7 +158,7 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Stage that lets the policy attempt every question k times.
+    """Stage that lets the policy answer every question k times. The answers are called attempts.
 
     ``models`` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
     words as the user turns of the run's training rows. They then request a response of the form ``form``, such as
@@ -167,7 +171,7 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`attempt` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the policy answer the
+        question k times and grades the answers (:func:`attempt`).
         """
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

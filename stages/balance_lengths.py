@@ -1,10 +1,11 @@
-"""Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering): no length has too large a share.
+"""Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering), so that each length has at most
+a given share of all chains.
 
 The inputs are verified drafts (questions with their data). The outputs are ``kept`` and ``rejected``. Chains are sorted
-into bins by their number of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more
-chains, the chains with the highest id hashes are rejected as over_quota. Drafts with an empty thought have no chain and
-always pass. The paper balances "to ensure a varied representation of complexity", but gives neither the bins nor the
-shares.
+into bins by their number of words, and a bin keeps at most the share ``max_share`` of all kept chains. If a bin has
+more chains, the chains with the highest id hashes are rejected as over_quota. Drafts with an empty thought have no
+chain and always pass. The paper balances "to ensure a varied representation of complexity", but gives neither the bins
+nor the shares.
 
 If few bins hold chains, ``max_share`` may be impossible. For example, two bins cannot both stay below 0.3. Then the
 maximum share is 1 divided by the number of bins that hold chains.
@@ -29,7 +30,9 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 @settings
 class BalanceSettings:
-    """Holds the length bins of chains of thought, and the maximum share of one bin."""
+    """Holds the length bins (ranges of word counts) of chains of thought, and the maximum share that one bin may have
+    of all kept chains.
+    """
 
     edges_words: Annotated[tuple[int, ...], "the bounds between the bins, in words of the thought"] = (
         32,
@@ -57,10 +60,11 @@ def length_of(text: str) -> int:
 
 
 def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
-    """Return the name of the length bin of the best trace of ``draft`` (a question with its data), such as ``32 to 63``
-    (words of its think section).
+    """Return the name of the length bin (range of word counts), such as ``32 to 63``, for the think section of a
+    draft's best trace.
 
-    Returns None if the think section is empty. Raises ValueError for a draft without a best trace.
+    ``draft`` is a question with its data, and its best trace is the chosen response of the teacher. Returns None if the
+    think section is empty. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after the verifying stage")
@@ -90,7 +94,8 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """Return the number of chains of thought to keep in each length bin (:func:`most_of_each`).
+    """Return the number of chains of thought to keep in each length bin, i.e. range of word counts
+    (:func:`most_of_each`).
 
     ``counts`` maps each bin to its number of chains.
     """
@@ -108,7 +113,7 @@ STAGE = Stage(
 
 @dataclass
 class BalanceLengths(DraftStage):
-    """Stage that limits the share of each length bin among the kept chains of thought.
+    """Stage that limits the share that each length bin (range of word counts) has of the kept chains of thought.
 
     The module's docstring describes the rule.
     """

@@ -79,7 +79,11 @@ class CapAlike(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
+        """Group the drafts (questions with their data) by source, answer and wording, and keep at most
+        ``settings.max_alike`` of each group.
+
+        Returns two outputs: ``kept`` has the kept drafts, and ``rejected`` has a rejection for each other draft.
+        """
         keyed = drafts | "KeyByKind" >> beam.Map(lambda draft: (kind_of(draft.question), draft)).with_output_types(
             tuple[str, Draft]
         )

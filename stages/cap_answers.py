@@ -58,11 +58,11 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """Return the key by which the limits count a question: its closed kind, its answer, and whether it is about an
-    absent thing.
+    """Return the key by which the limits of equal answers count a question: its closed kind, its answer, and whether it
+    is about an absent thing.
 
-    The closed kinds are yes-or-no questions, choices by letter, and counts. Kind and answer are "" for all other
-    questions.
+    The closed kinds are yes-or-no questions, choices by letter, and counts. E.g. "How many cats?" with the answer 0
+    gives ``("count", "0", True)``. Kind and answer are "" for all other questions.
     """
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
@@ -70,28 +70,31 @@ def key_of(draft: Draft) -> AnswerKey:
 
 
 def written_key(draft: Draft) -> str:
-    """Return the key by which the limits count a question (:func:`key_of`), as JSON text. All runners encode text in
-    the same way, and so can group by it.
+    """Return the key by which the limits count a question, as JSON text. The key is its closed kind (such as a count),
+    its answer, and whether it is about an absent thing (:func:`key_of`). All runners encode text in the same way, and
+    so can group by it.
     """
     return json.dumps(key_of(draft))
 
 
 def read_key(written: str) -> AnswerKey:
-    """Return the key of a question (its closed kind, its answer, and whether it is about an absent thing) from its JSON
-    text.
+    """Parse the JSON text of a question's key, and return the key: the question's closed kind (such as a count), its
+    answer, and whether the question is about a thing that is not in the image.
 
-    ``written`` is the result of :func:`written_key`.
+    ``written`` is the text, such as ``["count", "0", true]``.
     """
     kind, answer, absent = json.loads(written)
     return kind, answer, absent
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """Return the number of questions to keep for each key that has too many questions. Other keys are left out.
+    """Return the number of questions to keep for each key that has too many questions. A key is a kind of question
+    (such as a count), an answer, and whether the question is about an absent thing.
 
-    ``counts`` maps each key (:func:`key_of`) to its number of questions. The limits are shares of the kept questions.
-    If questions are removed for one limit, the other limit allows fewer questions, too. So both limits are applied in
-    turn until both are met. To meet the limit on equal answers, questions about absent things are removed first.
+    ``counts`` maps each key (:func:`key_of`) to its number of questions. Keys within the limits are not in the result.
+    The limits are shares of the kept questions. If questions are removed for one limit, the other limit allows fewer
+    questions, too. So both limits are applied in turn until both are met. To meet the limit on equal answers, questions
+    about absent things are removed first.
     """
     left = dict(counts)
     while True:
@@ -190,7 +193,11 @@ class CapAnswers(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
+        """Count the drafts (questions with their data) by answer, find how many to keep of each answer, and reject the
+        excess.
+
+        Returns two outputs: ``kept`` has the kept drafts, and ``rejected`` has a rejection for each other draft.
+        """
         settings = self.settings
         keyed: Any = drafts | "KeyByAnswer" >> beam.Map(
             lambda draft: (written_key(draft), order_key(draft.id))

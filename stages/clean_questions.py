@@ -111,7 +111,7 @@ class CleanQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`clean` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function removes special tokens,
+        media placeholders and answer instructions from the question (:func:`clean`).
         """
         return partial(clean, settings=self.settings)

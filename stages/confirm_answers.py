@@ -43,8 +43,8 @@ def confirm(draft: Draft) -> Draft:
     """Return the draft (a question with its data) if its answer can be used as the gold answer; otherwise raise
     :class:`Reject`.
 
-    An answer that comes from the input record can be used. An answer that the teacher wrote can be used if more of the
-    policy's attempts give it than any other answer.
+    ``draft`` has attempts (the policy's sampled answers). An answer that comes from the input record can be used. An
+    answer that the teacher wrote can be used if more of the policy's attempts give it than any other answer.
     """
     if draft.added(QUESTION_SOURCE) != TEACHER:
         return draft
@@ -74,5 +74,7 @@ class ConfirmAnswers(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`confirm`."""
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if the
+        policy's attempts do not confirm the teacher's answer (:func:`confirm`).
+        """
         return confirm

@@ -1,4 +1,5 @@
-"""Cuts crops out of each image (iVGR §3.4, second step): one for each box of the policy, and one around all its boxes.
+"""Cuts crops (parts) out of each image (iVGR §3.4, second step): one for each box that the policy predicted in the
+image, and one around all boxes in the image.
 
 The inputs are drafts (questions with their data). They may have a grounded trace, i.e. the policy's reasoning with
 boxes. The outputs are drafts with one image file for each crop, in the order of the images. A draft without boxes gets
@@ -22,8 +23,8 @@ def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
     """Cut the parts inside the policy's boxes out of the images, and return the draft (a question with its data) with
     references to these crops.
 
-    The boxes are those of the draft's first trace. ``store`` is the media store, to which the crops are written as PNG
-    files. A draft without boxes gets no crops.
+    The boxes are those of the draft's first trace, i.e. the policy's reasoning with boxes. ``store`` is the media
+    store, to which the crops are written as PNG files. A draft without boxes gets no crops.
     """
     media = draft.question.media
     sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]
@@ -52,7 +53,7 @@ class CutCrops(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`crop` with the media store and
-        the settings.
+        """Return the function to run on each draft (a question with its data). The function cuts crops around the
+        policy's boxes and writes them to the run folder (:func:`crop`).
         """
         return partial(crop, store=self.roots.store(), settings=self.settings)

@@ -204,9 +204,10 @@ class DecontaminateQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data), which compares it with the benchmark.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if its
+        question or image is also in the benchmark.
 
-        Without a benchmark, the function lets every draft pass.
+        Without a benchmark, it lets every draft pass.
         """
         return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 

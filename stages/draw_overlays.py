@@ -86,5 +86,7 @@ class DrawOverlays(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`draw` with the media store."""
+        """Return the function to run on each draft (a question with its data). The function draws the draft's points on
+        copies of its images and frames (:func:`draw`).
+        """
         return partial(draw, store=self.roots.store())

@@ -35,7 +35,8 @@ NOT_DRAWN = "not_drawn"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Return whether a question is used in this pass: whether the hash of its id is below the threshold ``below``.
+    """Return whether a question is used in this pass over the input, i.e. whether the hash of its id is below the
+    threshold ``below``. A run repeats the pass with a higher threshold if it needs more questions.
 
     ``below`` is in hexadecimal digits. If it is "" or None, every question is used.
     """
@@ -47,14 +48,15 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
     None means that all rows are kept.
 
-    ``keys`` are the id hashes of the SFT drafts. ``target`` is the wanted number of SFT rows. ``last`` is True in the
-    last pass over the input. There are three cases:
+    ``keys`` are the id hashes of the drafts (questions with their data) that can become SFT rows. ``target`` is the
+    wanted number of SFT rows. ``last`` is True in the last pass over the input. There are three cases:
 
     - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
       hashes.
     - If there are fewer drafts in the last pass, both limits are None.
     - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT limit is None. The RL
-      limit is "", so that no RL rows are kept, because rubrics mined in this pass would be discarded.
+      limit is "", so that no RL rows are kept, because rubrics (grading criteria) that this pass mines would be
+      discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -99,8 +101,8 @@ class DrawQuestions(DraftStage):
     stage = DRAW
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`draw` with the threshold of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if the
+        hash of its id is not below the stage's threshold (:func:`draw`).
         """
         return partial(draw, below=self.below)
 
@@ -132,8 +134,8 @@ class CutToTarget(DraftStage):
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
     collections: ``sft`` has the verified drafts that become SFT rows, and ``rl`` has the drafts that become RL rows,
-    before rubrics are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is True in the last
-    pass over the input (:func:`limit_of`).
+    before rubrics (grading criteria) are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last``
+    is True in the last pass over the input (:func:`limit_of`).
     """
 
     target_sft: int | None = None
@@ -146,9 +148,11 @@ class CutToTarget(DraftStage):
             raise ValueError(f"target_sft must be at least 1 row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``.
+        """Keep the drafts with the lowest id hashes, and return the outputs ``sft``, ``rl`` and ``rejected``. A draft
+        is a question with its data.
 
-        ``sides`` maps ``sft`` to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows.
+        ``sides`` maps ``sft`` to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows. The
+        outputs with the same names have those that are kept, and ``rejected`` has a rejection for each other draft.
         """
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)

@@ -87,7 +87,7 @@ class FilterByDifficulty(DraftStage):
     routes = (TOO_EASY, TOO_HARD)
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`filter_draft` with the settings
-        of this stage.
+        """Return the function to run on each draft (a question with its data). The function keeps the draft if its pass
+        rate is in the range that the settings give (:func:`filter_draft`).
         """
         return partial(filter_draft, settings=self.settings)

@@ -104,7 +104,7 @@ class FilterByQuality(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`assess` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if the
+        judge finds a fault in its question (:func:`assess`).
         """
         return partial(assess, settings=self.settings)

@@ -35,7 +35,9 @@ _EMPTY_WORDS = frozenset(
 
 @settings
 class RedundancySettings:
-    """Holds the largest share of a thought's words that its answer may contain."""
+    """Holds the largest share of a thought's words that the final answer may contain. A thought is the reasoning before
+    the answer.
+    """
 
     max_overlap: Annotated[Share, "the maximum share of the thought's words that are also in the answer"] = 0.5
 
@@ -62,8 +64,8 @@ def overlap(thought: str, answer: str) -> float:
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """Return the draft (a question with its data) unchanged if the think section of its best trace is more than a
-    repetition of the answer.
+    """Return the draft (a question with its data) unchanged if its reasoning is more than a repetition of the answer.
+    The reasoning is the think section of the best trace, i.e. of the chosen response.
 
     Raises :class:`Reject` if the answer contains a larger share of the thought's words than ``settings.max_overlap``.
     Raises ValueError if the draft has no best trace.
@@ -94,13 +96,13 @@ STAGE = Stage(
 
 @dataclass
 class FilterByRedundancy(DraftStage):
-    """Stage that rejects drafts (questions with their data) whose reasoning only repeats its answer."""
+    """Stage that rejects drafts (questions with their data) whose reasoning only repeats the answer."""
 
     settings: RedundancySettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`filter_redundant` with the
-        settings of this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if its
+        reasoning only repeats the answer (:func:`filter_redundant`).
         """
         return partial(filter_redundant, settings=self.settings)

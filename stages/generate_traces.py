@@ -41,7 +41,9 @@ PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 @settings
 class TraceSettings:
-    """Holds the sampling settings of the teacher's traces; the defaults are the paper's values."""
+    """Holds the sampling settings of the teacher's traces (reasoning and answer); the defaults are the values of the
+    paper Argos.
+    """
 
     n: Annotated[PositiveInt, "the number of traces for each question"] = 8
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -49,7 +51,9 @@ class TraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the traces: their number, temperature and maximum length."""
+        """Return the sampling settings of the traces (the teacher's responses to one question): their number,
+        temperature and maximum length.
+        """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -86,7 +90,8 @@ def shown_overlays(draft: Draft) -> list[Part]:
 
 
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
-    """Return the teacher's replies as traces, in order. Equal replies are parsed once.
+    """Return the teacher's replies as traces (records of reasoning, answer, points and boxes), in order. Equal replies
+    are parsed once.
 
     ``completions`` are the replies. ``media`` are the media of the question, to which the points and boxes of the
     traces belong.
@@ -99,7 +104,8 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """Return the draft (a question with its data) with traces made of the teacher's replies that are not truncated.
+    """Return the draft (a question with its data) with traces (reasoning and answer) made of the teacher's replies that
+    are not truncated.
 
     ``completions`` are the replies. The index of a trace is the position of its reply in ``completions``. ``key`` is
     the cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are
@@ -114,7 +120,8 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return one reply of the teacher as a trace, with its points and boxes in tags of one fixed form.
+    """Return one reply of the teacher as a trace (a record of reasoning and answer), with its points and boxes in tags
+    of one fixed form.
 
     ``index`` becomes the index of the trace, ``completion`` is the reply, and ``media`` are the media of the question.
     Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
@@ -128,8 +135,8 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes traces for a question. ``draft`` holds the question, its points
-    and its overlays (images with the points drawn on them).
+    """Return the prompt with which the teacher writes traces (reasoning and answer) for a question. ``draft`` holds the
+    question, its points and its overlays (images with the points drawn on them).
     """
     question = draft.question
     asked = {
@@ -145,8 +152,8 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces for a question, and return the draft (a question with its data) with the traces that
-    are not truncated.
+    """Let the teacher write traces (reasoning and answer) for a question, and return the draft (a question with its
+    data) with the traces that are not truncated.
 
     ``session`` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
     the draft has no entities (things to point at), because its traces could not be grounded.
@@ -169,7 +176,7 @@ STAGE = Stage(
 
 @dataclass
 class GenerateTraces(CallingStage):
-    """Stage that lets the teacher write several traces with points for every question.
+    """Stage that lets the teacher write several traces (reasoning and answer) with points for every question.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -179,7 +186,7 @@ class GenerateTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`trace` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher write
+        several traces (reasoning and answer) with points (:func:`trace`).
         """
         return partial(trace, settings=self.settings)

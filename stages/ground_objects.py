@@ -101,7 +101,7 @@ class GroundObjects(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`ground` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher find boxes
+        around the object that the question is about (:func:`ground`).
         """
         return partial(ground, settings=self.settings)

@@ -92,7 +92,7 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`ground` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the policy reason
+        about the question with boxes (:func:`ground`).
         """
         return partial(ground, settings=self.settings)

@@ -37,5 +37,7 @@ class JoinQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`join`."""
+        """Return the function to run on each draft (a question with its data). The function records whether the
+        question comes from the input or from the teacher (:func:`join`).
+        """
         return join

@@ -146,7 +146,7 @@ class JudgeImages(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`judge_image` with the settings
-        of this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if the
+        judge finds its images unsuitable (:func:`judge_image`).
         """
         return partial(judge_image, settings=self.settings, models=self.models)

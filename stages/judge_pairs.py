@@ -98,7 +98,7 @@ class JudgePairs(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`judge_pair` with the settings
-        of this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if the
+        judge calls its question and answer BAD (:func:`judge_pair`).
         """
         return partial(judge_pair, settings=self.settings)

@@ -187,7 +187,7 @@ class LocateTargets(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`locate` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function adds boxes from the
+        detector if the record has no boxes (:func:`locate`).
         """
         return partial(locate, settings=self.settings)

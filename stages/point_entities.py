@@ -82,7 +82,7 @@ class PointEntities(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`point` with the settings for
-        clips.
+        """Return the function to run on each draft (a question with its data). The function lets the pointer, a model
+        that points at objects, find the points of every entity (:func:`point`).
         """
         return partial(point, video=self.video)

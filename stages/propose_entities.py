@@ -144,7 +144,7 @@ class ProposeEntities(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`propose` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher name the
+        visible things that the question is about (:func:`propose`).
         """
         return partial(propose, settings=self.settings)

@@ -110,7 +110,7 @@ class ReasonInText(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`reason` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher solve the
+        question in text (:func:`reason`).
         """
         return partial(reason, settings=self.settings, judged=self.models.judges_text)

@@ -132,7 +132,7 @@ class RejectLeaks(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`reject_leak` with the settings
-        of this stage.
+        """Return the function to run on each draft (a question with its data). The function rejects the draft if its
+        trace mentions something that only the trace's writer was shown (:func:`reject_leak`).
         """
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -127,7 +127,7 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`rewrite` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher rewrite a
+        multiple-choice question as a free-response question (:func:`rewrite`).
         """
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

@@ -246,7 +246,7 @@ class RewriteWithCode(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`rewrite` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher replace
+        the calculations of the solution by code, and executes the code (:func:`rewrite`).
         """
         return partial(rewrite, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -81,7 +81,7 @@ class RouteByBoxes(DraftStage):
     routes = (GENERAL,)
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`route` with the value of
-        ``judged``.
+        """Return the function to run on each draft (a question with its data). The function gives the question its
+        streams (ways of answering), with boxes or in words alone (:func:`route`).
         """
         return partial(route, judged=self.judged)

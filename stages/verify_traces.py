@@ -297,8 +297,8 @@ class VerifyTraces(CallingStage):
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`verify` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function scores the draft's traces
+        (reasoning and answer of the teacher) and chooses the best one (:func:`verify`).
         """
         served = served_by(self.models, self.settings.synthetic_sources)
         return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

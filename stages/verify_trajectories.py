@@ -323,8 +323,8 @@ class VerifyTrajectories(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`verify` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function checks the trajectories
+        (traces with executed code) and chooses the first that passes all checks (:func:`verify`).
         """
         return partial(
             verify,

@@ -153,7 +153,7 @@ class WriteJudgedTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`write_trace` with the settings
-        of this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher write a
+        trace that fits the complexity of the question (:func:`write_trace`).
         """
         return partial(write_trace, settings=self.settings)

@@ -188,7 +188,7 @@ class WriteQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`write` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher write a
+        question about the draft's images (:func:`write`).
         """
         return partial(write, settings=self.settings)

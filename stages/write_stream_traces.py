@@ -138,7 +138,7 @@ class WriteStreamTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`trace` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher write
+        traces with boxes, or in words alone (:func:`trace`).
         """
         return partial(trace, settings=self.settings)

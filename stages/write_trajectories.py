@@ -284,7 +284,7 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data): :func:`write` with the settings of
-        this stage.
+        """Return the function to run on each draft (a question with its data). The function lets the teacher write
+        trajectories, i.e. traces with executed code (:func:`write`).
         """
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)
