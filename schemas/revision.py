@@ -1,5 +1,4 @@
-"""Finds the commit of this code. SFT and RL rows name it in the column ``lineage``, and runs name it in ``run.json``.
-"""
+"""Finds the commit of this code. SFT and RL rows name it in the column ``lineage``, and runs in ``run.json``."""
 
 import contextlib
 import functools

@@ -79,7 +79,8 @@ def folded(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """Return the ``repr`` of a value, cut to 80 characters, for use in an error message. A longer text ends with "...".
+    """Return the ``repr`` of a value for use in an error message. A text above 80 characters is cut, and ends with
+    "...".
     """
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -37,7 +37,9 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds the limits of the boxes around the object of a question that the teacher wrote."""
+    """Holds the maximum number of boxes around the object that a question of the teacher is about, and the maximum
+    length of a reply.
+    """
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 4096

@@ -1,9 +1,9 @@
 """Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
 
-The inputs are drafts (questions with their data). The outputs are drafts whose only trace is this reasoning, with its
-boxes in pixels of the originals. A draft is rejected if the call failed. A box outside of the model's coordinate frame
-(such as 0–1000) is not read as a box. For a clip no call is made, because a box has no field for the clip's frame. So
-the draft of a clip gets no trace.
+The inputs are drafts (questions with their data). The outputs are drafts whose only trace (record of reasoning and
+answer) is this reasoning, with its boxes in pixels of the originals. A draft is rejected if the call failed. A box with
+coordinates outside the range of the model's coordinate frame (such as 0–1000) is not read as a box. For a clip no call
+is made, because a box has no field for the clip's frame. So the draft of a clip gets no trace.
 
 Deviation: sampling is greedy here; the paper does not say how it samples.
 """
@@ -53,7 +53,7 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
     """Let the policy reason with boxes about a question, and return the draft (a question with its data) with this
-    reasoning as its only trace.
+    reasoning as its only trace (record of reasoning and answer).
 
     The boxes of the trace are in pixels of the original images. ``session`` makes the call. The draft of a clip is
     returned without a trace.

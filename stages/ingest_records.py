@@ -70,8 +70,9 @@ class CheckedMedium:
 class InvalidRow:
     """Holds the reason why a record cannot be used, for a record whose id could be read.
 
-    ``number`` is the record's number in the input. ``reason`` is a code, and ``detail`` explains it. ``origin`` has the
-    values of the input's columns that the config keeps.
+    ``number`` is the record's number in the input. ``reason`` is a code from
+    :class:`groundtrace.schemas.reasons.Reason`, and ``detail`` explains it in a sentence. ``origin`` has the values of
+    the input's columns that the config keeps.
     """
 
     number: int
@@ -82,8 +83,8 @@ class InvalidRow:
 
 @record
 class IngestPart:
-    """Holds one of three things: a valid record, an invalid record, or a checked medium of a record. The others are
-    None.
+    """Holds one of three things: a valid record, an invalid record, or a checked medium of a record. The two other
+    fields are None.
 
     The objects with the same record id, i.e. a record and its checked media, are joined into a draft (a question with
     its data).
@@ -335,10 +336,11 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept``, ``rejected`` and ``read``.
+        """Read and validate the records of the input, and return the outputs ``kept``, ``rejected`` and ``read``.
 
-        ``pbegin`` is the pipeline. The output ``kept`` has the drafts, and ``rejected`` the rejections. The output
-        ``read`` has the number (position in the input) and the id of every record.
+        ``pbegin`` is the pipeline. The output ``kept`` has a draft (a question with its data) for each usable record,
+        and ``rejected`` has a rejection for each other record. The output ``read`` has the number (position in the
+        input) and the id of every record.
         """
         raw = (
             pbegin

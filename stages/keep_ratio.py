@@ -65,7 +65,7 @@ class KeepRatio(DraftStage):
 
     ``ratio`` maps each class to its weight. ``class_of`` is a function that returns the class of a draft (a question
     with its data); workers must be able to import it. ``most`` is the maximum number of drafts to keep; None means no
-    maximum. This stage applies the maximum, because a later cut would break the ratio.
+    maximum. This stage applies the maximum, because the ratio would change if a later stage removed drafts.
     """
 
     ratio: Mapping[str, float]
@@ -74,6 +74,9 @@ class KeepRatio(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
+        """Count the drafts (questions with their data) of each class, and keep as many of each as the ratio allows.
+
+        Returns two outputs: ``kept`` has the kept drafts, and ``rejected`` has a rejection for each other draft.
+        """
         limits = partial(quotas, ratio=dict(self.ratio), most=self.most)
         return keep_lowest_keys(drafts, self.stage, self.class_of, limits, "more of {} than the ratio allows")

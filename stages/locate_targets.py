@@ -11,8 +11,8 @@ A question stays without boxes in these cases:
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
 - The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened
   list would omit things.
-- The detector finds a smaller share of the kinds of things than ``min_found``. With incomplete boxes, the reward would
-  punish right boxes (Eq. 2).
+- The detector finds a smaller share of the kinds of things than ``min_found``. With incomplete boxes, the reward (iVGR
+  Eq. 2) would punish right boxes.
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
 question whose answer consists of boxes is rejected, because this recipe has no form of response that answers with
@@ -85,8 +85,8 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
     """Return the detector's boxes for a question, with one box for each thing. Returns None if they are not usable.
 
     ``found`` has, for each kind of thing that the teacher named, the detector's boxes of this kind. Boxes with an IoU
-    of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The boxes are not usable if the
-    detector found too few of the kinds, or too many things.
+    (intersection over union) of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The
+    boxes are not usable if the detector found too few of the kinds, or too many things.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None

@@ -48,7 +48,7 @@ CALLS_A_TRACE = 2 * len(ASPECTS)
 
 @settings
 class JudgeSampleSettings:
-    """Holds the size of the sample of traces on which the judges are measured."""
+    """Holds the number of chains of thought on which the judges are measured."""
 
     sample: Annotated[PositiveInt, "the number of chains of thought; each needs six calls to the judge"] = 50
 
@@ -69,7 +69,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class MeasuredTrace:
-    """Holds the judgements on one trace: unchanged, and with faults that were put into it on purpose (planted).
+    """Holds the judgements on one trace (a response with a chain of thought): unchanged, and with faults that were put
+    into it on purpose (planted).
 
     ``unplanted`` lists the judges for which no fault could be planted in this trace.
     """
@@ -80,7 +81,9 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces of the sample. ``problems`` lists the failed calls, each as one text."""
+    """Holds the judgements on all traces (responses with a chain of thought) of the sample. ``problems`` lists the
+    failed calls, each as one text.
+    """
 
     measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
@@ -111,8 +114,8 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
-    """Let the judges judge the best trace of a draft (a question with its data), once unchanged and once with each
-    planted fault.
+    """Let the judges judge the best trace (chosen response) of a draft (a question with its data): once unchanged, and
+    once with each fault that rules can put into it (plant).
 
     ``session`` makes the calls. The result holds all judgements.
     """
@@ -173,8 +176,9 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
     """Return the run's report on the judges.
 
-    ``measured`` holds the judgements on each trace, and ``failures`` the rejections of failed calls, which become the
-    list of problems. Both lists are sorted, so that the report does not depend on the order in which the calls ended.
+    ``measured`` holds the judgements on each trace (response with a chain of thought). ``failures`` holds the
+    rejections of failed calls, which become the list of problems. Both lists are sorted, so that the report does not
+    depend on the order in which the calls ended.
     """
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
@@ -195,7 +199,7 @@ STAGE = Stage(
 
 @dataclass
 class MeasureJudges(DraftStage):
-    """Stage that measures on a sample of traces how reliably the judges find faults.
+    """Stage that measures on a sample of traces (responses with chains of thought) how reliably the judges find faults.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
@@ -205,10 +209,10 @@ class MeasureJudges(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs.
+        """Let the judges judge a sample of the drafts (questions with their data), and return three outputs.
 
-        ``measured`` has one element, the report. ``side_calls`` has all calls to the judges. ``rejected`` is empty,
-        because a failed call is listed as a problem in the report.
+        ``measured`` has one element, the report. ``side_calls`` has all calls to the judges. ``rejected`` is empty: a
+        failed call is listed as a problem in the report.
         """
         sample = (
             drafts

@@ -59,7 +59,7 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 class RubricSample:
     """Holds the drafts (questions with their data) on which rubrics (criteria for judging answers) are measured.
 
-    ``id`` is the name of the sample in errors.
+    ``id`` is the name of the sample in error messages.
     """
 
     id: str
@@ -96,8 +96,8 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Request candidate rubrics (criteria) from the teacher, and return one task for the judge for each draft (a
-    question with its data) of the sample.
+    """Request candidate rubrics (criteria) from the teacher, and return one task for each draft (a question with its
+    data) of the sample. In a task, the judge scores the draft's first attempt (sampled answer) by the candidates.
 
     ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
     teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
@@ -161,7 +161,8 @@ async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
 
 
 def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
-    """Return the rubrics of the run, chosen by their statistics over all judged attempts.
+    """Return the rubrics (criteria for judging answers) of the run, chosen by their statistics over all judged attempts
+    (sampled answers).
 
     ``judged`` holds the scores of each attempt. ``failures`` are the rejections of failed calls, which become the list
     of problems. If ``judged`` is empty, the result has no rubrics.
@@ -229,7 +230,8 @@ RUBRIC_JUDGE = Stage(
 
 @dataclass
 class MineRubrics(DraftStage):
-    """Stage that mines the rubrics of the run, and adds them to every draft (a question with its data).
+    """Stage that finds (mines) the rubrics of the run, i.e. criteria for judging answers, and adds them to every draft
+    (a question with its data).
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
@@ -240,7 +242,7 @@ class MineRubrics(DraftStage):
     inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs.
+        """Mine rubrics (criteria for judging answers) on a sample of the drafts, and return four outputs.
 
         ``kept`` has all drafts (questions with their data), to which the rubrics were added. ``mined`` has one element,
         the rubrics with their statistics. ``side_calls`` has all calls made. ``rejected`` is empty, because a failed

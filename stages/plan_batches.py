@@ -43,9 +43,11 @@ class BatchPlanSettings:
 
 
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
-    """Return the batch plan as JSON text. The module's docstring describes its form.
+    """Return the batch plan as JSON text: which share of a batch's prompts comes from which RL rows. The module's
+    docstring describes its form.
 
-    ``rows`` maps each set of streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
+    A stream is a way of answering: with boxes (grounded) or in words alone (textual). ``rows`` maps each set of
+    streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
     """
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
@@ -76,7 +78,7 @@ def _streams(draft: Draft) -> Streams:
 @dataclass
 class PlanBatches(beam.PTransform):
     """Beam transform that makes the batch plan, as one text, from all drafts (questions with their data) that become RL
-    rows.
+    rows. The plan states which share of a training batch comes from which rows.
 
     It makes this text even if there are no drafts.
     """
@@ -87,9 +89,10 @@ class PlanBatches(beam.PTransform):
         super().__init__()
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the transform to the pipeline. Returns a collection whose only element is the text of the plan.
+        """Return a collection whose only element is the text of the batch plan: which share of a training batch comes
+        from which RL rows.
 
-        ``drafts`` is the collection of the drafts that become RL rows.
+        ``drafts`` is the collection of the drafts (questions with their data) that become RL rows.
         """
         counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
         chosen = self.settings

@@ -37,7 +37,7 @@ ROUNDING_S = 0.05
 
 @settings
 class ProposeSettings:
-    """Holds the limits of the entities (visible things) that the teacher proposes; the paper allows 10 for each
+    """Holds the limits of the entities (visible things) that the teacher proposes; the paper Argos allows 10 for each
     question.
     """
 
@@ -46,9 +46,10 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """Return the first ``max_entities`` entities of the reply, each once.
+    """Return the first ``max_entities`` entities (phrases for visible things) in the teacher's reply, each once.
 
-    Raises BadReply if the form is wrong, or if an entity has a special token or a control character.
+    ``text`` is the reply. Raises BadReply if its form is wrong, or if an entity has a special token or a control
+    character.
     """
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -60,7 +61,7 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return the events that the teacher's reply lists: at most ``most`` actions, and then at most ``most``
+    """Return the events of a clip that the teacher's reply lists: at most ``most`` actions, and then at most ``most``
     interactions.
 
     ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply for a
@@ -101,10 +102,10 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Let the teacher name the things to point at, and return the draft (a question with its data) with these entities.
-    There may be none.
+    """Let the teacher name the visible things that a question is about, and return the draft (a question with its data)
+    with these entities. The teacher may find none.
 
-    ``session`` makes the call. The draft of a clip also gets events.
+    ``session`` makes the call. The draft of a clip also gets events, i.e. actions and interactions with their times.
     """
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities

@@ -1,9 +1,10 @@
 """Solves questions in text, step by step (CodeDance §7.2, Table 8).
 
 The inputs are drafts (questions with their data). The outputs are drafts with the first right solution as their only
-trace. A draft is rejected if no solution is right. The drafts can already become rows, with ``text`` in the column
-``mode``. A later stage may replace the calculations of a solution by code. Deviation: the paper grades the answer once,
-after this replacement. Here the answer is also graded before the replacement, so that no wrong solution is rewritten.
+trace (response to learn from). A draft is rejected if no solution is right. The drafts can become SFT rows without
+further changes; their column ``mode`` is then ``text``. A later stage may replace the calculations of a solution by
+code. Deviation: the paper grades the answer once, after this replacement. Here the answer is also graded before the
+replacement, so that no wrong solution is rewritten.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +36,9 @@ MALFORMED, WRONG_ANSWER, UNGRADABLE = "malformed", "wrong_answer", "ungradable"
 
 @settings
 class ReasonSettings:
-    """Holds the sampling settings of the teacher's solutions in text. The paper gives none of these values."""
+    """Holds the sampling settings with which the teacher writes solutions in text. The paper CodeDance gives none of
+    these values.
+    """
 
     n: Annotated[PositiveInt, "the number of solutions of each question; the first right one is kept"] = 1
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -43,13 +46,15 @@ class ReasonSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the solutions: their number, temperature and maximum length."""
+        """Return the sampling settings of the solutions that the teacher writes for one question: their number,
+        temperature and maximum length.
+        """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
     """Let the teacher solve a question in text, and return the draft (a question with its data) with the first right
-    solution as its trace.
+    solution as its only trace (response to learn from).
 
     ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject`
     if no solution is right.

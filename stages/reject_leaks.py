@@ -35,7 +35,9 @@ PROMPT = "judge_leak.v2"
 
 @settings
 class LeakSettings:
-    """Holds the setting that decides which traces the judge checks for leaks."""
+    """Holds the setting that decides whether the judge checks traces (responses of the teacher) for leaks. A leak is
+    text about something that only the teacher was shown.
+    """
 
     ask: Annotated[
         Literal["all", "none"], "whether the judge checks all traces in which no leaking phrase was found, or none"
@@ -46,7 +48,7 @@ def reasoning_of(text: str) -> str:
     """Return the text of the judge section and of the think section of a trace, one below the other, without their
     tags.
 
-    ``text`` is the whole trace. A missing section is left out.
+    ``text`` is the whole trace (response of the teacher). A missing section is left out.
     """
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))
@@ -60,8 +62,8 @@ def trace_key(draft: Draft) -> str | None:
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """Return the draft (a question with its data) unchanged if its best trace has no leak; otherwise raise
-    :class:`Reject`.
+    """Return the draft (a question with its data) unchanged if its best trace (the chosen response of the teacher) has
+    no leak; otherwise raise :class:`Reject`.
 
     A leak is text about something that only the trace's writer was shown. ``session`` makes the call to the judge.
     ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not check a
@@ -90,7 +92,8 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence for the data card about traces that the judge did not check; "" if the judge checks traces.
+    """Return a sentence for the data card about traces (responses of the teacher) that the judge did not check for
+    leaks; "" if the judge checks traces.
 
     ``settings`` and ``models`` determine whether the judge checks traces. ``traces`` is the number of traces that
     passed this stage.

@@ -47,7 +47,7 @@ def question_key(question: Question) -> str:
     """Return a hash of the normalised question, answer and choices. It is equal for all questions that may be
     duplicates.
 
-    The media are not part of it. If the gold boxes are the answer, they are part of it.
+    The hash does not depend on the media. It depends on the gold boxes only if boxes are the answer.
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
@@ -62,7 +62,8 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the kept questions of one :func:`question_key`, and finds those with equal or nearly equal media.
+    """Holds the kept ones among questions with equal wording, answer and choices (:func:`question_key`), and finds
+    those with equal or nearly equal media.
 
     ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index by parts of the
     64-bit perceptual hash, which is divided into 5 parts. It maps the number of a part and the bits in it to the
@@ -98,9 +99,9 @@ def find_duplicates(
 ) -> Iterator[tuple[Draft, Reject | None]]:
     """Yield each draft (a question with its data) with its rejection if it is a duplicate, or with None if it is kept.
 
-    All ``drafts`` have the same :func:`question_key`. ``same`` is a function that compares the pixels of two questions'
-    images. It returns True if they are equal, apart from re-encoding and scale. The result depends on ids and content,
-    not on the order of the drafts.
+    All ``drafts`` have the same question, answer and choices (:func:`question_key`). ``same`` is a function that
+    compares the pixels of two questions' images. It returns True if they are equal, apart from re-encoding and scale.
+    The result depends on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
@@ -186,6 +187,10 @@ class RemoveDuplicates(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept`` (drafts) and ``rejected`` (rejections)."""
+        """Group the drafts (questions with their data) by question, answer and choices, find duplicates in each group,
+        and keep one draft of each set of duplicates.
+
+        Returns two outputs: ``kept`` has the kept drafts, and ``rejected`` has a rejection for each other draft.
+        """
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
         return apply(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

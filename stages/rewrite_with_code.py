@@ -53,8 +53,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?
 
 @settings
 class RewriteSettings:
-    """Holds the settings with which the teacher replaces the calculations of solutions by code. The paper gives none of
-    these values.
+    """Holds the settings with which the teacher replaces the calculations of solutions by code. The paper CodeDance
+    gives none of these values.
     """
 
     n: Annotated[PositiveInt, "the number of rewritings of each solution; the first usable one is kept"] = 1
@@ -64,7 +64,9 @@ class RewriteSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the rewritten solutions: their number, temperature and maximum length."""
+        """Return the sampling settings of the teacher's replies with a rewritten solution: their number, temperature
+        and maximum length.
+        """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -90,7 +92,8 @@ def _is_same_word(word: str, other: str) -> bool:
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the new solution's words that also occur in the old solution in the same order, from 0 to 1.
 
-    ``text`` is the old solution, and ``turns`` are the turns of the new solution. Returns 1 if the turns have no words.
+    ``text`` is the old solution. ``turns`` are the turns of the new solution, each a text that a script may follow.
+    Returns 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
@@ -99,8 +102,9 @@ def share_kept(text: str, turns: Sequence[Turn]) -> float:
 def share_left(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the old solution's words that also occur in the new solution in the same order, from 0 to 1.
 
-    ``text`` is the old solution, and ``turns`` are the turns of the new solution. Numbers are not counted, because code
-    replaces calculations, which consist of numbers. Returns 1 if the old solution has only numbers or no words.
+    ``text`` is the old solution. ``turns`` are the turns of the new solution, each a text that a script may follow.
+    Numbers are not counted, because code replaces calculations, which consist of numbers. Returns 1 if the old solution
+    has only numbers or no words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0
@@ -133,7 +137,8 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
-    """Return the turns of a rewritten solution, with the outputs that the teacher expects of its scripts.
+    """Return the turns of a rewritten solution. A turn is a text, which may be followed by a script and the output that
+    the teacher expects of it.
 
     ``completion`` is the teacher's reply, and ``text`` is the old solution. Raises :class:`Reject` if the reply is
     truncated, has the wrong form, has no code, or differs too much from the old solution.
@@ -155,8 +160,8 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
 async def executed(
     turns: Sequence[Turn], question: Question, sandbox: SandboxSettings, store: MediaStore
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
-    """Execute the scripts of a rewritten solution. Returns its turns with the real outputs, and the images that scripts
-    showed.
+    """Execute the scripts of a rewritten solution. Returns its turns (texts that a script may follow) with the real
+    outputs, and the images that scripts showed.
 
     Each of ``turns`` holds the output that the teacher expects of its script. Only the standard output is compared with
     it, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the sandbox, and

@@ -8,8 +8,9 @@ questions. Each question is one row. The trainer uses the row once in each strea
 of the row, which is ``boxed`` or ``general``.
 
 A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
-computed. In other recipes, the stage that requests the policy's attempts does this. Here the policy attempts only
-general questions, because App. B filters only these by difficulty. So this stage has to check the questions with boxes.
+computed. In other recipes (pipelines), the stage that requests the policy's attempts (sampled answers) rejects such
+questions. Here the policy attempts only general questions, because App. B filters only these by difficulty. So this
+stage has to check the questions with boxes.
 
 This stage also makes the prompts of the streams, because no later stage changes the text of a question.
 """
@@ -49,11 +50,11 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """Return the draft (a question with its data) with the given streams (ways of answering) and with the prompt of
-    each stream.
+    """Return the draft (a question with its data) with the given streams (ways of answering: with boxes or in words
+    alone) and with the prompt of each stream.
 
     Groundtrace's trainer reads the prompts of all streams. Other trainers read only the prompt of the last stream.
-    After training, the model is used with the last stream.
+    After training, the model is meant to be used with the prompt of the last stream.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)

@@ -84,9 +84,11 @@ class SampleQuestions(DraftStage):
             raise ValueError(f"size must be at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``kept``, ``others`` and ``rejected``.
+        """Select the sample of questions that the policy attempts, and return the outputs ``kept``, ``others`` and
+        ``rejected``.
 
-        ``drafts`` are the questions. ``kept`` has the sample, and ``others`` all other questions.
+        ``drafts`` are the questions with their data. ``kept`` has the sample, and ``others`` all other questions.
+        ``rejected`` has a rejection for each question that no rule or judge can grade.
         """
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (

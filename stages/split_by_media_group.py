@@ -40,7 +40,7 @@ class SplitSettings:
 
 
 def split_side(group: str, settings: SplitSettings) -> str:
-    """Return the side of a media group (questions connected by common images): ``sft`` or ``rl``.
+    """Return the training set to which a media group (questions connected by common images) goes: ``sft`` or ``rl``.
 
     ``group`` is the name of the group. A hash of the name decides, so that equal names always get the same side.
     """
@@ -114,17 +114,19 @@ class SplitByMediaGroup(DraftStage):
     """Stage that splits the drafts (questions with their data) into an SFT side and an RL side, so that no image is on
     both sides.
 
-    The input is a collection of drafts to split. It may also be a pair of this collection and of all drafts from which
-    these drafts were selected. One worker finds the groups of connected questions; it holds only ids and hashes.
+    The input is a collection of drafts to split, or a pair of collections: the drafts to split, and all drafts from
+    which these were selected. One worker finds the groups of connected questions; it holds only ids and hashes.
     """
 
     settings: SplitSettings
     stage = STAGE
 
     def expand(self, drafts: Any) -> Any:
-        """Add the stage to the pipeline, and return its outputs ``sft``, ``rl`` and ``rejected``. The last is empty.
+        """Split the drafts (questions with their data), and return the outputs ``sft`` (drafts that become SFT rows),
+        ``rl`` (drafts that become RL rows) and ``rejected``, which is empty.
 
-        ``drafts`` is the collection to split, or a pair of it and of all drafts before the selection.
+        ``drafts`` is the collection to split. If earlier stages have selected these drafts from more drafts, it may be
+        a pair of collections: the drafts to split, and all drafts before the selection.
         """
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])

@@ -43,7 +43,8 @@ def _default_floors() -> dict[str, float]:
 
 @settings
 class VerifySettings:
-    """Holds the scorers that verify a trace, and the minimum values at which the trace is kept.
+    """Holds the scorers that verify a trace (response of the teacher), and the minimum values at which the trace is
+    kept. A scorer is code that gives one verdict.
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
     uses its own minimum. The scorer ``spatial`` gives the score for pointing
@@ -73,14 +74,14 @@ class VerifySettings:
     ] = field(default_factory=dict, hash=False)
 
     def floor_of(self, scorer: Scorer) -> float:
-        """Return the minimum value that this scorer's verdict must have if a trace is to be kept. 0 means no
-        minimum.
+        """Return the minimum value that the verdict of ``scorer`` (code that scores one property of a trace) must have
+        if the trace is to be kept. 0 means no minimum.
         """
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
 
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
-    """Check that the scorers and the settings fit together.
+    """Check that the scorers and the settings fit together. A scorer is code that gives one verdict on a response.
 
     ``scorers`` are all scorers of the stage. Raises ConfigError if the settings have floors (minimum values) or weights
     for unknown scorers. Raises ValueError if two scorers have the same name, or if no scorer grades the final answer.
@@ -100,10 +101,11 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
 def below_floor(
     trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Scorer, Verdict] | None:
-    """Return the first verdict of a trace that is below its scorer's floor (minimum value), as a pair of scorer and
-    verdict.
+    """Return the first verdict (result of a scorer) of a trace that is below the floor (minimum value) for this scorer,
+    as a pair of scorer and verdict.
 
-    Returns None if there is no such verdict. ``scorers`` are the scorers that made the verdicts.
+    A trace is a response of the teacher. Returns None if there is no such verdict. ``scorers`` are the scorers that
+    made the verdicts.
     """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
@@ -117,7 +119,7 @@ def below_floor(
 def good_traces(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Trace, ...]:
-    """Return the scored traces that are good enough to be kept, in order.
+    """Return the scored traces (responses of the teacher) that are good enough to be kept, in order.
 
     Such a trace has a right answer, a score of at least ``settings.min_score``, and no verdict below its scorer's floor
     (minimum value). The answer must be right even if ``min_score`` is 0. ``scorers`` are the scorers that made the
@@ -133,7 +135,7 @@ def _outcome(trace: Trace) -> Verdict:
 
 
 def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
-    """Return the trace with the highest score. Returns None if no trace has a score.
+    """Return the trace (response of the teacher) with the highest score. Returns None if no trace has a score.
 
     If several traces have the highest score, the one with the lowest index is returned.
     """
@@ -144,7 +146,8 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Return the reason and the detail of a draft's rejection, and the index of the trace to which they apply.
+    """Return the reason and the detail of a draft's rejection, and the index of the trace (response of the teacher) to
+    which they apply.
 
     The function is called if none of ``traces`` is good enough. ``scorers`` are the scorers that made the verdicts. The
     rejection applies to the first of these traces that exists:
@@ -194,12 +197,13 @@ async def verify(
     served: ServedRoles,
     scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
-    """Score the traces of a draft (a question with its data), and return the draft with the verdicts and the index of
-    the best trace.
+    """Score the traces (responses of the teacher) of a draft (a question with its data), and return the draft with the
+    verdicts and the index of the best trace.
 
     Equal traces are scored once. ``session`` makes the calls. ``served`` says which roles (such as judge and pointer)
-    have endpoints. ``scorers`` are the scorers to run. If a detector found boxes for the question (pseudo-boxes), the
-    scorers use them as gold boxes. Raises :class:`Reject` if no trace is good enough.
+    have endpoints. ``scorers`` are the scorers to run, each of which checks one property of a trace. If a detector
+    found boxes for the question (pseudo-boxes), the scorers use them as gold boxes. Raises :class:`Reject` if no trace
+    is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -247,7 +251,9 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """Return the description of the stage for the given scorers, which a recipe or a config chooses."""
+    """Return the description of the stage :class:`VerifyTraces` for the given scorers. A scorer is code that checks one
+    property of a response; a recipe (pipeline) or a config chooses the scorers.
+    """
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
@@ -275,8 +281,8 @@ STAGE = describe(TRACE_SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Stage that scores the traces of every draft (a question with its data), and keeps the best one if it is good
-    enough.
+    """Stage that scores the traces (responses of the teacher) of every draft (a question with its data), and keeps the
+    best trace if it is good enough.
 
     ``models`` holds the endpoints of the run's models. ``scorers`` are the scorers of the recipe; a config may add
     scorers. Raises ConfigError if the config has invalid scorers, arguments, floors or weights.

@@ -80,7 +80,9 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the judgements. A single judgement uses the temperature 0."""
+        """Return the sampling settings of the judge's replies about one trajectory (a trace with code): their number,
+        temperature and maximum length. A single reply is sampled with the temperature 0.
+        """
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
 
@@ -103,8 +105,8 @@ class _Check:
 
 
 def checks_of(draft: Draft) -> list[_Check]:
-    """Return one object for each trajectory of a draft (a question with its data), with its turns and the images that
-    its code showed.
+    """Return one object for each trajectory (a response with code) of a draft (a question with its data). The object
+    holds the trajectory's turns and the images that its code showed.
     """
     found, start = [], 0
     for trace in draft.traces:
@@ -116,10 +118,10 @@ def checks_of(draft: Draft) -> list[_Check]:
 
 
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
-    """Check the form and the code of a trajectory without executing the code.
+    """Check the form and the code of a trajectory (a response with code) without executing the code.
 
-    ``check`` holds the trajectory. ``writing`` are the settings with which it was written. Raises _Fails if it does not
-    pass.
+    ``check`` holds the trajectory. ``writing`` are the settings with which the teacher wrote it. Raises _Fails if the
+    form is wrong, if there is no code, or if the code does another kind of operation than the question was assigned.
     """
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
@@ -131,7 +133,8 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Check the results of executing a trajectory's code again, and return the turns with the status of their code.
+    """Check the results of executing the code of a trajectory (a response with code) again, and return the turns with
+    the status of their code, such as ``ok``.
 
     ``turns`` are the turns with the recorded results. ``found`` has one entry for each turn: the results of executing
     its code again, or None for a turn without code.
@@ -157,7 +160,8 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Read the judge's reply about a trajectory, and return the share of judgements that find no fault, and a reason.
+    """Read the judge's reply about a trajectory (a response with code), and return the share of judgements that find no
+    fault, and a reason.
 
     A fault is a statement that the results of the code do not support. The reason is that of the first judgement that
     finds a fault. If no judgement finds a fault, the reason is a sentence with the number of judgements. Raises
@@ -174,7 +178,8 @@ def read_judgements(reply: CallResult) -> Reading:
 
 
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
-    """Let the judge compare the statements of a trajectory with the results of its code, and return the verdict.
+    """Let the judge compare the statements of a trajectory (a response with code) with the results of its code, and
+    return the verdict.
 
     ``check`` holds the trajectory, and ``session`` makes the call. Raises _Fails if at least one judgement finds a
     statement that does not agree with its result. Errors of the call are not caught.
@@ -205,7 +210,8 @@ async def verified(
     roots: MediaRoots,
     judged: bool,
 ) -> tuple[Trace, tuple[Turn, ...]]:
-    """Run all checks on one trajectory. Returns its trace with the verdicts, and its turns.
+    """Run all checks on one trajectory (a response with code). Returns its trace, to which the verdicts (results of the
+    checks) were added, and its turns.
 
     ``check`` holds the trajectory, and ``session`` makes the calls. ``settings`` are the settings of the checks,
     ``writing`` those with which the trajectory was written, and ``sandbox`` those of the sandbox that executes the
@@ -259,9 +265,13 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft (a question with its data) with its first trajectory that passes all checks as its best trace.
+    """Return the draft (a question with its data) with its first trajectory (response with code) that passes all checks
+    as its best trace.
 
-    The parameters are those of :func:`verified`. Raises :class:`Reject` if no trajectory passes all checks.
+    ``session`` makes the calls. ``settings`` are the settings of the checks, ``writing`` those with which the
+    trajectories were written, and ``sandbox`` those of the sandbox that executes the code. ``roots`` holds the folders
+    of the images. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject` if no
+    trajectory passes all checks.
     """
     failed = list[_Fails]()
     for check in checks_of(draft):
@@ -307,11 +317,11 @@ STAGE = Stage(
 @dataclass
 class VerifyTrajectories(CallingStage):
     """Stage that executes and checks the trajectories (traces with code) of every draft (a question with its data), and
-    keeps the first good one.
+    keeps the first trajectory that passes all checks.
 
-    ``writing`` are the settings of :class:`groundtrace.stages.write_trajectories.WriteTrajectories`. ``sandbox`` holds
-    the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data folder and the run
-    folder.
+    ``writing`` are the settings with which the stage :class:`groundtrace.stages.write_trajectories.WriteTrajectories`
+    wrote the trajectories. ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models,
+    and ``roots`` the data folder and the run folder.
     """
 
     settings: TrajectoryCheckSettings

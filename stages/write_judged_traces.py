@@ -49,9 +49,9 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """Holds the sampling settings of the teacher's traces.
+    """Holds the sampling settings of the teacher's traces (judge section, reasoning and answer).
 
-    The paper does not give these values; its training uses sequences of up to 20K tokens.
+    The paper SAIL-RL does not give these values; its training uses sequences of up to 20K tokens.
     """
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -59,12 +59,15 @@ class JudgedTraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of a trace: one sample, with its temperature and maximum length."""
+        """Return the sampling settings of a trace (one response of the teacher): one sample, with its temperature and
+        maximum length.
+        """
         return Sampling(1, self.temperature, max_tokens=self.max_tokens)
 
 
 def direct_trace(judgement: str, answer: str) -> str:
-    """Return the trace of a simple question: the judge section, an empty think section, and the gold answer.
+    """Return the trace (response to learn from) of a simple question: the judge section, an empty think section, and
+    the gold answer.
 
     ``judgement`` is the text of the judge section: why the question can be answered directly. ``answer`` is the gold
     answer.
@@ -105,8 +108,8 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """Let the teacher write a trace that fits the complexity of the question, and return the draft (a question with its
-    data) with this trace.
+    """Let the teacher write a trace (response to learn from) that fits the question's complexity, i.e. its label
+    ``simple`` or ``complex``, and return the draft (a question with its data) with this trace.
 
     ``session`` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
     complexity.
@@ -143,7 +146,7 @@ STAGE = Stage(
 
 @dataclass
 class WriteJudgedTraces(CallingStage):
-    """Stage that lets the teacher write one judge-think-answer trace for every question.
+    """Stage that lets the teacher write one trace for every question: a judge section, a think section and the answer.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the traces.
     """

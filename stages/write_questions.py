@@ -66,7 +66,9 @@ OBJECT = Column[str]("object", pa.string(), "the object that a written question 
 
 @settings
 class WriteSettings:
-    """Holds the sampling settings with which the teacher writes questions. The paper does not give these values."""
+    """Holds the sampling settings with which the teacher writes questions. The paper CodeDance does not give these
+    values.
+    """
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.7
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048

@@ -81,10 +81,10 @@ class SizedRow:
     """Holds a row in packed (compressed) form, and its size in bytes together with its images.
 
     Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
-    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is
-    a folder of files on this machine (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to
-    the JSON in these files. A value with an empty ``packed`` is not a row. Each shard gets one such value, so that a
-    shard without rows is written, too.
+    of its entry in the table of final outcomes, which lists the stages and calls of each record
+    (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is a folder of files on this machine
+    (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to the JSON in these files. A value
+    with an empty ``packed`` is not a row. Each shard gets one such value, so that a shard without rows is written, too.
     """
 
     id: str
@@ -93,7 +93,9 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, EndData]:
-        """Return the row, with URIs in its image columns, and its entry in the table of final outcomes."""
+        """Return the row, with URIs in its image columns, and its entry in the table of final outcomes. The entry lists
+        the stages that the record passed and the calls that were made for it.
+        """
         row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, end
 
@@ -104,7 +106,8 @@ EMPTY_END = EndData(passed=[], calls=[], labels=[])
 def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
     """Return a row in packed (compressed) form, so that it can be shuffled.
 
-    ``media_bytes`` is the size of its images on disk in bytes. ``end`` is its entry in the table of final outcomes.
+    ``media_bytes`` is the size of its images on disk in bytes. ``end`` is the row's entry in the table of final
+    outcomes: the stages that the record passed, and the calls that were made for it.
     """
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
@@ -125,20 +128,22 @@ class SizedRowCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "SizedRowCoder":
-        """Return the coder with the spool of the pipeline that is being built. Beam calls this method; the arguments
-        are not used.
+        """Return a coder that writes to the spool (files on this machine) of the pipeline that is being built. Beam
+        calls this method. Its arguments are not used.
         """
         return cls(spool_folder())
 
     def encode(self, value: SizedRow) -> bytes:
-        """Return the row as bytes. Its packed part is written to the spool, if there is one."""
+        """Return the row as bytes. If there is a spool (files on this machine), the packed part of the row is written
+        to it, and the bytes hold a reference.
+        """
         packed = value.packed
         if packed and value.spool != self._folder:
             packed = spill(read_spilled(packed, value.spool), self._folder)
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
-        """Return the row that :meth:`encode` encoded."""
+        """Return the row for which :meth:`encode` returned the bytes ``encoded``."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
@@ -172,7 +177,8 @@ def write_shard(
     store: MediaStore,
     ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard (Parquet file), and the table of final outcomes of its rows.
+    """Write one shard (Parquet file), and the table of final outcomes of its rows: the stages that each record passed,
+    and its calls.
 
     ``rows`` are the rows in any order. ``path`` is the new file, ``schema`` its Arrow schema, and ``store`` opens the
     images. ``ends`` is the file of the table; None means that no table is written. Both files are complete on return.
@@ -243,9 +249,9 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 class ShardTarget:
     """Describes where the shards of one set of rows are written.
 
-    ``folder`` is the job's folder. ``set`` is the name of the set, such as ``sft``; the shards are written to a folder
-    of this name in ``folder``. ``schema`` is the Arrow schema of the shards. ``roots`` holds the folders from which
-    images are read.
+    ``folder`` is the folder of the job (one execution of a Beam pipeline). ``set`` is the name of the set, such as
+    ``sft``; the shards are written to a folder of this name in ``folder``. ``schema`` is the Arrow schema of the
+    shards. ``roots`` holds the folders from which images are read.
     """
 
     folder: str
@@ -299,7 +305,8 @@ class _Write(beam.DoFn):
 class WriteShards(beam.PTransform):
     """Beam transform that writes rows as Parquet shards. Shards without rows are written, too.
 
-    ``target`` is the destination. The module's docstring describes how rows are divided into shards.
+    ``target`` holds the folder and the Arrow schema of the shards. The module's docstring describes how rows are
+    divided into shards.
     """
 
     target: ShardTarget
@@ -309,7 +316,8 @@ class WriteShards(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: PCollection) -> PCollection:
-        """Add the transform to the pipeline. Returns a collection with the line of each shard for the job's manifest.
+        """Write the rows to shards (Parquet files), and return a collection with one JSON text for each shard: its line
+        in the job's manifest, i.e. in the list of complete files.
 
         ``rows`` is a collection of :class:`SizedRow`.
         """

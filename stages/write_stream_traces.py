@@ -43,8 +43,8 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """Return how the models of a family write coordinates: the coordinate frame, the decimals and the resizing of
-    images.
+    """Return how the models of a family, such as Qwen3-VL, write coordinates: the coordinate frame, the decimals and
+    the resizing of images.
     """
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
@@ -67,10 +67,10 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes a trace for a question.
+    """Return the prompt with which the teacher writes a trace (reasoning and answer) for a question.
 
-    ``form`` is the form of the trace: with boxes, or in words alone. ``family`` is the teacher's model family, which
-    determines the unit and the order of box coordinates in the prompt.
+    ``form`` is the form of the trace: with boxes, or in words alone. ``family`` is the teacher's model family, such as
+    Qwen3-VL, which determines the unit and the order of box coordinates in the prompt.
     """
     asked = {
         "question": question.question,
@@ -105,8 +105,8 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces in the draft's form (with boxes, or in words alone), and return the draft (a
-    question with its data) with them.
+    """Let the teacher write traces (reasoning and answer) in the form that the draft names: with boxes, or in words
+    alone. Returns the draft (a question with its data) with the traces.
 
     ``session`` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
@@ -127,8 +127,8 @@ STAGE = Stage(
 
 @dataclass
 class WriteStreamTraces(CallingStage):
-    """Stage that lets the teacher write the traces of every draft (a question with its data), with boxes or in words
-    alone.
+    """Stage that lets the teacher write traces (reasoning and answer) for every draft (a question with its data): with
+    boxes, or in words alone.
 
     ``models`` holds the endpoints of the run's models.
     """

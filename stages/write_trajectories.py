@@ -81,8 +81,8 @@ class TrajectorySettings:
 
 
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
-    """Return the kind of operation that the code for a question should do. Returns "" if the mixture has no weights
-    above 0.
+    """Return the kind of operation, such as computation, that the code for a question should do. Returns "" (any kind)
+    if no kind has a weight above 0.
 
     A hash of the question's id chooses the kind, with the weights of ``settings.mixture``. A question of a data set in
     ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`. The solutions of these data sets are
@@ -114,12 +114,13 @@ class Written:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the trajectory has ended, with an answer or a fault."""
+        """Return whether the trajectory (a trace with executed code) has ended, with an answer or a fault."""
         return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
 
 
 def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes the next turn of a trajectory.
+    """Return the prompt with which the teacher writes the next turn of a trajectory (a trace of several turns with
+    executed code).
 
     ``written`` holds the turns so far, with the results of their code; the prompt shows them.
     """
@@ -143,7 +144,8 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
 async def with_turn(
     written: Written, completion: Completion, trajectory: Trajectory, store: MediaStore, settings: TrajectorySettings
 ) -> Written:
-    """Execute the code of the next turn, and return the trajectory with this turn.
+    """Execute the code of the next turn, and return the trajectory (a trace of several turns with executed code) with
+    this turn.
 
     ``written`` is the trajectory so far, and ``completion`` is the teacher's reply with the next turn. ``trajectory``
     is the session of the sandbox that executes its code. ``store`` gets the images that the code shows. If the turn is
@@ -171,7 +173,7 @@ async def with_turn(
 def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
     """Write the images that executed code showed to the media store, and return their references.
 
-    ``seen`` is the result of the code.
+    ``seen`` is the observation: the text and images that the code gave.
     """
     found = []
     for pixels in seen.images:
@@ -188,7 +190,8 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Let the teacher continue a trajectory until it ends with an answer or a fault, and return the trajectory.
+    """Let the teacher continue a trajectory (a trace of several turns with executed code) until it ends with an answer
+    or a fault, and return the trajectory.
 
     ``first`` is the teacher's reply with the first turn. ``session`` makes the calls. ``sandbox`` holds the settings of
     the sandbox that executes the code, and ``store`` opens the question's images and stores the new ones. If the
@@ -225,8 +228,8 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher write trajectories for a question, and return the draft (a question with its data) with those
-    that reached an answer.
+    """Let the teacher write trajectories (traces with executed code) for a question, and return the draft (a question
+    with its data) with those that reached an answer.
 
     ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.

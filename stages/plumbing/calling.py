@@ -1,9 +1,10 @@
 """Runs the coroutines of stages that call models in a Beam pipeline: many elements at once, with results in any order.
 
 A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
-:class:`CallingStage`. :class:`CallModels` runs this function for each element on the event loop of the process. It
-works on a bounded number of elements at the same time. It emits each result as soon as it is finished, without waiting
-for the slowest call. At the end of the bundle, it emits the remaining results.
+:class:`CallingStage`. A draft is a question with its data, and the session makes the calls. :class:`CallModels` runs
+this function for each element on the event loop of the process. It works on a bounded number of elements at the same
+time. It emits each result as soon as it is finished, without waiting for the slowest call. At the end of the bundle
+(Beam's unit of work), it emits the remaining results.
 """
 
 import concurrent.futures
@@ -96,9 +97,10 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results of the bundle as they are finished.
+        """Emit the remaining results of the bundle (Beam's unit of work) as they are finished.
 
-        Then wait until the run's other processes can see the notes about these requests (their tokens and cost).
+        Then wait until the notes about these requests (their tokens and cost) are in a file that the run's other
+        processes read.
         """
         while self._pending:
             yield from self._emit(self._done.get())
@@ -191,8 +193,8 @@ class CallingStage(DraftStage):
     A subclass is a dataclass. Its fields are its settings and ``models``, which holds the endpoints of the run's
     models. Its method :meth:`work` returns a coroutine function with two arguments: a draft (a question with its data),
     and the session that makes the calls. If ``spread`` is True, the drafts are redistributed over the workers before
-    the calls. It may be False if the stage directly follows another stage that calls models, because the drafts are
-    redistributed already.
+    the calls. It may be False if the stage before this one also calls models: that stage has already redistributed the
+    drafts.
     """
 
     spread: ClassVar[bool] = True
@@ -205,10 +207,11 @@ class CallingStage(DraftStage):
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs.
+        """Run the coroutine function of :meth:`work` on each draft (a question with its data), and return the outputs.
 
-        ``drafts`` is the collection of the questions. The outputs are ``kept`` (drafts that pass), ``rejected``
-        (rejections), and one for each name in the class variable ``routes``.
+        ``drafts`` is the collection of the drafts. The outputs are ``kept`` (drafts that pass), ``rejected``
+        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. The function sends a
+        draft to such an output by a :class:`Route`.
         """
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

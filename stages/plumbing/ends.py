@@ -55,7 +55,7 @@ class EndData(TypedDict):
     """Holds the row of one record in the table of final outcomes (:data:`ENDS_SCHEMA`), without the column ``id``.
 
     ``passed`` lists the stages that the record passed, ``calls`` the model calls made for it, and ``labels`` the labels
-    that two judges gave to the same trace.
+    that two judges gave to the same trace (response of the teacher).
     """
 
     passed: list[str]
@@ -95,8 +95,8 @@ def end_data(end: Draft | Rejected) -> EndData:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """Return a model call as an entry of the column ``calls`` in the table of final outcomes. Cache keys are
-    shortened.
+    """Return a model call as an entry of the column ``calls`` in the table of final outcomes, which has one row for
+    each record of the input. Cache keys are shortened.
     """
     return {
         "role": call.role,

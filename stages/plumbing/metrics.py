@@ -1,4 +1,5 @@
-"""Counts elements and calls while stages run, in Beam metrics and on a live board for a local progress display.
+"""Counts elements and calls while stages run, in Beam metrics and in a table of this process (the board), which the
+progress display of a local run shows.
 
 The Beam namespace ``stage/<name>`` has the counters ``in`` and ``kept``. The namespace ``rejected/<stage>`` has one
 counter for each reason. The counts are for display only, because a runner that repeats work counts this work twice. The
@@ -111,13 +112,15 @@ def clear_board() -> None:
 
 
 def count_in(stage: str) -> None:
-    """Count one element that enters the stage with the name ``stage``."""
+    """Count one element, usually a draft (a question with its data), that enters the stage with the name ``stage``."""
     _counter(f"stage/{stage}", "in").inc()
     progress(stage).seen += 1
 
 
 def count_kept(stage: str) -> None:
-    """Count one element that the stage with the name ``stage`` passes on, by its main output or by another route."""
+    """Count one element that the stage with the name ``stage`` passes on, by its main output ``kept`` or by another
+    output than ``rejected``.
+    """
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)
     live.kept += 1
@@ -125,7 +128,7 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """Count one rejected element, for the stage and the reason that ``rejected`` names."""
+    """Count one rejected record for the stage and the reason that the rejection ``rejected`` names."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1

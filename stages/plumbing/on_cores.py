@@ -45,7 +45,9 @@ class OnAllCores(beam.DoFn):
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Start the threads."""
+        """Start one thread for each usable core, up to a maximum. With one core, no thread is started. Beam calls this
+        method before the first bundle (unit of work).
+        """
         threads = min(usable_cores(), MAX_THREADS)
         self._most = AHEAD * threads if threads > 1 else 0
         self._pool = ThreadPoolExecutor(threads, type(self).__name__) if threads > 1 else None
@@ -69,12 +71,14 @@ class OnAllCores(beam.DoFn):
             yield from self._first()
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the outputs of the remaining elements."""
+        """Wait for the elements of the bundle (Beam's unit of work) that threads still process, and emit their outputs
+        in order.
+        """
         while self._ahead:
             yield from self._first()
 
     def teardown(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that :meth:`setup` has started. Beam calls this method after the last bundle of elements."""
         if self._pool is not None:
             self._pool.shutdown()
 

@@ -1,4 +1,6 @@
-"""Provides Beam pipeline options that create each of their views only once."""
+"""Provides Beam pipeline options that create each of their views only once. A view is an object of a subclass of Beam's
+``PipelineOptions`` that reads the same values.
+"""
 
 import copy
 from typing import Any, TypeVar

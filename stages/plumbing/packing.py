@@ -83,7 +83,9 @@ class PackedCoder(Coder):
         return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """Return the record that :meth:`encode` encoded. Raises ValueError for any other bytes."""
+        """Return the record for which :meth:`encode` returned the bytes ``encoded``. Raises ValueError for any other
+        bytes.
+        """
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:

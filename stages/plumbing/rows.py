@@ -51,10 +51,11 @@ class RowContext:
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the SFT row of a verified draft (a question with its data). Its best trace becomes the assistant's turn.
+    """Return the SFT row of a verified draft (a question with its data). Its best trace (the chosen response of the
+    teacher) becomes the assistant's turn.
 
-    A trajectory (a trace with code) becomes several turns. ``context`` holds the data that all rows have in common.
-    Raises ValueError for a draft without a best trace.
+    A trajectory (a trace with code) becomes several turns. ``context`` holds the data that all rows of the run have in
+    common, such as the recipe's name. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(
@@ -80,7 +81,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 def rl_row(draft: Draft, context: RowContext) -> Row:
     """Return the RL row of a draft (a question with its data), with the columns that the trainers verl and EasyR1 read.
 
-    ``context`` holds the data that all rows have in common.
+    ``context`` holds the data that all rows of the run have in common, such as the recipe's name.
     """
     question = draft.question
     text = user_text(question, draft.form)
@@ -97,7 +98,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
     """Return the row of a rejection, with all known data of the record. Columns without data are None.
 
-    ``context`` holds the data that all rows have in common.
+    ``context`` holds the data that all rows of the run have in common, such as the recipe's name.
     """
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}

@@ -1,5 +1,5 @@
-"""Writes the files of a job under unique names, and lists them in the job's manifest, the file that names all complete
-files.
+"""Writes the files of a job (one execution of a Beam pipeline) under unique names, and lists them in the job's
+manifest, the file that names all complete files.
 
 A runner may run a writer twice, at the same time or later. A writer may also be lost before its files are complete. So
 every execution of a writer creates its own files, and only complete files get an entry in the manifest. The driver (the
@@ -104,11 +104,13 @@ class HashedStream:
         return False
 
     def flush(self) -> None:
-        """Flush the stream."""
+        """Flush the stream to which the bytes are passed on."""
         self._stream.flush()
 
     def close(self) -> None:
-        """Mark this stream as closed. The underlying stream stays open; the code that opened it must close it."""
+        """Mark this stream as closed. The stream to which it passes the bytes stays open; the code that opened it must
+        close it.
+        """
         self.closed = True
 
     @property

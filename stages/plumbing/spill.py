@@ -39,7 +39,10 @@ def spooling(folder: str) -> Iterator[None]:
 
 
 def spool_folder() -> str:
-    """Return the folder of the innermost active :func:`spooling`; "" if there is none, or if it uses no folder."""
+    """Return the folder of the spool, i.e. of the files that hold the data of shuffles. It is the folder of the
+    innermost ``with spooling(…)`` block that is active. The result is "" if there is no such block, or if its folder is
+    "".
+    """
     return _FOLDER.get()
 
 

@@ -39,7 +39,9 @@ class SpreadByKey(beam.PTransform):
         self._key, self._key_kind, self._kind = key, key_kind, kind
 
     def expand(self, elements: PCollection) -> Any:
-        """Return a collection with the same elements, redistributed over the workers."""
+        """Return a collection with the same elements, redistributed over the workers. Elements with equal keys go to
+        one worker.
+        """
         key = self._key
         keyed: Any = elements | "Key" >> beam.Map(lambda element: (key(element), element)).with_output_types(
             tuple[self._key_kind, self._kind]
@@ -53,5 +55,7 @@ class SpreadDrafts(beam.PTransform):
     """
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return a collection with the same drafts, redistributed over the workers."""
+        """Return a collection with the same drafts (questions with their data), redistributed over the workers by the
+        hashes of their ids.
+        """
         return drafts | SpreadByKey(draft_key, str, Draft)

@@ -115,7 +115,8 @@ class Stage:
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
-        """Return a copy of this description with the prompts that the stage sends to the given models.
+        """Return a copy of this description with the names of the prompts that the stage sends to the models of this
+        run.
 
         ``models`` holds the endpoints of the run's models. Some model families have their own prompts for points and
         boxes (:meth:`groundtrace.inference.role_calls.Asks.to`).
@@ -172,8 +173,8 @@ class RunWork(beam.DoFn):
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Run the function of the stage on a draft. Emit the result to ``kept`` or to the output that a :class:`Route`
-        names, or emit the rejection to ``rejected``.
+        """Run the function of the stage on a draft (a question with its data), and emit the result to one output. This
+        is ``kept`` for a draft, the named output for a :class:`Route`, and ``rejected`` for a rejection.
         """
         count_in(self.stage.name)
         try:
@@ -201,8 +202,8 @@ def check_added(stage: Stage, before: object, after: object) -> None:
     """Check that a stage sets only columns that it declares. Raises ColumnError for any other column.
 
     The values of an undeclared column would be in no shard. ``before`` is the stage's input. ``after`` is its result: a
-    draft (a question with its data), a route, or the draft of a rejection. If ``before`` or ``after`` holds no draft,
-    nothing is checked.
+    draft (a question with its data), a route (a draft with the name of its output), or the draft of a rejection. If
+    ``before`` or ``after`` holds no draft, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -226,8 +227,8 @@ def passing(stage: Stage, draft: Draft) -> Draft:
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
     """Count a result as kept, and return its draft as an output of a Beam DoFn.
 
-    ``result`` is the draft (a question with its data), or a route that names another output for it. The name of
-    ``stage`` is added to the list of stages that the draft has passed.
+    ``result`` is the draft (a question with its data), or a route, which holds the draft and the name of another
+    output. The name of ``stage`` is added to the list of stages that the draft has passed.
     """
     count_kept(stage.name)
     if isinstance(result, Route):
@@ -278,9 +279,10 @@ class DraftStage(beam.PTransform):
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Add the stage to the pipeline, and return its outputs.
+        """Run the function of :meth:`work` on each draft (a question with its data), and return the outputs.
 
-        ``drafts`` is the collection of the questions. The outputs are ``kept`` (drafts that pass), ``rejected``
-        (rejections), and one for each name in the class variable ``routes``.
+        ``drafts`` is the collection of the drafts. The outputs are ``kept`` (drafts that pass), ``rejected``
+        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. The function sends a
+        draft to such an output by a :class:`Route`.
         """
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

@@ -24,13 +24,15 @@ too.
 
 
 class RecipeError(UserError):
-    """Raised if the file of a recipe has a mistake. The message names what to change."""
+    """Raised if the file of a recipe (a pipeline's name, settings and connected stages) has a mistake. The message
+    names what to change.
+    """
 
 
 @dataclass(frozen=True)
 class StageList:
-    """Holds the descriptions of the stages of a recipe's DAG (graph of Beam transforms), each once, in the order in
-    which records pass them.
+    """Holds the descriptions of the stages (steps) of a recipe, i.e. of a pipeline that a file defines, each once, in
+    the order in which records pass them.
 
     Sample stages, which read some of the records and pass none on, come last.
     """
@@ -41,28 +43,35 @@ class StageList:
         return iter(self.stages)
 
     def stage(self, name: str) -> Stage | None:
-        """Return the description of the stage with the name ``name``; None if there is no such stage."""
+        """Return the description of the stage (step of the pipeline) with the name ``name``; None if there is no such
+        stage.
+        """
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
-        """Return a copy of the list with the prompts that the stages send to the given models
-        (:meth:`Stage.asking`).
+        """Return a copy of the list in which each stage has the names of the prompts that it sends to the models of
+        this run. ``models`` holds the endpoints of these models.
         """
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 
     @property
     def asks(self) -> tuple[Asks, ...]:
-        """Return the model roles that the stages call, each with its prompts, in the order of the stages."""
+        """Return the model roles (jobs of models, such as judge) that the stages call, each with its prompts, in the
+        order of the stages.
+        """
         return tuple(ask for stage in self.stages for ask in stage.asks)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the model roles that must have endpoints, each once, in the order in which they are first called."""
+        """Return the model roles (jobs of models, such as judge) that must have endpoints, each once, in the order in
+        which they are first called.
+        """
         return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """Return all model roles that the stages may call, each once, in the order in which they are first called.
+        """Return all model roles (jobs of models, such as judge) that the stages may call, each once, in the order in
+        which they are first called.
 
         These are the required roles and the optional roles. An optional role is called only if the config gives it an
         endpoint.
@@ -103,8 +112,8 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Return the list of a recipe's stages, each once. Sample stages, which read some of the records and pass none on,
-    come last.
+    """Return the list of the stages (steps) of a recipe, i.e. of a pipeline that a file defines, each once. Sample
+    stages, which read some of the records and pass none on, come last.
 
     ``recipe`` is the name of the recipe, for error messages. ``wired`` are the stages in the order in which the recipe
     connects them. Raises RecipeError if two different stages, or two different columns, have the same name.
@@ -160,7 +169,8 @@ def max_kept(stage: Stage, settings: Any) -> int | None:
 
 
 def section_of(settings: Any, kind: type) -> Any:
-    """Return the first section of a config that is an object of the class ``kind``.
+    """Return the first section of a config that is an object of the class ``kind``. A section is a field of the config,
+    e.g. the settings of one stage.
 
     ``settings`` is the config. If it has no such section, return an object of the class with its default values.
     """

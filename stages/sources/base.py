@@ -81,7 +81,7 @@ class Input:
     """Describes an input by its sources and by a fingerprint of its content.
 
     Attributes:
-        name: the name of the input.
+        name: the path of the input, or the id of a data set.
         sources: the parts of the input, such as files.
         media_root: the folder from which relative media paths start.
         fingerprint: a digest that changes if the input changes.
@@ -105,7 +105,7 @@ class Input:
 
 @settings
 class RowSettings(ShapeSettings):
-    """Holds the settings by which the rows of an input become records.
+    """Holds the settings by which the rows of an input become records (questions with media and answer).
 
     If Parquet files or data sets have no id column, their rows get ids of the form ``row-<number>``. The page
     ``docs/inputs.md`` describes the shapes (layouts of rows).
@@ -172,11 +172,11 @@ class Format(abc.ABC):
 
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the input that the command line names.
+        """Return the input that the command line names, if it has this format (e.g. Parquet).
 
         ``name`` is the name as the user typed it. ``path`` is the same name as a path, with a leading ``~`` expanded.
-        For a remote store, ``path`` is a :class:`groundtrace.storage.places.RemotePath`, which has the methods of a
-        ``Path``.
+        ``rows`` holds the settings by which rows become records. For a remote store, ``path`` is a
+        :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``.
 
         Raises :class:`NothingHere` if the input is not of this format; the caller then tries the next format. Raises
         :class:`InputError`, OSError or ValueError if an input of this format is unreadable.
@@ -184,21 +184,22 @@ class Format(abc.ABC):
 
     @abc.abstractmethod
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield the source's records in order. Each medium that a row contains as bytes is written to ``store``
-        once.
+        """Yield the records of ``source`` (a part of the input, such as a file) in order. ``rows`` holds the settings
+        by which rows become records. Each medium that a row contains as bytes is written to ``store`` once.
         """
 
     def count(self, source: Source) -> int | None:
-        """Return the number of records of the source. Returns None if counting them would require reading their
-        media.
+        """Return the number of records of ``source`` (a part of the input, such as a file). Returns None if counting
+        them would require reading their media.
         """
         return source.records
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """Yield the media field of each record, unchanged: a path, a mapping with ``path``, or a list of these.
 
-        The bytes of media are not read, and each record is read only when the caller needs it. Yields nothing if the
-        format cannot read records without the bytes of their media.
+        ``source`` is a part of the input, such as a file. ``rows`` holds the settings by which rows become records. The
+        bytes of media are not read, and each record is read only when the caller needs it. Yields nothing if the format
+        cannot read records without the bytes of their media.
         """
         return iter(())
 
@@ -206,22 +207,26 @@ class Format(abc.ABC):
         """Yield, for each record, a mapping with at least the fields :data:`ANSWER_FIELDS` that it has (answer,
         choices, …).
 
-        The column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
+        ``source`` is a part of the input, such as a file. ``rows`` holds the settings by which rows become records; its
+        column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
         Yields nothing if the format cannot read records without these bytes.
         """
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the source's rows without the bytes of their media. A row maps column names to values.
+        """Yield the rows of ``source`` (a part of the input, such as a file) without the bytes of their media. A row
+        maps column names to values.
 
-        The shape (the layout of the rows) is detected from these rows. Yields nothing if the format cannot read rows
-        without the bytes of their media.
+        ``rows`` holds the settings by which rows become records. The shape (the layout of the rows) is detected from
+        the yielded rows. Yields nothing if the format cannot read rows without the bytes of their media.
         """
         return iter(())
 
 
 def is_run_folder(path: Place) -> bool:
-    """Return whether the folder ``path`` is the output of a run. Such a folder is not read as an input."""
+    """Return whether the folder ``path`` is the output folder of a Groundtrace run. Such a folder is not read as an
+    input.
+    """
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

@@ -66,7 +66,8 @@ class DataSets(Format):
         return Input(name, (source,), root, fingerprint, columns)  # an id's root is not a folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """Yield one record for each row of the split that the setting ``rows.split`` names.
+        """Yield one record (a question with media and answer) for each row of the split that the setting ``rows.split``
+        names.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Images
         that a row contains as bytes are written to ``store``.

@@ -53,10 +53,10 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row of a data set in the form of an input record: with its gold boxes in the field ``boxes``.
+    """Return a row of a data set on the Hub in the form of an input record.
 
-    If a detector found the boxes, the field ``boxes`` is None, because they are not gold boxes. A row that Groundtrace
-    did not make is returned unchanged.
+    If Groundtrace wrote the row, its gold boxes are put into the field ``boxes``. This field is None if a detector
+    found the boxes, because they are not gold boxes. Any other row is returned unchanged.
     """
     if not all(name in row for name in _OWN):
         return row

@@ -89,9 +89,10 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """Return the number of records. This is the number of lines that are not blank, if a line has only one record.
+        """Return the number of records of a file. ``source`` is the part of the input to read.
 
-        ``source`` is the part of the input to read.
+        If a line can hold several records, such as a conversation, they were counted when the file was found, and this
+        number is returned. Otherwise the result is the number of lines that are not blank.
         """
         if source.records is not None:
             return source.records
@@ -110,7 +111,8 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record, including its answer. Lines that are not JSON objects are left out.
+        """Yield the fields of each record, such as question and answer, by name. Lines that are not JSON objects are
+        left out.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
         """

@@ -11,7 +11,9 @@ MIN_OPTIONS = 2
 
 
 def has_options(text: str) -> bool:
-    """Return whether a question's text has a list of answer options, as :func:`split_options` reads it."""
+    """Return whether a question's text has a list of answer options: consecutive lines such as "A. cat" and "B. dog"
+    (:func:`split_options`).
+    """
     return split_options(text)[1] is not None
 
 

@@ -78,9 +78,10 @@ class Parquet(Format):
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """Return the number of records. This is the number of rows in the file's footer, if a row has only one record.
+        """Return the number of records of a file. ``source`` is the part of the input to read.
 
-        ``source`` is the part of the input to read.
+        If a row can hold several records, such as a conversation, they were counted when the file was found, and this
+        number is returned. Otherwise the result is the number of rows in the file's footer.
         """
         if source.records is not None:
             return source.records

@@ -22,8 +22,8 @@ FORMATS: Registry[Format] = Registry(
 
 
 def formats() -> Iterator[Format]:
-    """Yield the input formats in the order in which they are tried for ``--input``: plug-ins first, then bundled
-    formats.
+    """Yield the input formats, such as Parquet, in the order in which they are tried for ``--input``. The formats of
+    plug-ins (code from outside this repository) come first.
 
     The format of data sets comes last, because any name may be the id of a data set. Raises RegistryError for a plug-in
     that cannot be used.
@@ -33,7 +33,9 @@ def formats() -> Iterator[Format]:
 
 
 def format_of(source: Source) -> Format:
-    """Return the input format of a source. Raises RegistryError if no format has the name ``source.kind``."""
+    """Return the input format of a source, i.e. of a part of the input such as a file. Raises RegistryError if no
+    format has the name ``source.kind``.
+    """
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
@@ -41,7 +43,7 @@ def format_of(source: Source) -> Format:
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-    """Yield the records of a source in order, read by the source's format.
+    """Yield the records of a source (a part of the input, such as a file) in order, read by the source's format.
 
     ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are written to ``store``.
     """

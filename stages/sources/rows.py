@@ -41,7 +41,8 @@ def row_records(
     ``source`` is the part of the input to which the rows belong, such as a file.
 
     ``found`` yields the rows. A text in ``found`` is a row that is not an object; the later validation of its record
-    reports the fault. ``rows`` holds the settings. Media that rows contain as bytes are written to ``store``.
+    reports the fault. ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are
+    written to ``store``.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -59,8 +60,8 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
     to which the rows belong, such as a file.
 
     ``found`` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. ``rows`` holds the
-    settings. A row that does not have the configured layout becomes one row with its id, the columns that the config
-    keeps, and the reason why its layout is wrong.
+    settings, which name the layout. A row that does not have the configured layout becomes one row with its id, the
+    columns that the config keeps, and the reason why its layout is wrong.
     """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
@@ -76,11 +77,11 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """Convert each row of the input by the shape (the layout of the rows), as :func:`shaped` does, but leave out
-    unusable rows.
+    """Convert each row of the input by the shape (the layout of the rows), and yield the resulting rows, one for each
+    record. Unusable rows are left out.
 
     A row is unusable if it is not an object or does not have the configured layout. ``found`` yields the rows,
-    ``source`` is the part of the input to which they belong, and ``rows`` holds the settings.
+    ``source`` is the part of the input to which they belong, and ``rows`` holds the settings, which name the layout.
     """
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
@@ -88,10 +89,10 @@ def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iter
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
     """Return a record's fields, such as question and answer, from the columns of its row.
 
-    The column map (``input.columns``) names the column of each field. A field without a value is taken from the
-    constants of the config. If the setting ``choices_in_text`` is on, options in the question become the choices. If
-    the setting ``answer_is`` is not "text", an answer that names a choice by letter or position is replaced by this
-    choice.
+    ``row`` maps column names to values, and ``rows`` holds the settings. The column map (``input.columns``) names the
+    column of each field. A field without a value is taken from the constants of the config. If the setting
+    ``choices_in_text`` is on, options in the question become the choices. If the setting ``answer_is`` is not "text",
+    an answer that names a choice by letter or position is replaced by this choice.
     """
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
@@ -101,7 +102,8 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """Return a row's values in the columns that the setting ``keep`` names, as texts. Nulls are left out.
+    """Return a row's values in those columns of the input that the setting ``keep`` of ``rows`` names, as texts. They
+    are copied to the output. Nulls are left out.
 
     Lists, mappings, numbers and booleans become JSON.
     """
@@ -125,7 +127,8 @@ def _kept_text(value: object) -> str:
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
     """Return the name of the column that holds a row's media. Returns None if there is no such column.
 
-    ``columns`` are the names of the row's columns, and ``rows`` holds the settings, which may name the column.
+    ``columns`` are the names of the row's columns, and ``rows`` holds the settings, whose column map
+    (``input.columns``) may name the column.
     """
     known = set(columns)
     named, *others = MEDIA_COLUMNS

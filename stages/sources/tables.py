@@ -84,7 +84,7 @@ class Tables(Format):
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields of each record, including its answer.
+        """Yield the fields of each record, such as question and answer, by name.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
         column map (``input.columns``) names the columns of the fields.

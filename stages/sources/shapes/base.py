@@ -29,7 +29,9 @@ class BadRow(ValueError):
 
 @settings
 class ShapeSettings:
-    """Holds the settings of the layout of the input's rows."""
+    """Holds the settings of the layout of the input's rows, i.e. of the way in which a row holds questions, answers and
+    media.
+    """
 
     turns: Annotated[
         Literal["each", "first"],
@@ -56,8 +58,8 @@ class Shape(abc.ABC):
     """Base class of a shape, which is a layout of input rows.
 
     A new shape needs a file with its class and an instance of it, and one line in
-    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape has no state. The column map reads the fields
-    that a shape adds to a row as if they were columns of the input.
+    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape has no state. The column map (``input.columns``)
+    reads the fields that a shape adds to a row as if they were columns of the input.
 
     The class variable ``name`` is the name of the shape in the setting ``input.shape``, and ``title`` is its name in
     messages. ``gives`` has the fields that the shape adds to a row. ``is_expanding`` is True if a row may contain
@@ -91,8 +93,8 @@ class Shape(abc.ABC):
         """Yield the rows that a row of the input contains, with one row for each record.
 
         In the yielded rows, media are paths, mappings with ``bytes`` and ``path``, or mappings with ``base64``.
-        ``id_column`` is the name of the column that holds the ids. If a row becomes several rows, a suffix is added to
-        each id. Raises :class:`BadRow` for a row of another layout.
+        ``id_column`` is the name of the column that holds the ids. If a row becomes several rows, a suffix such as
+        ``-1`` is added to each id. Raises :class:`BadRow` for a row of another layout.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
@@ -100,20 +102,22 @@ class Shape(abc.ABC):
 
         It calls :meth:`read` with ``settings`` and with ``id_column``, the name of the column that holds the ids.
 
-        If the shape needs other files (:meth:`files`), they are read from ``folder``, the folder of the input.
+        If the shape (layout of rows) needs further files beside the rows, e.g. a file of boxes (:meth:`files`), they
+        are read from ``folder``, the folder of the input.
         """
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return the paths of the other files that the shape reads, relative to the input's folder. () means no other
-        files.
+        """Return the paths of the files that this shape (layout of rows) needs besides the rows, e.g. a file of boxes.
+        The paths are relative to the input's folder. () means that it needs none.
 
         The content of these files is part of the input's fingerprint.
         """
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config lines that ``beam init`` writes in ``[input]``, after the line with the shape's name.
+        """Return the config lines for this shape (layout of rows). The command ``beam init`` writes them in
+        ``[input]``, after the line with the shape's name.
 
         ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
         """
@@ -159,7 +163,7 @@ class OneRecordPerRow(Shape):
         return False
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """Yield the row itself, unchanged."""
+        """Yield ``row`` unchanged, because it is one record already. The other arguments are not used."""
         yield row
 
 

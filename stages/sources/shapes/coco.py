@@ -62,7 +62,7 @@ class CocoFile:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Return a mapping from the name of each category to its id."""
+        """Return a mapping from the name of each category (kind of object, such as "dog") to its id."""
         return {name: number for number, name in self.names.items()}
 
 
@@ -103,11 +103,13 @@ class Coco(Shape):
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Return a tuple with the path of the COCO file. It is empty if the settings do not name a COCO file."""
+        """Return a tuple with the path of the COCO file of boxes, relative to the input's folder. It is empty if the
+        settings do not name a COCO file.
+        """
         return (settings.coco_instances,) if settings.coco_instances else ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config lines for the COCO file and for the folder of its images.
+        """Return the lines of a new config that name the COCO file and the folder of its images.
 
         ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
         COCO files are found by their names, in ``folder`` and the folders in it. If there is not exactly one such file,

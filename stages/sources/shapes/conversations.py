@@ -74,7 +74,7 @@ class Conversations(Shape):
             yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config lines for ``turns`` and ``media_folder``.
+        """Return the lines of a new config for the settings ``turns`` and ``media_folder``.
 
         ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder. If
         a question in the ``first`` rows has answer options in its text, a line for ``choices_in_text`` is added.

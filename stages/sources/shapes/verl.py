@@ -50,7 +50,9 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return an empty list, because this shape needs no config line except that with its name."""
+        """Return an empty list, because this shape (layout of rows) needs no further line in a new config than the line
+        with its name.
+        """
         return []
 
 

@@ -65,7 +65,8 @@ class VlmEvalKit(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return the config line for ``media_folder``. Returns no line if the input has no column ``image_path``.
+        """Return the line of a new config for the setting ``media_folder``, in a list. The list is empty if the input
+        has no column ``image_path``.
 
         ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
         """
