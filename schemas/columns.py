@@ -1,10 +1,10 @@
 """Defines columns that only some recipes (pipelines for one kind of training data) have, in addition to the core
 columns of all rows, and holds a record's values in these columns.
 
-A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets their values with
-``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the stage changes. The shards of a recipe hold
-the columns that its stages declare. Code that reads the rows gets the values with ``context.added(COLUMN)``, where
-``context`` is the question's data. No other code depends on a column.
+A stage (a step of the pipeline) declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and
+sets their values with ``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the stage changes. The
+shards (Parquet files of rows) of a recipe hold the columns that its stages declare. Code that reads the rows gets the
+values with ``context.added(COLUMN)``, where ``context`` is the question's data. No other code depends on a column.
 
 A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
 rows, and records with equal values are equal.
@@ -26,14 +26,15 @@ T = TypeVar("T")
 
 
 class ColumnError(ValueError):
-    """Raised if a stage cannot declare a column, or if a value does not have the type of its column. The message names
-    the column.
+    """Raised if a stage (a step of the pipeline) cannot declare a column, or if a value does not have the type of its
+    column. The message names the column.
     """
 
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """Describes a column of the shards. ``T`` is the type of the values that stages and scorers use.
+    """Describes a column of the shards (Parquet files of rows). ``T`` is the type of the values that stages and scorers
+    use.
 
     Attributes:
         name: its name in the shards; this must be a Python identifier if a stage adds the column.
@@ -54,7 +55,9 @@ class Column(Generic[T]):
     is_class: bool = False
 
     def check(self) -> None:
-        """Check that a stage may add this column. Raises ColumnError if its name, meaning or type is not allowed."""
+        """Check that a stage (a step of the pipeline) may add this column to the rows. Raises ColumnError if its name,
+        meaning or type is not allowed.
+        """
         if not self.name.isidentifier():
             raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
         if not self.meaning.strip():
@@ -96,8 +99,8 @@ class Value:
 
 
 class HasValues:
-    """Provides access to values in added columns, which only some recipes have. It is the base of frozen dataclasses
-    with a field ``values``, which holds one value for each column that was set.
+    """Provides access to values in added columns, which only some recipes (pipelines) have. It is the base of frozen
+    dataclasses with a field ``values``, which holds one value for each column that was set.
     """
 
     values: tuple[Value, ...]
@@ -124,8 +127,8 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Return whether a stage may use the Arrow type ``kind`` for a column: a text, a number, a boolean, or a list or
-    struct (with at least one field) of such types.
+    """Return whether a stage (a step of the pipeline) may use the Arrow type ``kind`` for a column: a text, a number, a
+    boolean, or a list or struct (with at least one field) of such types.
     """
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)

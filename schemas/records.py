@@ -1,4 +1,4 @@
-"""Defines the records that the stages of a pipeline exchange.
+"""Defines the records that the stages (steps) of a pipeline pass to each other.
 
 All records are frozen Beam rows (:mod:`groundtrace.schemas.coding`). A record holds no pixels. It holds the URIs of its
 media: ``input:<path>`` for a file in the input folder, ``run:media/<sha256>.<ext>`` for an image that a stage drew.
@@ -15,7 +15,7 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """Holds data of an input record that no stage reads. The data are only copied to the output.
+    """Holds data of an input record that no stage (step of the pipeline) reads. The data are only copied to the output.
 
     ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
     holds the record's values, as texts, in those input columns that the config lists for the output.
@@ -209,8 +209,8 @@ class Verdict:
 
 @record
 class Overlay:
-    """Describes an image in the run folder that a stage made from an image of the question, for example by drawing
-    points on it. ``uri``, ``sha256`` and ``size_bytes`` describe its file.
+    """Describes an image in the run folder that a stage (a step of the pipeline) made from an image of the question,
+    for example by drawing points on it. ``uri``, ``sha256`` and ``size_bytes`` describe its file.
 
     ``media_index`` is the index of the original image or video among the question's media. ``frame`` is the number of
     the video's frame; it is None for an image.
@@ -310,8 +310,8 @@ class Draft(HasValues):
 
     @property
     def pointable(self) -> tuple[str, ...]:
-        """Return the entities (noun phrases) for which the draft has at least one point. The points come from the
-        pointer, the model that points at objects.
+        """Return the entities (noun phrases) for which this draft (a question with its data) has at least one point.
+        The points come from the pointer, the model that points at objects.
         """
         found = {point.label for point in self.points}
         return tuple(entity for entity in self.entities or () if entity in found)
@@ -346,8 +346,8 @@ class Draft(HasValues):
 
 @record
 class Rejected:
-    """Holds an input record that a stage rejected. ``stage`` is the stage's name. ``reason`` is one of the reasons that
-    the stage declares, and ``detail`` explains it in a sentence.
+    """Holds an input record that a stage (a step of the pipeline) rejected. ``stage`` is the stage's name. ``reason``
+    is one of the reasons that the stage declares, and ``detail`` explains it in a sentence.
 
     ``cache_key`` is the key of the reply that led to the rejection (None if no reply did). ``cost_usd`` is the cost
     that its ``calls`` would have without the cache. ``draft`` is the last state of the record (the question with its

@@ -190,7 +190,7 @@ class RunSummary:
     """Holds the summary of a finished run, which is the content of ``run.json``.
 
     Attributes:
-        recipe, makes: the recipe's name, and the recipe's description of its rows.
+        recipe, makes: the name of the recipe (pipeline), and the recipe's description of its rows.
         input: the value of ``--input``.
         counts: the numbers of records in the input, in the training sets, and among the rejected records.
         sets: the training sets that the recipe makes, with or without rows.
@@ -203,7 +203,7 @@ class RunSummary:
         target, budget: the results for a requested number of rows and for a budget; None if there was none.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
         judges: for each scorer, how well two judges agree; empty if the run had only one judge.
-        roles: the model of each role.
+        roles: the model of each role (a model's job, such as judge).
         taken_over: the number of replies that were copied from the caches of other run folders, by folder.
         fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
         answered: the counts of replies in which the server named another model than the requested one, by endpoint.
@@ -215,8 +215,8 @@ class RunSummary:
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
         files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
             differs from its entry, is not from this run. None if an earlier version of the code wrote ``run.json``.
-        blind: the reward of a policy that answers the RL rows without using the images; None without RL rows or
-            without a reward for them.
+        blind: the reward of a policy that answers the RL rows without using the images; None without RL rows or without
+            a reward for them.
         warnings: one sentence for each problem that makes the rows less suitable for their purpose.
     """
 

@@ -1,9 +1,9 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
 The inputs are drafts (questions with their data). The outputs are drafts labelled ``simple`` or ``complex``, with the
-judge's reason. A draft is rejected if the judge cannot decide. This stage also determines that the draft's responses
-have the form judge-think-answer: a judge section, a think section and the answer. The judge sees image and question,
-but not the gold answer.
+judge model's reason. A draft is rejected if the judge cannot decide. This stage also determines that the draft's
+responses have the form judge-think-answer: a judge section, a think section and the answer. The judge sees image and
+question, but not the gold answer.
 
 Deviation: in the paper, one call during training both labels a question and compares a response with the label (App.
 C). Here each question gets one label before training. Its trace is written for this label, and the reward compares
@@ -39,13 +39,13 @@ CANNOT = "cannot_judge"
 
 @settings
 class ComplexitySettings:
-    """Holds the settings of the calls in which the judge labels questions as simple or complex."""
+    """Holds the settings of the calls in which the judge model labels questions as simple or complex."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_complexity(reply: CallResult) -> tuple[str, str]:
-    """Read the judge's reply about a question, and return the label and the judge's reason.
+    """Read the judge model's reply about a question, and return the label and the judge's reason.
 
     The label is ``simple``, ``complex`` or ``cannot_judge``. Raises BadReply if the reply has no such label or no
     reason.
@@ -61,8 +61,8 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """Let the judge label a question as simple or complex, and return the draft (a question with its data) with this
-    label and the judge's reason.
+    """Let the judge model label a question as simple or complex, and return the draft (a question with its data) with
+    this label and the judge's reason.
 
     ``session`` makes the call. Raises :class:`Reject` if the judge cannot decide.
     """
@@ -93,7 +93,7 @@ STAGE = Stage(
 
 @dataclass
 class AnnotateComplexity(CallingStage):
-    """Stage that lets the judge label every question as simple or complex.
+    """Stage that lets the judge model label every question as simple or complex.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
@@ -103,7 +103,7 @@ class AnnotateComplexity(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the judge label the
-        question as simple or complex (:func:`annotate`).
+        """Return the function to run on each draft (a question with its data). The function lets the judge model label
+        the question as simple or complex (:func:`annotate`).
         """
         return partial(annotate, settings=self.settings)

@@ -1,7 +1,7 @@
 """Lets the policy answer again, in words alone, while it sees crops of the images (iVGR §3.4, third step).
 
-A crop is the part of an image inside a box that the policy predicted. The inputs are drafts (questions with their data)
-that have attempts. An attempt is a sampled answer of the policy, here one for which the policy saw no crops. The
+A crop is the part of an image inside a box that the policy model predicted. The inputs are drafts (questions with their
+data) that have attempts. An attempt is a sampled answer of the policy, here one for which the policy saw no crops. The
 outputs are the same drafts with new graded answers, one for each attempt. For these answers the policy saw the images
 and their crops. A draft is rejected if a call failed or too few answers could be graded. For a draft without crops no
 call is made: its attempts are also used as its answers with crops.
@@ -42,8 +42,8 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt that shows the policy the images of a question and their crops (parts cut out around boxes).
-    ``draft`` holds the question and the crops.
+    """Return the prompt that shows the policy model the images of a question and their crops (parts cut out around
+    boxes). ``draft`` holds the question and the crops.
     """
     question = draft.question
     return load_prompt(PROMPT).render(
@@ -74,7 +74,7 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
     """Return the draft (a question with its data) with ``attempts`` in the columns of the answers for which the policy
-    saw crops (parts of the images around boxes). Attempts are the policy's sampled answers.
+    model saw crops (parts of the images around boxes). Attempts are the policy's sampled answers.
     """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
@@ -104,15 +104,15 @@ class AnswerWithCrops(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function lets the policy answer with
-        the images and crops (:func:`answer`).
+        the images and their crops (parts cut out around boxes) (:func:`answer`).
         """
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 
 @dataclass(frozen=True)
 class CropComparison:
-    """Compares the policy's answers without and with crops (parts of the images around boxes), as counts that can be
-    summed over questions.
+    """Compares the policy model's answers without and with crops (parts of the images around boxes), as counts that can
+    be summed over questions.
 
     Attributes:
         questions: the number of questions.
@@ -161,8 +161,8 @@ def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
 
 
 def crops_json(comparison: CropComparison) -> str:
-    """Return the content of the run's file ``crops.json``: all counts of ``comparison``, and the policy's accuracies
-    without and with crops (parts of the images around boxes).
+    """Return the content of the run's file ``crops.json``: all counts of ``comparison``, and the policy model's
+    accuracies without and with crops (parts of the images around boxes).
 
     An accuracy is null if no answer was graded.
     """

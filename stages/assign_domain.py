@@ -63,7 +63,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
     """Add the domain to a draft (a question with its data), and return it as a route, which names the output by which
-    the draft leaves the stage.
+    the draft leaves this stage (step of the pipeline).
 
     The route leads to the stage's output with the name of the domain: ``stem`` or ``general``.
     """

@@ -1,5 +1,5 @@
-"""Chooses, for each question of the cold start (the SFT before RL), whether its trace reasons with boxes or in words
-alone (iVGR §4.1).
+"""Chooses, for each question of the cold start (the SFT before RL), whether its trace (the teacher model's response)
+reasons with boxes or in words alone (iVGR §4.1).
 
 These two ways of answering are called streams: a trace of the grounded stream has boxes, and a trace of the textual
 stream has words alone. The inputs are drafts (questions with their data) of the SFT side, i.e. of the questions that
@@ -37,13 +37,15 @@ class ColdStartSettings:
 
     @property
     def ratio(self) -> dict[str, float]:
-        """Return a mapping from each form of trace (with boxes, and in words alone) to its weight."""
+        """Return a mapping from each form of the teacher model's reasoning (with boxes, and in words alone) to its
+        weight.
+        """
         return {BOXES: self.grounded, TEXTUAL: self.textual}
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """Return the form in which the teacher writes the trace of a question: with boxes (``boxes``) or in words alone
-    (``textual``).
+    """Return the form in which the teacher model writes the trace (reasoning and answer) for a question: with boxes
+    (``boxes``) or in words alone (``textual``).
 
     A hash of ``question_id`` chooses the form, so that on average the numbers of the two forms have the ratio of the
     settings. Equal ids always get the same form.
@@ -53,7 +55,8 @@ def form_of(question_id: str, settings: ColdStartSettings) -> str:
 
 
 def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
-    """Return the draft (a question with its data) with the form of its trace: with boxes, or in words alone.
+    """Return the draft (a question with its data) with the form in which the teacher model reasons about it: with
+    boxes, or in words alone.
 
     Raises :class:`Reject` if the form is with boxes but the question has no boxes.
     """
@@ -64,8 +67,8 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """Return the form of the trace of ``draft`` (a question with its data): with boxes, or in words alone. The stage
-    KeepRatio keeps a ratio of these forms.
+    """Return the form in which the teacher model reasons about ``draft`` (a question with its data): with boxes, or in
+    words alone. The stage :class:`groundtrace.stages.keep_ratio.KeepRatio` keeps a ratio of these forms.
     """
     return draft.form
 
@@ -89,7 +92,7 @@ class AssignStream(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function sets whether the trace
-        reasons with boxes or in words alone (:func:`assign`).
+        """Return the function to run on each draft (a question with its data). The function sets whether the trace (the
+        teacher model's response) reasons with boxes or in words alone (:func:`assign`).
         """
         return partial(assign, settings=self.settings)

@@ -2,8 +2,8 @@
 
 The inputs are drafts (questions with their data). The outputs are drafts with k attempts. Each attempt is right, wrong
 or unscored (not graded). A draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An
-answer in prose is graded too, because the policy may not have been trained to put its answers in tags. A truncated
-attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. The stage
+answer in prose is graded too, because the policy model may not have been trained to put its answers in tags. A
+truncated attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. The stage
 :class:`groundtrace.stages.propose_entities.ProposeEntities` uses one of them as the initial rollout (sampled answer) of
 Argos App. C.1.
 """
@@ -39,7 +39,7 @@ PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 @settings
 class AttemptSettings:
-    """Holds the settings of the attempts, i.e. the answers that the policy samples for each question."""
+    """Holds the settings of the attempts, i.e. the answers that the policy model samples for each question."""
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 4
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
@@ -53,7 +53,7 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the attempts (the policy's answers to one question): their number,
+        """Return the sampling settings of the attempts (the policy model's answers to one question): their number,
         temperature and maximum length.
         """
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
@@ -101,9 +101,10 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 
 
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
-    """Grade the policy's replies to a question, and return them as attempts, in order. Equal answers are graded once.
+    """Grade the policy model's replies to a question, and return them as attempts, in order. Equal answers are graded
+    once.
 
-    ``completions`` are the replies. ``caller`` makes the calls to the judge; None means that there is no judge.
+    ``completions`` are the replies. ``caller`` makes the calls to the judge model; None means that there is no judge.
     """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}

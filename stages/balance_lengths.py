@@ -52,7 +52,8 @@ class BalanceSettings:
 
 
 def length_of(text: str) -> int:
-    """Return the number of words in the think section of a trace. ``text`` is the whole trace.
+    """Return the number of words in the think section of a trace. A trace is a response of the teacher model, and
+    ``text`` is the whole response.
 
     Each Chinese, Japanese or Korean character counts as one word. Returns 0 if there is no think section.
     """
@@ -63,8 +64,8 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
     """Return the name of the length bin (range of word counts), such as ``32 to 63``, for the think section of a
     draft's best trace.
 
-    ``draft`` is a question with its data, and its best trace is the chosen response of the teacher. Returns None if the
-    think section is empty. Raises ValueError for a draft without a best trace.
+    ``draft`` is a question with its data, and its best trace is the chosen response of the teacher model. Returns None
+    if the think section is empty. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after the verifying stage")

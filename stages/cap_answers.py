@@ -1,4 +1,4 @@
-"""Limits two kinds of RL questions that a policy could answer without using the image.
+"""Limits two kinds of RL questions that a policy model could answer without using the image.
 
 These are questions with the same answer as many others, and questions about things that are not in the image. No paper
 describes these limits; they are our addition. The inputs are drafts (questions with their data) of the RL side, i.e. of
@@ -44,7 +44,7 @@ Kind and answer are "" for an open question.
 
 @settings
 class AnswerSettings:
-    """Holds the maximum shares of RL questions that a policy could answer without using the image.
+    """Holds the maximum shares of RL questions that a policy model could answer without using the image.
 
     A share of 1 means that there is no limit.
     """
@@ -186,7 +186,8 @@ STAGE = Stage(
 class CapAnswers(DraftStage):
     """Stage that limits RL questions with equal answers and RL questions about things that are not in the image.
 
-    A policy then gains little reward by answering without using the image. The module's docstring describes the limits.
+    A policy model then gains little reward by answering without using the image. The module's docstring describes the
+    limits.
     """
 
     settings: AnswerSettings

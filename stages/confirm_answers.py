@@ -1,10 +1,10 @@
-"""Compares answers that the teacher wrote with the policy's attempts, before they are used as gold answers.
+"""Compares answers that the teacher model wrote with the policy model's attempts, before they are used as gold answers.
 
 The inputs are drafts (questions with their data) that have attempts (the policy's sampled answers). A draft whose
 question and answer come from the input record passes. A draft with an answer of the teacher passes if more attempts
 give this answer than any other single answer. All other drafts are rejected.
 
-This check is our addition; the paper does not say how it confirms the answers that a teacher wrote. The judge has
+This check is our addition; the paper does not say how it confirms the answers that a teacher wrote. The judge model has
 called the pair of question and answer GOOD. But the judge may make the same errors as the teacher, and a reward with a
 wrong gold answer teaches errors. The policy has seen neither the teacher's answer nor the judgement, so its attempts
 are independent. One attempt that agrees is not enough: of four guesses at a yes-or-no question, two on average agree
@@ -43,8 +43,8 @@ def confirm(draft: Draft) -> Draft:
     """Return the draft (a question with its data) if its answer can be used as the gold answer; otherwise raise
     :class:`Reject`.
 
-    ``draft`` has attempts (the policy's sampled answers). An answer that comes from the input record can be used. An
-    answer that the teacher wrote can be used if more of the policy's attempts give it than any other answer.
+    ``draft`` has attempts (the policy model's sampled answers). An answer that comes from the input record can be used.
+    An answer that the teacher model wrote can be used if more of the policy's attempts give it than any other answer.
     """
     if draft.added(QUESTION_SOURCE) != TEACHER:
         return draft
@@ -67,14 +67,14 @@ STAGE = Stage(
 
 @dataclass
 class ConfirmAnswers(DraftStage):
-    """Stage that keeps a draft (a question with its data) if its answer comes from the input record, or if the policy's
-    attempts confirm it.
+    """Stage that keeps a draft (a question with its data) if its answer comes from the input record, or if the policy
+    model's attempts confirm it.
     """
 
     stage = STAGE
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if the
-        policy's attempts do not confirm the teacher's answer (:func:`confirm`).
+        policy model's attempts do not confirm the teacher model's answer (:func:`confirm`).
         """
         return confirm

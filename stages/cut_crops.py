@@ -1,5 +1,5 @@
-"""Cuts crops (parts) out of each image (iVGR §3.4, second step): one for each box that the policy predicted in the
-image, and one around all boxes in the image.
+"""Cuts crops (parts) out of each image (iVGR §3.4, second step): one for each box that the policy model predicted in
+the image, and one around all boxes in the image.
 
 The inputs are drafts (questions with their data). They may have a grounded trace, i.e. the policy's reasoning with
 boxes. The outputs are drafts with one image file for each crop, in the order of the images. A draft without boxes gets
@@ -20,8 +20,8 @@ from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
-    """Cut the parts inside the policy's boxes out of the images, and return the draft (a question with its data) with
-    references to these crops.
+    """Cut the parts inside the policy model's boxes out of the images, and return the draft (a question with its data)
+    with references to these crops.
 
     The boxes are those of the draft's first trace, i.e. the policy's reasoning with boxes. ``store`` is the media
     store, to which the crops are written as PNG files. A draft without boxes gets no crops.
@@ -43,7 +43,8 @@ STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings
 
 @dataclass
 class CutCrops(DraftStage):
-    """Stage that cuts crops around the policy's boxes out of the images of every draft (a question with its data).
+    """Stage that cuts crops around the policy model's boxes out of the images of every draft (a question with its
+    data).
 
     ``roots`` holds the data folder and the run folder. The module's docstring describes the crops.
     """
@@ -54,6 +55,6 @@ class CutCrops(DraftStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function cuts crops around the
-        policy's boxes and writes them to the run folder (:func:`crop`).
+        policy model's boxes and writes them to the run folder (:func:`crop`).
         """
         return partial(crop, store=self.roots.store(), settings=self.settings)

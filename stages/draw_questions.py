@@ -102,7 +102,7 @@ class DrawQuestions(DraftStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if the
-        hash of its id is not below the stage's threshold (:func:`draw`).
+        hash of its id is not below the threshold ``below`` (:func:`draw`).
         """
         return partial(draw, below=self.below)
 

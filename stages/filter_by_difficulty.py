@@ -1,10 +1,10 @@
 """Filters questions by difficulty: keeps questions whose pass rate (share of right attempts) is in a range (band).
 
-The inputs are drafts (questions with their data) that have attempts (the policy's sampled answers). Drafts whose pass
-rate is in the band are kept. Drafts outside the band are rejected as too_easy or too_hard. If the setting ``route``
-contains ``too_easy`` or ``too_hard``, the drafts of this kind are not rejected but go to the output of this name.
-SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two right
-answers of five.
+The inputs are drafts (questions with their data) that have attempts (the policy model's sampled answers). Drafts whose
+pass rate is in the band are kept. Drafts outside the band are rejected as too_easy or too_hard. If the setting
+``route`` contains ``too_easy`` or ``too_hard``, the drafts of this kind are not rejected but go to the output of this
+name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two
+right answers of five.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,11 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below it, and None for one inside it.
+    """Return ``too_easy`` for a pass rate above the band (range of pass rates to keep), ``too_hard`` for one below it,
+    and None for one inside it.
 
-    ``pass_rate`` is the share of right attempts, from 0 to 1. ``settings`` holds the limits of the band.
+    ``pass_rate`` is the share of the policy model's answers that are right, from 0 to 1. ``settings`` holds the limits
+    of the band.
     """
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
@@ -49,12 +51,12 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """Return the draft (a question with its data) if its pass rate (share of right attempts) is in the band of the
-    settings.
+    """Return the draft (a question with its data) if its pass rate (share of the policy model's answers that are right)
+    is in the band of the settings.
 
     The band is the range of pass rates to keep. A draft outside the band is ``too_easy`` or ``too_hard``. If
     ``settings.route`` contains this reason, the draft is returned as a route to the output of this name. Otherwise
-    :class:`Reject` is raised. Raises ValueError for a draft without graded attempts.
+    :class:`Reject` is raised. Raises ValueError for a draft without graded answers.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
@@ -76,8 +78,8 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Stage that keeps the drafts (questions with their data) whose pass rate (share of right attempts) is in the band
-    of the settings.
+    """Stage that keeps the drafts (questions with their data) whose pass rate (share of the policy model's answers that
+    are right) is in the band (range) of the settings.
 
     The outputs ``too_easy`` and ``too_hard`` have the drafts outside the band that the setting ``route`` selects.
     """

@@ -1,10 +1,10 @@
 """Filters general questions by quality (SAIL-RL App. A.1: general QA is "filtered primarily for quality and
 diversity").
 
-The inputs are drafts (questions with their data). The outputs are the drafts that the judge finds good enough to train
-on. All other drafts are rejected with the fault that the judge names. The judge sees image, question and gold answer.
-General questions are filtered in this way because the paper filters only STEM problems by pass rate. The paper does not
-name its criteria; we chose the list of faults.
+The inputs are drafts (questions with their data). The outputs are the drafts that the judge model finds good enough to
+train on. All other drafts are rejected with the fault that the judge names. The judge sees image, question and gold
+answer. General questions are filtered in this way because the paper filters only STEM problems by pass rate. The paper
+does not name its criteria; we chose the list of faults.
 """
 
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ REASON_OF = {
 
 @settings
 class QualitySettings:
-    """Holds the settings of the calls in which the judge assesses the quality of questions."""
+    """Holds the settings of the calls in which the judge model assesses the quality of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_quality(reply: CallResult) -> tuple[str, str]:
-    """Read the judge's reply about a question's quality, and return the verdict and the reason for it.
+    """Read the judge model's reply about a question's quality, and return the verdict and the reason for it.
 
     The verdict is "good" or a key of :data:`REASON_OF`, e.g. "unclear". Raises BadReply for any other verdict.
     """
@@ -60,8 +60,8 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """Let the judge assess a question, and return the draft (a question with its data) unchanged if the verdict is
-    good.
+    """Let the judge model assess a question, and return the draft (a question with its data) unchanged if the verdict
+    is good.
 
     ``session`` makes the call. Raises :class:`Reject` for any other verdict.
     """
@@ -94,7 +94,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByQuality(CallingStage):
-    """Stage that keeps the questions that the judge finds good enough to train on.
+    """Stage that keeps the questions that the judge model finds good enough to train on.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -105,6 +105,6 @@ class FilterByQuality(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if the
-        judge finds a fault in its question (:func:`assess`).
+        judge model finds a fault in its question (:func:`assess`).
         """
         return partial(assess, settings=self.settings)

@@ -1,4 +1,4 @@
-"""Generates traces (Argos §4.2, App. C.2): several samples of the teacher's grounded reasoning for each question.
+"""Generates traces (Argos §4.2, App. C.2): several samples of the teacher model's grounded reasoning for each question.
 
 The inputs are drafts (questions with their data) that have points and overlays. An overlay is a copy of an image with
 the points drawn on it. The outputs are drafts with up to ``n`` traces, whose points are in tags of one fixed form.
@@ -41,8 +41,8 @@ PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 @settings
 class TraceSettings:
-    """Holds the sampling settings of the teacher's traces (reasoning and answer); the defaults are the values of the
-    paper Argos.
+    """Holds the sampling settings of the teacher model's traces (reasoning and answer); the defaults are the values of
+    the paper Argos.
     """
 
     n: Annotated[PositiveInt, "the number of traces for each question"] = 8
@@ -51,14 +51,14 @@ class TraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the traces (the teacher's responses to one question): their number,
+        """Return the sampling settings of the traces (the teacher model's responses to one question): their number,
         temperature and maximum length.
         """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """Return the list of points for the teacher's prompt, with a line ``1. label (x, y)`` for each point.
+    """Return the list of points for the teacher model's prompt, with a line ``1. label (x, y)`` for each point.
 
     Returns "none" if there are no points. A line for a point of the second or a later image also names the image. A
     line for a point of a clip also names the frame.
@@ -72,8 +72,8 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """Return the list of proposed events for the teacher's prompt, with one line for each event; "none" if there are
-    none.
+    """Return the list of proposed events for the teacher model's prompt, with one line for each event; "none" if there
+    are none.
 
     An event is an action or interaction in a clip. Its line has its description and its times.
     """
@@ -90,8 +90,8 @@ def shown_overlays(draft: Draft) -> list[Part]:
 
 
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
-    """Return the teacher's replies as traces (records of reasoning, answer, points and boxes), in order. Equal replies
-    are parsed once.
+    """Return the teacher model's replies as traces (records of reasoning, answer, points and boxes), in order. Equal
+    replies are parsed once.
 
     ``completions`` are the replies. ``media`` are the media of the question, to which the points and boxes of the
     traces belong.
@@ -104,8 +104,8 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """Return the draft (a question with its data) with traces (reasoning and answer) made of the teacher's replies that
-    are not truncated.
+    """Return the draft (a question with its data) with traces (reasoning and answer) made of the teacher model's
+    replies that are not truncated.
 
     ``completions`` are the replies. The index of a trace is the position of its reply in ``completions``. ``key`` is
     the cache key of the first reply; it becomes part of a rejection. Raises :class:`Reject` if all replies are
@@ -120,8 +120,8 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return one reply of the teacher as a trace (a record of reasoning and answer), with its points and boxes in tags
-    of one fixed form.
+    """Return one reply of the teacher model as a trace (a record of reasoning and answer), with its points and boxes in
+    tags of one fixed form.
 
     ``index`` becomes the index of the trace, ``completion`` is the reply, and ``media`` are the media of the question.
     Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
@@ -135,8 +135,8 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes traces (reasoning and answer) for a question. ``draft`` holds the
-    question, its points and its overlays (images with the points drawn on them).
+    """Return the prompt with which the teacher model writes traces (reasoning and answer) for a question. ``draft``
+    holds the question, its points and its overlays (images with the points drawn on them).
     """
     question = draft.question
     asked = {
@@ -152,8 +152,8 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces (reasoning and answer) for a question, and return the draft (a question with its
-    data) with the traces that are not truncated.
+    """Let the teacher model write traces (reasoning and answer) for a question, and return the draft (a question with
+    its data) with the traces that are not truncated.
 
     ``session`` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
     the draft has no entities (things to point at), because its traces could not be grounded.
@@ -176,7 +176,7 @@ STAGE = Stage(
 
 @dataclass
 class GenerateTraces(CallingStage):
-    """Stage that lets the teacher write several traces (reasoning and answer) with points for every question.
+    """Stage that lets the teacher model write several traces (reasoning and answer) with points for every question.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -186,7 +186,7 @@ class GenerateTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher write
-        several traces (reasoning and answer) with points (:func:`trace`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        write several traces (reasoning and answer) with points (:func:`trace`).
         """
         return partial(trace, settings=self.settings)

@@ -1,4 +1,4 @@
-"""Finds boxes around the objects that the teacher's questions are about (CodeDance §7.2, Table 6).
+"""Finds boxes around the objects that the teacher model's questions are about (CodeDance §7.2, Table 6).
 
 The inputs are drafts, i.e. questions with their data. Here the teacher wrote each question, and named its object. The
 outputs are the same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected
@@ -37,8 +37,8 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds the maximum number of boxes around the object that a question of the teacher is about, and the maximum
-    length of a reply.
+    """Holds the maximum number of boxes around the object that a question of the teacher model is about, and the
+    maximum length of a reply.
     """
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
@@ -46,7 +46,7 @@ class GroundObjectSettings:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Let the teacher find boxes around the object of a question that the teacher wrote, and return the draft (a
+    """Let the teacher model find boxes around the object of a question that the teacher wrote, and return the draft (a
     question with its data) with these boxes.
 
     ``session`` makes the calls, one for each image. Raises :class:`Reject` if no box, or more than
@@ -92,7 +92,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Stage that finds boxes around the object of each question that the teacher wrote.
+    """Stage that finds boxes around the object of each question that the teacher model wrote.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
     """
@@ -103,7 +103,7 @@ class GroundObjects(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher find boxes
-        around the object that the question is about (:func:`ground`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model find
+        boxes around the object that the question is about (:func:`ground`).
         """
         return partial(ground, settings=self.settings)

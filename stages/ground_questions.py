@@ -1,4 +1,5 @@
-"""Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
+"""Lets the policy model reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded
+pass).
 
 The inputs are drafts (questions with their data). The outputs are drafts whose only trace (record of reasoning and
 answer) is this reasoning, with its boxes in pixels of the originals. A draft is rejected if the call failed. A box with
@@ -34,7 +35,7 @@ PROMPT = "attempt_with_boxes.v1"
 
 @settings
 class GroundSettings:
-    """Holds the sampling settings of the policy's reasoning with boxes."""
+    """Holds the sampling settings of the policy model's reasoning with boxes."""
 
     temperature: Annotated[Temperature, "the policy's sampling temperature"] = 0.0
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of the reasoning"] = 4096
@@ -52,8 +53,8 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
-    """Let the policy reason with boxes about a question, and return the draft (a question with its data) with this
-    reasoning as its only trace (record of reasoning and answer).
+    """Let the policy model reason with boxes about a question, and return the draft (a question with its data) with
+    this reasoning as its only trace (record of reasoning and answer).
 
     The boxes of the trace are in pixels of the original images. ``session`` makes the call. The draft of a clip is
     returned without a trace.
@@ -81,7 +82,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundQuestions(CallingStage):
-    """Stage that lets the policy reason with boxes about every question.
+    """Stage that lets the policy model reason with boxes about every question.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -92,7 +93,7 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the policy reason
-        about the question with boxes (:func:`ground`).
+        """Return the function to run on each draft (a question with its data). The function lets the policy model
+        reason about the question with boxes (:func:`ground`).
         """
         return partial(ground, settings=self.settings)

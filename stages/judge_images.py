@@ -10,11 +10,11 @@ D. A question that needs a close look can be asked.
 
 A question that comes with its answer does not need this check. So recipes give such drafts to this stage only if the
 setting ``apply_to`` is ``all``. For a draft without a question, a later stage has to box the object of the written
-question. A draft without a question is therefore rejected before any call in two cases: it has a clip, or the teacher's
-endpoint does not declare how its model writes boxes.
+question. A draft without a question is therefore rejected before any call in two cases: it has a clip, or the endpoint
+of the teacher (a model) does not declare how the teacher writes boxes.
 
-Deviation: in the paper, one True or False covers all four conditions. Here the judge gives a True or False for each
-condition, so that the rejection names the fault.
+Deviation: in the paper, one True or False covers all four conditions. Here the judge model gives a True or False for
+each condition, so that the rejection names the fault.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class ImageSettings:
 
 
 def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
-    """Read the judge's reply about an image, and return the failed conditions and the judge's reason.
+    """Read the judge model's reply about an image, and return the failed conditions and the judge's reason.
 
     The failed conditions are those that the judge finds false, as letters in order, e.g. ``("A", "C")``. Raises
     BadReply if the reply lacks true or false for one of the four conditions.
@@ -77,8 +77,8 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Check that objects in these media can be boxed. Raises :class:`Reject` otherwise.
 
-    Objects cannot be boxed if a medium is a clip, or if the teacher's endpoint in ``models`` does not declare how its
-    model writes boxes.
+    Objects cannot be boxed if a medium is a clip, or if the endpoint of the teacher (a model) in ``models`` does not
+    declare how the teacher writes boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")
@@ -89,7 +89,7 @@ def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
 
 
 async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
-    """Let the judge check the images of a draft (a question with its data), and return the draft if they meet all
+    """Let the judge model check the images of a draft (a question with its data), and return the draft if they meet all
     conditions.
 
     ``session`` makes the call, and ``models`` holds the endpoints of the run's models. Raises :class:`Reject` for the
@@ -147,6 +147,6 @@ class JudgeImages(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if the
-        judge finds its images unsuitable (:func:`judge_image`).
+        judge model finds its images unsuitable (:func:`judge_image`).
         """
         return partial(judge_image, settings=self.settings, models=self.models)

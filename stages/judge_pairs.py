@@ -1,4 +1,4 @@
-"""Lets the judge assess each question that the teacher wrote, with its answer (CodeDance §7.2, Table 7).
+"""Lets the judge model assess each question that the teacher model wrote, with its answer (CodeDance §7.2, Table 7).
 
 The inputs are drafts (questions with their data) whose question and answer the teacher wrote. The outputs are the
 drafts whose question and answer the judge calls GOOD: the answer is right, and a close look is needed to find it.
@@ -33,13 +33,14 @@ BAD_PAIR = "bad_pair"
 
 @settings
 class PairSettings:
-    """Holds the settings of the calls in which the judge assesses the teacher's questions and answers."""
+    """Holds the settings of the calls in which the judge model assesses the teacher model's questions and answers."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_verdict(text: str) -> bool:
-    """Return True if the judge's verdict in ``text`` is GOOD, and False if it is BAD. The model's thinking is not read.
+    """Return True if the judge model's verdict in ``text`` is GOOD, and False if it is BAD. The model's thinking is not
+    read.
 
     Raises BadReply for any other text.
     """
@@ -54,8 +55,8 @@ def _read(reply: CallResult) -> bool:
 
 
 async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
-    """Let the judge assess a question and its answer, both written by the teacher, and return the draft (a question
-    with its data) if the verdict is GOOD.
+    """Let the judge model assess a question and its answer, both written by the teacher model, and return the draft (a
+    question with its data) if the verdict is GOOD.
 
     ``session`` makes the call. Raises :class:`Reject` if the verdict is BAD.
     """
@@ -87,7 +88,8 @@ STAGE = Stage(
 
 @dataclass
 class JudgePairs(CallingStage):
-    """Stage that keeps those questions of the teacher that the judge calls GOOD, together with their answers.
+    """Stage that keeps those questions of the teacher model that the judge model calls GOOD, together with their
+    answers.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -99,6 +101,6 @@ class JudgePairs(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if the
-        judge calls its question and answer BAD (:func:`judge_pair`).
+        judge model calls its question and answer BAD (:func:`judge_pair`).
         """
         return partial(judge_pair, settings=self.settings)

@@ -1,8 +1,9 @@
 """Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
 A pseudo-box is a box that a detector found. The inputs are drafts (questions with their data). The outputs are the same
-drafts. If the record has no boxes, the teacher names the things that the answer depends on, and the draft gets the
-detector's boxes of these things. Later stages use them as gold boxes, and every row marks them as boxes of a detector.
+drafts. If the record has no boxes, the teacher model names the things that the answer depends on, and the draft gets
+the detector's boxes of these things. Later stages use them as gold boxes, and every row marks them as boxes of a
+detector.
 
 A question stays without boxes in these cases:
 
@@ -68,7 +69,7 @@ class LocateSettings:
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
-    """Return the kinds of things that the teacher's reply names, each once, in order.
+    """Return the kinds of things that the teacher model's reply names, each once, in order.
 
     ``text`` is the reply. Phrases that do not name an object are left out. If more than ``max_targets`` kinds remain,
     the result is empty. Raises BadReply if the reply's field ``targets`` is not a list of texts.
@@ -84,9 +85,9 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
     """Return the detector's boxes for a question, with one box for each thing. Returns None if they are not usable.
 
-    ``found`` has, for each kind of thing that the teacher named, the detector's boxes of this kind. Boxes with an IoU
-    (intersection over union) of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept. The
-    boxes are not usable if the detector found too few of the kinds, or too many things.
+    ``found`` has, for each kind of thing that the teacher model named, the detector's boxes of this kind. Boxes with an
+    IoU (intersection over union) of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept.
+    The boxes are not usable if the detector found too few of the kinds, or too many things.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
@@ -108,8 +109,8 @@ def lacks_boxes(draft: Draft) -> bool:
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
     """Return the draft (a question with its data) with boxes from the detector, if its record has no boxes.
 
-    The teacher first names the things that the answer depends on; ``session`` makes the calls. The boxes are None if
-    they are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
+    The teacher model first names the things that the answer depends on; ``session`` makes the calls. The boxes are None
+    if they are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:

@@ -57,9 +57,9 @@ class JudgeSampleSettings:
 class Judgement:
     """Holds the verdict of one judge on one chain of thought.
 
-    ``judge`` is the name of the scorer (code that makes one verdict) that lets the judge assess the chain. ``planted``
-    is True if a fault was put into the chain on purpose, to see whether the judge finds it. ``value`` is 1 if the judge
-    found no fault, 0 if it found a fault, and None if it gave no verdict.
+    ``judge`` is the name of the scorer (code that makes one verdict) that lets the judge model assess the chain.
+    ``planted`` is True if a fault was put into the chain on purpose, to see whether the judge finds it. ``value`` is 1
+    if the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
     """
 
     judge: str
@@ -155,7 +155,7 @@ def judges_json(report: JudgeReport) -> str:
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Return how often judgements are right, as a mapping of figures.
 
-    A judgement is right in two cases: the judge found a fault in a text into which a fault was put on purpose
+    A judgement is right in two cases: the judge model found a fault in a text into which a fault was put on purpose
     (planted), or no fault in an unchanged text. ``judged`` is the number of texts with a verdict, and ``unjudged`` the
     number of texts without one. ``agree`` is the number of right verdicts, ``share`` their share of all verdicts, and
     ``interval`` the Wilson interval of this share. Share and interval are None if no text has a verdict.

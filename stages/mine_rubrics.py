@@ -1,7 +1,7 @@
 """Mines rubrics (criteria for judging answers) once in each run (RuCL §3.2).
 
-The teacher proposes candidate rubrics. The judge applies them to a sample of attempts. Then the candidates are filtered
-and sorted into two strata, easy and hard.
+The teacher model proposes candidate rubrics. The judge model applies them to a sample of attempts. Then the candidates
+are filtered and sorted into two strata, easy and hard.
 
 The inputs are the drafts (questions with their data) that become RL rows. The outputs are ``kept``, the same drafts
 with the run's rubrics, and ``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The
@@ -68,10 +68,10 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """Holds a draft (a question with its data), and the candidate rubrics (criteria) by which the judge scores the
-    draft's first attempt.
+    """Holds a draft (a question with its data), and the candidate rubrics (criteria) by which the judge model scores
+    the draft's first attempt (sampled answer).
 
-    ``id`` is the draft's id. ``calls`` are the calls to the teacher that proposed the candidates.
+    ``id`` is the draft's id. ``calls`` are the calls to the teacher model that proposed the candidates.
     """
 
     id: str
@@ -82,11 +82,11 @@ class RubricTask:
 
 @dataclass(frozen=True)
 class AttemptScores:
-    """Holds the judge's scores of one attempt (sampled answer).
+    """Holds the judge model's scores of one attempt (sampled answer).
 
-    ``candidates`` are the candidate rubrics, and ``scores`` has one score for each of them. ``calls`` are the calls to
-    the teacher that proposed the candidates. ``correct`` is True if the answer of the attempt is right, False if it is
-    wrong, and None if it was not graded.
+    ``candidates`` are the candidate rubrics (criteria), and ``scores`` has one score for each of them. ``calls`` are
+    the calls to the teacher model that proposed the candidates. ``correct`` is True if the answer of the attempt is
+    right, False if it is wrong, and None if it was not graded.
     """
 
     candidates: Candidates
@@ -96,8 +96,9 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Request candidate rubrics (criteria) from the teacher, and return one task for each draft (a question with its
-    data) of the sample. In a task, the judge scores the draft's first attempt (sampled answer) by the candidates.
+    """Request candidate rubrics (criteria) from the teacher model, and return one task for each draft (a question with
+    its data) of the sample. In a task, the judge model scores the draft's first attempt (sampled answer) by the
+    candidates.
 
     ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
     teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
@@ -128,7 +129,8 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return the examples that the teacher sees, as parts of a prompt, and the delimiter of the quoted texts in them.
+    """Return the examples that the teacher model sees, as parts of a prompt, and the delimiter of the quoted texts in
+    them.
 
     An example has the draft's media and four quoted texts: kind of task, question, gold answer and first attempt. The
     delimiter is a text that occurs in none of them. The line before a quoted text is ``BEGIN`` with the delimiter, and
@@ -150,7 +152,8 @@ def _kind_of_task(draft: Draft) -> str:
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
-    """Let the judge score an attempt by each candidate rubric (criterion), and return the scores.
+    """Let the judge model score an attempt (sampled answer) by each candidate rubric (criterion), and return the
+    scores.
 
     ``task`` holds the candidates and the question, whose first attempt is scored. The judge also decides whether a
     candidate applies to the attempt. ``session`` makes the calls.

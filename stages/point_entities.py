@@ -69,8 +69,8 @@ STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.po
 
 @dataclass
 class PointEntities(CallingStage):
-    """Stage that finds the points of every entity of a draft (a question with its data) in the draft's images and
-    clips.
+    """Stage that finds the points of every entity (phrase for a visible thing) of a draft (a question with its data) in
+    the draft's images and clips.
 
     ``models`` holds the endpoints of the run's models, and ``video`` the number of a clip's frames that the pointer
     sees.
@@ -83,6 +83,6 @@ class PointEntities(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function lets the pointer, a model
-        that points at objects, find the points of every entity (:func:`point`).
+        that points at objects, find the points of every entity (visible thing) (:func:`point`).
         """
         return partial(point, video=self.video)

@@ -1,10 +1,10 @@
 """Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that a question is about.
 
-The teacher names things that occur in the question, the gold answer or the initial rollout. The rollout is a sampled
-answer of the policy: its first right attempt, or its first attempt if no attempt is right. The inputs are drafts
-(questions with their data) that have attempts. The outputs are drafts with at most ``max_entities`` entities. A draft
-is rejected if the call failed. The draft of a clip also gets events, which are actions and interactions with their
-times.
+The teacher model names things that occur in the question, the gold answer or the initial rollout. The rollout is a
+sampled answer of the policy model: its first right attempt, or its first attempt if no attempt is right. The inputs are
+drafts (questions with their data) that have attempts. The outputs are drafts with at most ``max_entities`` entities. A
+draft is rejected if the call failed. The draft of a clip also gets events, which are actions and interactions with
+their times.
 """
 
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ ROUNDING_S = 0.05
 
 @settings
 class ProposeSettings:
-    """Holds the limits of the entities (visible things) that the teacher proposes; the paper Argos allows 10 for each
-    question.
+    """Holds the limits of the entities (visible things) that the teacher model proposes; the paper Argos allows 10 for
+    each question.
     """
 
     max_entities: Annotated[PositiveInt, "the maximum number of entities of a question"] = 10
@@ -46,7 +46,7 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """Return the first ``max_entities`` entities (phrases for visible things) in the teacher's reply, each once.
+    """Return the first ``max_entities`` entities (phrases for visible things) in the teacher model's reply, each once.
 
     ``text`` is the reply. Raises BadReply if its form is wrong, or if an entity has a special token or a control
     character.
@@ -61,8 +61,8 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return the events of a clip that the teacher's reply lists: at most ``most`` actions, and then at most ``most``
-    interactions.
+    """Return the events of a clip that the teacher model's reply lists: at most ``most`` actions, and then at most
+    ``most`` interactions.
 
     ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply for a
     wrong form, for a special token or a control character, for an event that starts outside the clip, and for an event
@@ -102,8 +102,8 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Let the teacher name the visible things that a question is about, and return the draft (a question with its data)
-    with these entities. The teacher may find none.
+    """Let the teacher model name the visible things that a question is about, and return the draft (a question with its
+    data) with these entities. The teacher may find none.
 
     ``session`` makes the call. The draft of a clip also gets events, i.e. actions and interactions with their times.
     """
@@ -135,7 +135,7 @@ STAGE = Stage(
 
 @dataclass
 class ProposeEntities(CallingStage):
-    """Stage that lets the teacher name the visible things (entities) that each question is about.
+    """Stage that lets the teacher model name the visible things (entities) that each question is about.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -145,7 +145,7 @@ class ProposeEntities(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher name the
-        visible things that the question is about (:func:`propose`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model name
+        the visible things that the question is about (:func:`propose`).
         """
         return partial(propose, settings=self.settings)

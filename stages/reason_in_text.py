@@ -36,8 +36,8 @@ MALFORMED, WRONG_ANSWER, UNGRADABLE = "malformed", "wrong_answer", "ungradable"
 
 @settings
 class ReasonSettings:
-    """Holds the sampling settings with which the teacher writes solutions in text. The paper CodeDance gives none of
-    these values.
+    """Holds the sampling settings with which the teacher model writes solutions in text. The paper CodeDance gives none
+    of these values.
     """
 
     n: Annotated[PositiveInt, "the number of solutions of each question; the first right one is kept"] = 1
@@ -46,15 +46,15 @@ class ReasonSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the solutions that the teacher writes for one question: their number,
+        """Return the sampling settings of the solutions that the teacher model writes for one question: their number,
         temperature and maximum length.
         """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
-    """Let the teacher solve a question in text, and return the draft (a question with its data) with the first right
-    solution as its only trace (response to learn from).
+    """Let the teacher model solve a question in text, and return the draft (a question with its data) with the first
+    right solution as its only trace (response to learn from).
 
     ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject`
     if no solution is right.
@@ -105,7 +105,7 @@ STAGE = Stage(
 
 @dataclass
 class ReasonInText(CallingStage):
-    """Stage that lets the teacher solve every question in text, step by step.
+    """Stage that lets the teacher model solve every question in text, step by step.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -115,7 +115,7 @@ class ReasonInText(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher solve the
-        question in text (:func:`reason`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        solve the question in text (:func:`reason`).
         """
         return partial(reason, settings=self.settings, judged=self.models.judges_text)

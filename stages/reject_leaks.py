@@ -5,10 +5,10 @@ The writer (the teacher) may have been shown numbered labels drawn on the image,
 
 The inputs are verified drafts (questions with their data). The outputs are the drafts whose best trace shows no sign of
 a leak. First, the trace is searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a
-phrase certainly has a leak. Then the judge checks every other trace whose think section is not empty. If the judge
-cannot decide, or its call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read prose,
-or if the setting ``ask`` is ``none``. The run, its data card and its report then state that only phrases were searched
-for.
+phrase certainly has a leak. Then the judge model checks every other trace whose think section is not empty. If the
+judge cannot decide, or its call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read
+prose, or if the setting ``ask`` is ``none``. The run, its data card and its report then state that only phrases were
+searched for.
 """
 
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ PROMPT = "judge_leak.v2"
 
 @settings
 class LeakSettings:
-    """Holds the setting that decides whether the judge checks traces (responses of the teacher) for leaks. A leak is
-    text about something that only the teacher was shown.
+    """Holds the setting that decides whether the judge model checks traces (responses of the teacher) for leaks. A leak
+    is text about something that only the teacher model was shown.
     """
 
     ask: Annotated[
@@ -55,7 +55,7 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the first reply in the teacher's last call. Returns None if the teacher was not
+    """Return the cache key of the first reply in the teacher model's last call. Returns None if the teacher was not
     called.
     """
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
@@ -65,10 +65,10 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft (a question with its data) unchanged if its best trace (the chosen response of the teacher) has
     no leak; otherwise raise :class:`Reject`.
 
-    A leak is text about something that only the trace's writer was shown. ``session`` makes the call to the judge.
-    ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not check a
-    trace with an empty think section. :class:`Reject` is also raised if the judge could not decide. Raises ValueError
-    for a draft without a best trace.
+    A leak is text about something that only the trace's writer was shown. ``session`` makes the call to the judge
+    model. ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not
+    check a trace with an empty think section. :class:`Reject` is also raised if the judge could not decide. Raises
+    ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
@@ -92,8 +92,8 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence for the data card about traces (responses of the teacher) that the judge did not check for
-    leaks; "" if the judge checks traces.
+    """Return a sentence for the data card about traces (responses of the teacher) that the judge model did not check
+    for leaks; "" if the judge checks traces.
 
     ``settings`` and ``models`` determine whether the judge checks traces. ``traces`` is the number of traces that
     passed this stage.
@@ -123,8 +123,8 @@ STAGE = Stage(
 
 @dataclass
 class RejectLeaks(CallingStage):
-    """Stage that rejects drafts (questions with their data) whose trace mentions something that only the trace's writer
-    was shown.
+    """Stage that rejects drafts (questions with their data) whose trace (response of the teacher) mentions something
+    that only the trace's writer was shown.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -136,6 +136,6 @@ class RejectLeaks(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if its
-        trace mentions something that only the trace's writer was shown (:func:`reject_leak`).
+        trace (response of the teacher) mentions something that only the trace's writer was shown (:func:`reject_leak`).
         """
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

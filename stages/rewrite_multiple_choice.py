@@ -1,11 +1,11 @@
 """Rewrites multiple-choice questions that rules could not convert to free response (SAIL-RL §3.4, App. A.1).
 
 The inputs are the drafts (questions with their data) that :mod:`groundtrace.stages.open_multiple_choice` has made. The
-outputs are the same drafts. The teacher rewrites each question that still has choices. The judge then checks the
-rewritten question. The rewritten question is used if it has the same meaning and the gold answer is its only right
-answer. Its choices are kept in a separate field. All other questions stay multiple choice. Without a judge that reads
-prose, every question stays multiple choice, because rewritten questions could not be checked. Deviation: the paper
-converts all questions and does not say how.
+outputs are the same drafts. The teacher model rewrites each question that still has choices. The judge model then
+checks the rewritten question. The rewritten question is used if it has the same meaning and the gold answer is its only
+right answer. Its choices are kept in a separate field. All other questions stay multiple choice. Without a judge that
+reads prose, every question stays multiple choice, because rewritten questions could not be checked. Deviation: the
+paper converts all questions and does not say how.
 """
 
 import re
@@ -38,7 +38,7 @@ _LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answe
 
 @settings
 class RewriteSettings:
-    """Holds the settings of the calls in which the teacher rewrites questions and the judge checks them."""
+    """Holds the settings of the calls in which the teacher model rewrites questions and the judge model checks them."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
@@ -49,8 +49,8 @@ def has_option_letters(text: str) -> bool:
 
 
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
-    """Return the rewritten question in the teacher's reply. Returns None if the question cannot be asked without its
-    choices.
+    """Return the rewritten question in the teacher model's reply. Returns None if the question cannot be asked without
+    its choices.
 
     ``choices`` are the choices of the original question. Raises BadReply if the reply's field ``question`` is neither
     null nor a usable question. Also raises BadReply if the rewritten question still refers to the choices.
@@ -84,11 +84,12 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Let the teacher rewrite a multiple-choice question as a free-response question, and return the draft (a question
-    with its data) with it.
+    """Let the teacher model rewrite a multiple-choice question as a free-response question, and return the draft (a
+    question with its data) with it.
 
-    ``session`` makes the calls. ``judged`` is True if a judge can check the rewritten question. The draft is returned
-    unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not usable.
+    ``session`` makes the calls. ``judged`` is True if a judge model can check the rewritten question. The draft is
+    returned unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not
+    usable.
     """
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
@@ -116,7 +117,8 @@ STAGE = Stage(
 
 @dataclass
 class RewriteMultipleChoice(CallingStage):
-    """Stage in which the teacher rewrites the multiple-choice questions that rules could not convert to free response.
+    """Stage in which the teacher model rewrites the multiple-choice questions that rules could not convert to free
+    response.
 
     ``models`` holds the endpoints of the run's models. If ``enabled`` is False, every draft passes unchanged.
     """
@@ -127,7 +129,7 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher rewrite a
-        multiple-choice question as a free-response question (:func:`rewrite`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        rewrite a multiple-choice question as a free-response question (:func:`rewrite`).
         """
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

@@ -2,10 +2,10 @@
 
 The inputs are drafts (questions with their data) that have a right solution in text. The outputs are drafts whose only
 trace is the solution with scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`). The
-teacher also writes the output that it expects of each script. Each script is executed with the state of the scripts
-before it. It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``)
-may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is rejected if
-no rewritten solution is usable.
+teacher model also writes the output that it expects of each script. Each script is executed with the state of the
+scripts before it. It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and
+``2.0``) may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is
+rejected if no rewritten solution is usable.
 
 The teacher must keep all sentences except calculations, in the same order, also those about a wrong way that was tried.
 The paper describes no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's
@@ -53,8 +53,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?
 
 @settings
 class RewriteSettings:
-    """Holds the settings with which the teacher replaces the calculations of solutions by code. The paper CodeDance
-    gives none of these values.
+    """Holds the settings with which the teacher model replaces the calculations of solutions by code. The paper
+    CodeDance gives none of these values.
     """
 
     n: Annotated[PositiveInt, "the number of rewritings of each solution; the first usable one is kept"] = 1
@@ -64,14 +64,15 @@ class RewriteSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the teacher's replies with a rewritten solution: their number, temperature
-        and maximum length.
+        """Return the sampling settings of the teacher model's replies with a rewritten solution: their number,
+        temperature and maximum length.
         """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def is_same_output(stated: str, printed: str) -> bool:
-    """Return whether the output that the teacher expects of a script, ``stated``, equals the real output, ``printed``.
+    """Return whether the output that the teacher model expects of a script, ``stated``, equals the real output,
+    ``printed``.
 
     Both must have the same words in the same order. Numbers are compared by value: ``2`` and ``2.0`` are the same word.
     """
@@ -138,7 +139,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
     """Return the turns of a rewritten solution. A turn is a text, which may be followed by a script and the output that
-    the teacher expects of it.
+    the teacher model expects of it.
 
     ``completion`` is the teacher's reply, and ``text`` is the old solution. Raises :class:`Reject` if the reply is
     truncated, has the wrong form, has no code, or differs too much from the old solution.
@@ -163,9 +164,9 @@ async def executed(
     """Execute the scripts of a rewritten solution. Returns its turns (texts that a script may follow) with the real
     outputs, and the images that scripts showed.
 
-    Each of ``turns`` holds the output that the teacher expects of its script. Only the standard output is compared with
-    it, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the sandbox, and
-    ``store`` opens the question's images and stores the new ones.
+    Each of ``turns`` holds the output that the teacher model expects of its script. Only the standard output is
+    compared with it, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of
+    the sandbox, and ``store`` opens the question's images and stores the new ones.
 
     Raises :class:`Reject` if a script fails, or if its output differs from the expected output. Raises SandboxLost if
     the sandbox loses the state of the scripts.
@@ -187,8 +188,8 @@ async def executed(
 async def rewrite(
     draft: Draft, session: Session, settings: RewriteSettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher replace the calculations of a draft's solution by code, and return the draft (a question with its
-    data) with the new solution.
+    """Let the teacher model replace the calculations of a draft's solution by code, and return the draft (a question
+    with its data) with the new solution.
 
     ``session`` makes the call. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if none of the
@@ -238,7 +239,7 @@ STAGE = Stage(
 
 @dataclass
 class RewriteWithCode(CallingStage):
-    """Stage that lets the teacher replace the calculations of every solution by code, which is executed.
+    """Stage that lets the teacher model replace the calculations of every solution by code, which is executed.
 
     ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
     folder and the run folder.
@@ -251,7 +252,7 @@ class RewriteWithCode(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher replace
-        the calculations of the solution by code, and executes the code (:func:`rewrite`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        replace the calculations of the solution by code, and executes the code (:func:`rewrite`).
         """
         return partial(rewrite, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -1,11 +1,11 @@
 """Chooses the streams of each RL question: grounded and textual if it has boxes, else only textual (iVGR §3.2, App. B).
 
-A stream is a way of answering. In the grounded stream the policy reasons with boxes, in the textual stream in words
-alone. The inputs are drafts (questions with their data) of the RL side, i.e. of the questions that become RL rows. The
-output ``kept`` has the questions with boxes, which get the grounded and the textual stream. The output ``general`` has
-the questions without boxes, which get only the textual stream. The recipe then measures the difficulty of the general
-questions. Each question is one row. The trainer uses the row once in each stream. The column ``domain`` holds the class
-of the row, which is ``boxed`` or ``general``.
+A stream is a way of answering. In the grounded stream the policy model reasons with boxes, in the textual stream in
+words alone. The inputs are drafts (questions with their data) of the RL side, i.e. of the questions that become RL
+rows. The output ``kept`` has the questions with boxes, which get the grounded and the textual stream. The output
+``general`` has the questions without boxes, which get only the textual stream. The recipe then measures the difficulty
+of the general questions. Each question is one row. The trainer uses the row once in each stream. The column ``domain``
+holds the class of the row, which is ``boxed`` or ``general``.
 
 A question is rejected if its gold answer is free text and no judge can grade free text, because no reward could be
 computed. In other recipes (pipelines), the stage that requests the policy's attempts (sampled answers) rejects such

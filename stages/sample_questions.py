@@ -1,4 +1,5 @@
-"""Selects the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
+"""Selects the sample of questions that the policy model attempts (RuCL §3.2: rollouts on a random subset of N
+questions).
 
 The inputs are drafts (questions with their data). The outputs are ``kept``, the ``size`` questions with the lowest
 hashes of their ids, and ``others``, all other questions, which need no attempts. The hash replaces a random choice, so
@@ -66,7 +67,7 @@ class _Sample(beam.DoFn):
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Stage that selects a sample of ``size`` questions for the policy to attempt. All others go to the output
+    """Stage that selects a sample of ``size`` questions for the policy model to attempt. All others go to the output
     ``others``.
 
     ``judged`` is True if a judge model grades answers in free text; without one, questions with such answers are
@@ -84,8 +85,8 @@ class SampleQuestions(DraftStage):
             raise ValueError(f"size must be at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
-        """Select the sample of questions that the policy attempts, and return the outputs ``kept``, ``others`` and
-        ``rejected``.
+        """Select the sample of questions that the policy model attempts, and return the outputs ``kept``, ``others``
+        and ``rejected``.
 
         ``drafts`` are the questions with their data. ``kept`` has the sample, and ``others`` all other questions.
         ``rejected`` has a rejection for each question that no rule or judge can grade.

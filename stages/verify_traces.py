@@ -44,7 +44,7 @@ def _default_floors() -> dict[str, float]:
 @settings
 class VerifySettings:
     """Holds the scorers that verify a trace (response of the teacher), and the minimum values at which the trace is
-    kept. A scorer is code that gives one verdict.
+    kept. A scorer is code that gives one verdict (a result in [0, 1]).
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
     uses its own minimum. The scorer ``spatial`` gives the score for pointing
@@ -104,8 +104,8 @@ def below_floor(
     """Return the first verdict (result of a scorer) of a trace that is below the floor (minimum value) for this scorer,
     as a pair of scorer and verdict.
 
-    A trace is a response of the teacher. Returns None if there is no such verdict. ``scorers`` are the scorers that
-    made the verdicts.
+    A trace is a response of the teacher model. Returns None if there is no such verdict. ``scorers`` are the scorers
+    that made the verdicts.
     """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:

@@ -10,8 +10,8 @@ a rejection names the first check that the first right trajectory fails. The che
    if its output does not depend on the objects of the question. To find such outputs, all code is executed again on the
    image and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the
    recorded results.
-4. The statements after each result agree with the result. The judge decides this ``judges`` times (a setting), and must
-   find agreement each time.
+4. The statements after each result agree with the result. The judge model decides this ``judges`` times (a setting),
+   and must find agreement each time.
 
 For some questions, calculation alone gives the answer, so that the output need not depend on the image. These are the
 questions of two lists of sources (data sets) in the settings: ``computing_sources``, and ``rewritten_sources``, whose
@@ -80,8 +80,8 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the judge's replies about one trajectory (a trace with code): their number,
-        temperature and maximum length. A single reply is sampled with the temperature 0.
+        """Return the sampling settings of the judge model's replies about one trajectory (a trace with code): their
+        number, temperature and maximum length. A single reply is sampled with the temperature 0.
         """
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
@@ -120,8 +120,9 @@ def checks_of(draft: Draft) -> list[_Check]:
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
     """Check the form and the code of a trajectory (a response with code) without executing the code.
 
-    ``check`` holds the trajectory. ``writing`` are the settings with which the teacher wrote it. Raises _Fails if the
-    form is wrong, if there is no code, or if the code does another kind of operation than the question was assigned.
+    ``check`` holds the trajectory. ``writing`` are the settings with which the teacher model wrote it. Raises _Fails if
+    the form is wrong, if there is no code, or if the code does another kind of operation than the question was
+    assigned.
     """
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
@@ -160,8 +161,8 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Read the judge's reply about a trajectory (a response with code), and return the share of judgements that find no
-    fault, and a reason.
+    """Read the judge model's reply about a trajectory (a response with code), and return the share of judgements that
+    find no fault, and a reason.
 
     A fault is a statement that the results of the code do not support. The reason is that of the first judgement that
     finds a fault. If no judgement finds a fault, the reason is a sentence with the number of judgements. Raises
@@ -178,8 +179,8 @@ def read_judgements(reply: CallResult) -> Reading:
 
 
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
-    """Let the judge compare the statements of a trajectory (a response with code) with the results of its code, and
-    return the verdict.
+    """Let the judge model compare the statements of a trajectory (a response with code) with the results of its code,
+    and return the verdict.
 
     ``check`` holds the trajectory, and ``session`` makes the call. Raises _Fails if at least one judgement finds a
     statement that does not agree with its result. Errors of the call are not caught.

@@ -2,9 +2,9 @@
 
 The inputs are drafts (questions with their data) with a complexity, i.e. the label ``simple`` or ``complex``. The
 outputs are drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}`` (Conditional Annotation). For a complex
-question the prompt shows the teacher the gold answer, and the teacher writes all three sections. For a simple question
-the teacher writes only the judge section. This stage adds a think section of one blank line, and the gold answer in
-``\\boxed``.
+question the prompt shows the teacher model the gold answer, and the teacher writes all three sections. For a simple
+question the teacher writes only the judge section. This stage adds a think section of one blank line, and the gold
+answer in ``\\boxed``.
 
 A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. Then these three
 parts are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of any other
@@ -49,7 +49,7 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """Holds the sampling settings of the teacher's traces (judge section, reasoning and answer).
+    """Holds the sampling settings of the teacher model's traces (judge section, reasoning and answer).
 
     The paper SAIL-RL does not give these values; its training uses sequences of up to 20K tokens.
     """
@@ -79,7 +79,7 @@ def standardised(text: str) -> str:
     """Return a judge-think-answer reply with its sections joined in a fixed way. A text of another form is returned
     unchanged.
 
-    ``text`` is the teacher's reply. Text outside the judge section, the think section and ``\\boxed`` is removed.
+    ``text`` is the teacher model's reply. Text outside the judge section, the think section and ``\\boxed`` is removed.
     """
     response = parse_response(text)
     boxes = all_boxed(outside_think(text))
@@ -89,7 +89,7 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: CallResult) -> str:
-    """Return the text of the teacher's reply: why a question can be answered directly, in one or two sentences.
+    """Return the text of the teacher model's reply: why a question can be answered directly, in one or two sentences.
 
     Raises BadReply if the reply has no words, has more than :data:`MAX_JUDGEMENT_CHARS` characters, or contains tags,
     an answer or special tokens.
@@ -108,7 +108,7 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """Let the teacher write a trace (response to learn from) that fits the question's complexity, i.e. its label
+    """Let the teacher model write a trace (response to learn from) that fits the question's complexity, i.e. its label
     ``simple`` or ``complex``, and return the draft (a question with its data) with this trace.
 
     ``session`` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
@@ -146,7 +146,8 @@ STAGE = Stage(
 
 @dataclass
 class WriteJudgedTraces(CallingStage):
-    """Stage that lets the teacher write one trace for every question: a judge section, a think section and the answer.
+    """Stage that lets the teacher model write one trace for every question: a judge section, a think section and the
+    answer.
 
     ``models`` holds the endpoints of the run's models. The module's docstring describes the traces.
     """
@@ -156,7 +157,7 @@ class WriteJudgedTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher write a
-        trace that fits the complexity of the question (:func:`write_trace`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        write a trace (response to learn from) that fits the complexity of the question (:func:`write_trace`).
         """
         return partial(write_trace, settings=self.settings)

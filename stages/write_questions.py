@@ -1,9 +1,9 @@
 """Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
 
-The inputs are drafts that hold only images, without a question. The outputs are drafts with the teacher's question and
-answer, and the name of the object in the column ``object``. A draft is rejected if the teacher finds no good question.
-The column ``question_source`` of the drafts is ``teacher``, because no person has checked the answer. The answer is
-used as the gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
+The inputs are drafts that hold only images, without a question. The outputs are drafts with the teacher model's
+question and answer, and the name of the object in the column ``object``. A draft is rejected if the teacher finds no
+good question. The column ``question_source`` of the drafts is ``teacher``, because no person has checked the answer.
+The answer is used as the gold answer only after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
 :mod:`groundtrace.stages.confirm_answers`).
 
 The question and its answer are cleaned and checked like questions and answers of the input. The answer type is derived
@@ -66,8 +66,8 @@ OBJECT = Column[str]("object", pa.string(), "the object that a written question 
 
 @settings
 class WriteSettings:
-    """Holds the sampling settings with which the teacher writes questions. The paper CodeDance does not give these
-    values.
+    """Holds the sampling settings with which the teacher model writes questions. The paper CodeDance does not give
+    these values.
     """
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.7
@@ -76,7 +76,7 @@ class WriteSettings:
 
 @dataclass(frozen=True)
 class WrittenPair:
-    """Holds a question that the teacher wrote, with its answer in the normal form of its type.
+    """Holds a question that the teacher model wrote, with its answer in the normal form of its type.
 
     ``answer_type`` is the type, e.g. "numeric". ``label`` is the name of the object that the question is about.
     """
@@ -88,7 +88,7 @@ class WrittenPair:
 
 
 def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
-    """Return the question, answer and object in the teacher's reply. Returns None if the teacher finds no good
+    """Return the question, answer and object in the teacher model's reply. Returns None if the teacher finds no good
     question.
 
     ``text`` is the reply, and ``media_count`` is the number of images of the question. Raises BadReply if the reply has
@@ -148,8 +148,8 @@ def is_given_away(question: str, answer: str) -> bool:
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
-    """Let the teacher write a question about the images of a draft (a question with its data), and return the draft
-    with question, answer and object.
+    """Let the teacher model write a question about the images of a draft (a question with its data), and return the
+    draft with question, answer and object.
 
     ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
     """
@@ -179,7 +179,7 @@ STAGE = Stage(
 
 @dataclass
 class WriteQuestions(CallingStage):
-    """Stage that lets the teacher write a question, with its answer, for images that have none.
+    """Stage that lets the teacher model write a question, with its answer, for images that have none.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -190,7 +190,7 @@ class WriteQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher write a
-        question about the draft's images (:func:`write`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        write a question about the draft's images (:func:`write`).
         """
         return partial(write, settings=self.settings)

@@ -47,7 +47,7 @@ PART_BYTES = 8_000_000
 
 @settings
 class ShardSettings:
-    """Holds the size of the shards, and the optional contents of their rows.
+    """Holds the size of the shards (Parquet files of rows), and the optional contents of their rows.
 
     The Hub's viewer refuses row groups above 286 MB.
     """
@@ -61,7 +61,7 @@ class ShardSettings:
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
-    """Return the number of shards for the rows: at least one, but not more than the number of rows.
+    """Return the number of shards (Parquet files) for the rows: at least one, but not more than the number of rows.
 
     ``rows`` is the number of rows, and ``total_bytes`` is their size with their images.
     """
@@ -70,8 +70,8 @@ def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
 
 
 def shard_of(row_id: str, shards: int) -> int:
-    """Return the number of a row's shard, from 0. ``row_id`` is the row's id, and ``shards`` is the number of
-    shards.
+    """Return the number of the shard (Parquet file) to which a row is written, from 0. ``row_id`` is the row's id, and
+    ``shards`` is the number of shards.
     """
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
@@ -150,7 +150,8 @@ class SizedRowCoder(Coder):
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a row as a key.
 
-        A key must have the same bytes each time, but the place of a row in the spool differs each time.
+        A key must have the same bytes each time, but the place of a row in the spool (files on this machine) differs
+        each time.
         """
         return False
 
@@ -216,7 +217,9 @@ def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
-    """Divide the rows of a shard, in order, into row groups within the limits of the settings, and yield the groups."""
+    """Divide the rows of a shard (Parquet file), in order, into row groups within the limits of the settings, and yield
+    the groups.
+    """
     return cut(rows, settings.row_group_bytes, settings.max_group_rows)
 
 
@@ -247,7 +250,7 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Describes where the shards of one set of rows are written.
+    """Describes where the shards (Parquet files) of one set of rows are written.
 
     ``folder`` is the folder of the job (one execution of a Beam pipeline). ``set`` is the name of the set, such as
     ``sft``; the shards are written to a folder of this name in ``folder``. ``schema`` is the Arrow schema of the

@@ -1,5 +1,5 @@
-"""Writes the traces of the cold start (the SFT before RL): the teacher's reasoning with boxes, or in words alone (iVGR
-§3.2, §4.1, App. A).
+"""Writes the traces of the cold start (the SFT before RL): the teacher model's reasoning with boxes, or in words alone
+(iVGR §3.2, §4.1, App. A).
 
 The inputs are drafts (questions with their data) in which an earlier stage chose the form of the trace: reasoning with
 boxes, or in words alone. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call
@@ -67,7 +67,7 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes a trace (reasoning and answer) for a question.
+    """Return the prompt with which the teacher model writes a trace (reasoning and answer) for a question.
 
     ``form`` is the form of the trace: with boxes, or in words alone. ``family`` is the teacher's model family, such as
     Qwen3-VL, which determines the unit and the order of box coordinates in the prompt.
@@ -91,7 +91,7 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 
 
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
-    """Return a reply of the teacher with its boxes in pixels of the original images.
+    """Return a reply of the teacher model with its boxes in pixels of the original images.
 
     ``completion`` is the reply, with boxes in the coordinate frame of the model's ``family`` (pixels, 0–1 or 0–1000).
     ``media`` are the media of the question.
@@ -105,8 +105,8 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Let the teacher write traces (reasoning and answer) in the form that the draft names: with boxes, or in words
-    alone. Returns the draft (a question with its data) with the traces.
+    """Let the teacher model write traces (reasoning and answer) in the form that the draft names: with boxes, or in
+    words alone. Returns the draft (a question with its data) with the traces.
 
     ``session`` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
@@ -127,8 +127,8 @@ STAGE = Stage(
 
 @dataclass
 class WriteStreamTraces(CallingStage):
-    """Stage that lets the teacher write traces (reasoning and answer) for every draft (a question with its data): with
-    boxes, or in words alone.
+    """Stage that lets the teacher model write traces (reasoning and answer) for every draft (a question with its data):
+    with boxes, or in words alone.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -138,7 +138,7 @@ class WriteStreamTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher write
-        traces with boxes, or in words alone (:func:`trace`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        write traces (reasoning and answer) with boxes, or in words alone (:func:`trace`).
         """
         return partial(trace, settings=self.settings)

@@ -1,4 +1,5 @@
-"""Writes trajectories (CodeDance §3.1, §3.2): traces of several turns, in which the teacher thinks and writes code.
+"""Writes trajectories (CodeDance §3.1, §3.2): traces of several turns, in which the teacher model thinks and writes
+code.
 
 The code of a turn is executed, and the teacher sees the result in the next turn. The last turn gives the answer.
 
@@ -56,7 +57,7 @@ _HISTORY = "This is what you have written so far, with the results of your code:
 
 @settings
 class TrajectorySettings:
-    """Holds the settings with which the teacher writes trajectories (traces of several turns with executed code).
+    """Holds the settings with which the teacher model writes trajectories (traces of several turns with executed code).
 
     The default of ``max_turns`` is the number of turns with which the paper trains.
     """
@@ -101,7 +102,7 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """Holds a trajectory (a trace of several turns with executed code) while the teacher writes it.
+    """Holds a trajectory (a trace of several turns with executed code) while the teacher model writes it.
 
     ``turns`` are its turns so far, and ``images`` the images that its code showed. ``fault`` describes what is wrong
     with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.
@@ -119,8 +120,8 @@ class Written:
 
 
 def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
-    """Return the prompt with which the teacher writes the next turn of a trajectory (a trace of several turns with
-    executed code).
+    """Return the prompt with which the teacher model writes the next turn of a trajectory (a trace of several turns
+    with executed code).
 
     ``written`` holds the turns so far, with the results of their code; the prompt shows them.
     """
@@ -147,10 +148,10 @@ async def with_turn(
     """Execute the code of the next turn, and return the trajectory (a trace of several turns with executed code) with
     this turn.
 
-    ``written`` is the trajectory so far, and ``completion`` is the teacher's reply with the next turn. ``trajectory``
-    is the session of the sandbox that executes its code. ``store`` gets the images that the code shows. If the turn is
-    unusable, the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses the state of
-    the trajectory.
+    ``written`` is the trajectory so far, and ``completion`` is the teacher model's reply with the next turn.
+    ``trajectory`` is the session of the sandbox that executes its code. ``store`` gets the images that the code shows.
+    If the turn is unusable, the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses
+    the state of the trajectory.
     """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)
@@ -190,8 +191,8 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Let the teacher continue a trajectory (a trace of several turns with executed code) until it ends with an answer
-    or a fault, and return the trajectory.
+    """Let the teacher model continue a trajectory (a trace of several turns with executed code) until it ends with an
+    answer or a fault, and return the trajectory.
 
     ``first`` is the teacher's reply with the first turn. ``session`` makes the calls. ``sandbox`` holds the settings of
     the sandbox that executes the code, and ``store`` opens the question's images and stores the new ones. If the
@@ -228,8 +229,8 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher write trajectories (traces with executed code) for a question, and return the draft (a question
-    with its data) with those that reached an answer.
+    """Let the teacher model write trajectories (traces with executed code) for a question, and return the draft (a
+    question with its data) with those that reached an answer.
 
     ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
@@ -274,7 +275,7 @@ STAGE = Stage(
 
 @dataclass
 class WriteTrajectories(CallingStage):
-    """Stage that lets the teacher write trajectories (traces with executed code) for every question.
+    """Stage that lets the teacher model write trajectories (traces with executed code) for every question.
 
     ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
     folder and the run folder.
@@ -287,7 +288,7 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the teacher write
-        trajectories, i.e. traces with executed code (:func:`write`).
+        """Return the function to run on each draft (a question with its data). The function lets the teacher model
+        write trajectories, i.e. traces with executed code (:func:`write`).
         """
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -59,9 +59,9 @@ class CallModels(beam.DoFn):
     elements are processed at once.
 
     The inputs are drafts (questions with their data), or other elements with an ``id``. ``stage`` is the description of
-    the stage, and ``models`` holds the endpoints of the run's models. The outputs are the results and the rejections
-    (``rejected``). A failed call, a used-up budget and a reply of the wrong form become rejections. Any other exception
-    is a defect of the code and fails the run.
+    the stage (step of the pipeline), and ``models`` holds the endpoints of the run's models. The outputs are the
+    results and the rejections (``rejected``). A failed call, a used-up budget and a reply of the wrong form become
+    rejections. Any other exception is a defect of the code and fails the run.
 
     If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
     the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
@@ -82,7 +82,8 @@ class CallModels(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the stage's coroutine for the element, and emit the results that are finished by now.
+        """Start the coroutine function of the stage (step of the pipeline) for one element, and emit the results that
+        are finished by now.
 
         If the limit of simultaneous elements is reached, wait until one of them is finished. ``window`` and
         ``timestamp`` are those that Beam gave to the element; its result gets the same.
@@ -188,7 +189,7 @@ def call_models(
 
 
 class CallingStage(DraftStage):
-    """Base class of the stages that call models.
+    """Base class of the stages (steps of a pipeline) that call models.
 
     A subclass is a dataclass. Its fields are its settings and ``models``, which holds the endpoints of the run's
     models. Its method :meth:`work` returns a coroutine function with two arguments: a draft (a question with its data),

@@ -54,8 +54,8 @@ READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 class EndData(TypedDict):
     """Holds the row of one record in the table of final outcomes (:data:`ENDS_SCHEMA`), without the column ``id``.
 
-    ``passed`` lists the stages that the record passed, ``calls`` the model calls made for it, and ``labels`` the labels
-    that two judges gave to the same trace (response of the teacher).
+    ``passed`` lists the stages (steps of the pipeline) that the record passed, ``calls`` the model calls made for it,
+    and ``labels`` the labels that two judges gave to the same trace (response of the teacher).
     """
 
     passed: list[str]
@@ -65,7 +65,7 @@ class EndData(TypedDict):
 
 @record
 class SideCalls:
-    """Holds the model calls that a sample stage made for one element of its sample.
+    """Holds the model calls that a sample stage (a step of the pipeline) made for one element of its sample.
 
     A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
     ``id`` is the id of the element, and ``stage`` is the name of the stage. ``reason`` is the reason why the element

@@ -64,9 +64,9 @@ def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limit
     ``rejected``.
 
     The kept drafts of a class are those with the lowest hashes of their ids (:func:`draft_key`). ``stage`` is the
-    description of the stage. ``class_of`` returns the class of a draft; a draft with the class None is always kept.
-    ``limits`` is a function. Its argument maps each class to its number of drafts. Its result maps each class to the
-    number of drafts to keep. Workers must be able to import ``class_of`` and ``limits``.
+    description of the stage (step of the pipeline). ``class_of`` returns the class of a draft; a draft with the class
+    None is always kept. ``limits`` is a function. Its argument maps each class to its number of drafts. Its result maps
+    each class to the number of drafts to keep. Workers must be able to import ``class_of`` and ``limits``.
 
     All other drafts are rejected with the reason over_quota, which the stage must declare. ``why`` is the detail of
     these rejections, with ``{}`` in place of the class.

@@ -27,7 +27,7 @@ def _counter(namespace: str, name: str):
 
 @dataclass
 class StageProgress:
-    """Holds the live counts of one stage in this process, for display only.
+    """Holds the live counts of one stage (step of the pipeline) in this process, for display only.
 
     Attributes:
         stage: the stage's name.
@@ -63,8 +63,8 @@ class StageProgress:
     """
 
     def end(self, now_s: float) -> None:
-        """Record that one element has left the stage, kept or rejected. ``now_s`` is the time of the monotonic clock in
-        seconds.
+        """Record that one element (such as a question) has left the stage (step of the pipeline), kept or rejected.
+        ``now_s`` is the time of the monotonic clock in seconds.
         """
         second = int(now_s)
         if self._ended and self._ended[-1][0] == second:
@@ -75,7 +75,8 @@ class StageProgress:
             self._ended.popleft()
 
     def per_second(self, now_s: float) -> float:
-        """Return the mean number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
+        """Return the mean number of elements per second that left the stage (step of the pipeline) in the last
+        :data:`RATE_OVER_S` seconds.
 
         ``now_s`` is the time of the monotonic clock in seconds. If the stage began less than :data:`RATE_OVER_S`
         seconds ago, the mean is computed over the time since its beginning.
@@ -90,23 +91,25 @@ _lock = threading.Lock()
 
 
 def progress(stage: str) -> StageProgress:
-    """Return the live counts of the stage with the name ``stage`` in this process. They are created at the first
-    call.
+    """Return the live counts of the stage (step of the pipeline) with the name ``stage`` in this process. They are
+    created at the first call.
     """
     with _lock:
         return _board.setdefault(stage, StageProgress(stage))
 
 
 def board() -> dict[str, StageProgress]:
-    """Return the live counts of all stages that have begun in this process, by the stage's name, in the order in which
-    they began.
+    """Return the live counts of all stages (steps of the pipeline) that have begun in this process, by the stage's
+    name, in the order in which they began.
     """
     with _lock:
         return dict(_board)
 
 
 def clear_board() -> None:
-    """Remove the live counts of all stages, so that an earlier run in this process does not appear in the next one."""
+    """Remove the live counts of all stages (steps of the pipeline), so that an earlier run in this process does not
+    appear in the next one.
+    """
     with _lock:
         _board.clear()
 
@@ -118,8 +121,8 @@ def count_in(stage: str) -> None:
 
 
 def count_kept(stage: str) -> None:
-    """Count one element that the stage with the name ``stage`` passes on, by its main output ``kept`` or by another
-    output than ``rejected``.
+    """Count one element that the stage (step of the pipeline) with the name ``stage`` passes on, by its main output
+    ``kept`` or by another output than ``rejected``.
     """
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)
@@ -128,7 +131,9 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """Count one rejected record for the stage and the reason that the rejection ``rejected`` names."""
+    """Count one rejected record for the stage (step of the pipeline) and the reason that the rejection ``rejected``
+    names.
+    """
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1
@@ -136,8 +141,8 @@ def count_rejected(rejected: Rejected) -> None:
 
 
 def count_call(stage: str, call: Call) -> None:
-    """Add a model call to the live counts of the stage with the name ``stage``, with its requests and cached
-    replies.
+    """Add a model call to the live counts of the stage (step of the pipeline) with the name ``stage``, with its
+    requests and cached replies.
     """
     live = progress(stage)
     live.calls += call.usage.calls

@@ -65,7 +65,8 @@ class PackedCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """Return the coder of the record class ``kind``, with the spool of the pipeline that is being built.
+        """Return the coder of the record class ``kind``, with the spool (files on this machine) of the pipeline that is
+        being built.
 
         Beam calls this method. ``registry`` is Beam's registry of coders, which is not used.
         """
@@ -76,7 +77,8 @@ class PackedCoder(Coder):
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """Return a record as bytes: the compressed row, or a short reference to its place in the spool.
+        """Return a record as bytes: the compressed row, or a short reference to its place in the spool (files on this
+        machine).
 
         Raises OSError if the spool cannot be written.
         """
@@ -91,8 +93,8 @@ class PackedCoder(Coder):
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a record as a key.
 
-        A key must have the same bytes each time. But versions of zlib may write different bytes, and every reference to
-        the spool is different.
+        A key must have the same bytes each time. But versions of zlib may write different bytes, and the reference to a
+        place in the spool (files on this machine) is different each time.
         """
         return False
 

@@ -1,4 +1,5 @@
-"""Defines recipes. A recipe is a pipeline's name, the class of its settings, and the function that connects its stages.
+"""Defines recipes. A recipe is a pipeline's name, the class of its settings, and the function that connects its stages
+(steps).
 
 Each recipe is an object in its own file, in ``pipelines/`` or in any folder of its author. The function builds a DAG of
 Beam transforms. The list of stages and the outputs with rejections are read from this DAG
@@ -36,7 +37,8 @@ class Draw:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Holds the run's input, media folders and models. A recipe builds its DAG from these.
+    """Holds the run's input, media folders and models. From these, a recipe (definition of a pipeline) builds its DAG,
+    i.e. its graph of Beam transforms.
 
     ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder, and
     ``models`` the endpoints of the models. ``limit`` is the number of records to read from the beginning of the input;
@@ -53,8 +55,8 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Holds the outputs of a recipe's DAG (graph of Beam transforms). Rejections are not in it; they are collected from
-    the stages.
+    """Holds the outputs of a recipe, i.e. of a pipeline as a graph of Beam transforms. Rejections are not in it; they
+    are collected from the stages.
 
     Attributes:
         sft: the verified drafts (questions with their data) that become SFT rows; None if the recipe makes no SFT rows.
@@ -79,7 +81,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Describes a pipeline by its name, its settings and the function that connects its stages.
+    """Describes a pipeline by its name, its settings and the function that connects its stages (steps).
 
     Attributes:
         name: the recipe's name in rows and in ``run.json``.

@@ -1,4 +1,4 @@
-"""Converts drafts (questions with their data) to the rows of the shards.
+"""Converts drafts (questions with their data) to the rows of the shards (Parquet files).
 
 In these rows, image columns hold URIs. The code that writes the shards replaces the URIs by the bytes of the images.
 """
@@ -23,11 +23,12 @@ class RowContext:
     """Holds the data that all rows of a run have in common.
 
     Attributes:
-        recipe: the name of the recipe.
+        recipe: the name of the recipe (pipeline).
         revision: the commit of the code that made the rows.
         self_judged: whether judge and teacher have the same endpoint.
         self_checked: whether the detector and the pointer (the model that points at objects) are the same model.
-        other_traces: whether SFT rows have the column ``other_traces``, with the traces that were not chosen.
+        other_traces: whether SFT rows have the column ``other_traces``, with the teacher's responses that were not
+            chosen.
         rejected_images: whether rejected rows hold the bytes of their images.
         added: the columns that each set (``sft``, ``rl``, ``rejected``) has besides the core columns.
     """
@@ -44,7 +45,8 @@ class RowContext:
         """Return the values of one row for the columns that its set has besides the core columns, by column name.
 
         ``name`` is the set: ``sft``, ``rl`` or ``rejected``. ``origin`` holds the values of the input columns that the
-        config keeps. ``values`` are the values that stages added. A column without a value gets None.
+        config keeps. ``values`` are the values that stages (steps of the pipeline) added. A column without a value gets
+        None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
@@ -155,8 +157,8 @@ def _asked(draft: Draft) -> Row:
 
 
 def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
-    """Return the attempts (the policy's sampled answers) as entries of the column ``attempts``: text, answer and
-    correct.
+    """Return the attempts (the policy model's sampled answers) for the column ``attempts`` of a row: for each attempt a
+    dict with its text, its answer, and whether it is correct.
     """
     return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 

@@ -56,8 +56,8 @@ class ShardEntry:
 
 
 def ids_sha256(ids: Sequence[str]) -> str:
-    """Return the SHA-256 of a shard's ids as hexadecimal digits. ``ids`` are the ids in the order of the shard's
-    rows.
+    """Return the SHA-256 of the ids of a shard (Parquet file of rows) as hexadecimal digits. ``ids`` are the rows' ids
+    in order.
     """
     return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -143,8 +143,8 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
     """Write the manifest of a job, which names all its complete files, to a new file in ``folder``, and return the
     file's name.
 
-    ``entries`` are its lines: one JSON object for each shard or other result. They are sorted. The last line holds the
-    number of entries, so that a reader notices a truncated manifest.
+    ``entries`` are its lines: one JSON object for each shard (Parquet file) or other result. They are sorted. The last
+    line holds the number of entries, so that a reader notices a truncated manifest.
     """
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,9 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
 
 
 def entry_line(entry: ShardEntry) -> str:
-    """Return the line for a shard in the job's manifest (the list of its complete files), as JSON."""
+    """Return the line for a shard (Parquet file of rows) in the job's manifest (the list of its complete files), as
+    JSON.
+    """
     return json.dumps({"shard": asdict(entry)})
 
 

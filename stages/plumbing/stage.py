@@ -1,4 +1,5 @@
-"""Defines a stage: its description, and the Beam transform that runs the stage's function on each draft.
+"""Defines a stage, i.e. a step of a pipeline: its description, and the Beam transform that runs the stage's function on
+each draft.
 
 A draft is a question on its way through the pipeline, with the data that stages have added to it. A stage has four
 parts: a function of one draft, settings, a description (:class:`Stage`), and a small class that joins these three. The
@@ -41,8 +42,8 @@ reasons.
 
 
 class Reject(Exception):
-    """Raised by the function of a stage to reject a draft (a question with its data), for one of the reasons that the
-    stage declares.
+    """Raised by the function of a stage (step of the pipeline) to reject a draft (a question with its data), for one of
+    the reasons that the stage declares.
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
     the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all that the
@@ -56,8 +57,8 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Describes a stage, for the run's funnel (records left after each stage), data card, report, forecast and
-    validation.
+    """Describes a stage (a step of a pipeline), for the run's funnel (records left after each stage), data card,
+    report, forecast and validation.
 
     Attributes:
         name: the stage's name in ``rejected/``, the ledger (calls and costs) and the funnel.
@@ -111,7 +112,9 @@ class Stage:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Return all reasons for which the stage may reject, each with its meaning, including those of failed calls."""
+        """Return all reasons for which the stage may reject a record, each with its meaning. If the stage calls models,
+        the reasons of failed calls are among them.
+        """
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
@@ -124,10 +127,11 @@ class Stage:
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
-        """Return the rejection of a record by this stage.
+        """Return the rejection of a record by this stage (step of the pipeline).
 
-        ``element`` is the rejected draft, or the id of a record that has no draft. ``why`` holds the reason and its
-        detail. ``calls`` are the model calls made for the record so far; their cost becomes part of the rejection.
+        ``element`` is the rejected draft (a question with its data), or the id of a record that has no draft. ``why``
+        holds the reason and its detail. ``calls`` are the model calls made for the record so far; their cost becomes
+        part of the rejection.
 
         Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
         that the stage does not declare.
@@ -145,8 +149,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """Holds a draft (a question with its data) that leaves its stage by another output than ``kept``, such as
-    ``general``.
+    """Holds a draft (a question with its data) that leaves a stage (step of the pipeline) by another output than
+    ``kept``, such as ``general``.
 
     ``output`` is the name of this output.
     """
@@ -163,8 +167,8 @@ It may raise :class:`Reject`. Any other exception is a defect of the code and fa
 
 
 class RunWork(beam.DoFn):
-    """Runs the function of a stage for each draft (a question with its data), counts the drafts, and turns a raised
-    :class:`Reject` into a rejection.
+    """Runs the function of a stage (step of the pipeline) for each draft (a question with its data), counts the drafts,
+    and turns a raised :class:`Reject` into a rejection.
 
     ``stage`` is the description of the stage, and ``work`` is the function.
     """
@@ -190,7 +194,7 @@ class RunWork(beam.DoFn):
 def setting_columns(stage: Stage) -> Iterator[None]:
     """Add the stage's name to the message of a ColumnError that is raised in the ``with`` block.
 
-    Such an error is raised if a stage sets a column to a value of the wrong type.
+    Such an error is raised if a stage (step of the pipeline) sets a column to a value of the wrong type.
     """
     try:
         yield
@@ -199,11 +203,12 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Check that a stage sets only columns that it declares. Raises ColumnError for any other column.
+    """Check that a stage (step of the pipeline) sets only columns that it declares. Raises ColumnError for any other
+    column.
 
-    The values of an undeclared column would be in no shard. ``before`` is the stage's input. ``after`` is its result: a
-    draft (a question with its data), a route (a draft with the name of its output), or the draft of a rejection. If
-    ``before`` or ``after`` holds no draft, nothing is checked.
+    The values of an undeclared column would be in no shard (Parquet file of rows). ``before`` is the stage's input.
+    ``after`` is its result: a draft (a question with its data), a route (a draft with the name of its output), or the
+    draft of a rejection. If ``before`` or ``after`` holds no draft, nothing is checked.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -258,8 +263,8 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 
 
 class DraftStage(beam.PTransform):
-    """Base class of all stages. By itself, it is for a stage that runs a plain function on each draft (a question with
-    its data).
+    """Base class of all stages (steps of a pipeline). By itself, it is for a stage that runs a plain function on each
+    draft (a question with its data).
 
     A subclass is a dataclass whose fields are its settings. It sets ``stage``, its description. Its method :meth:`work`
     returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the

@@ -1,5 +1,5 @@
-"""Lists the stages of a recipe's DAG (graph of Beam transforms), and derives from them the roles, prompts and columns
-that a run has, and the maximum counts.
+"""Lists the stages (steps) of a recipe, i.e. of a pipeline. From this list it derives the roles (jobs of models, such
+as judge), prompts and columns that a run has, and the maximum numbers of calls and records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -95,11 +95,13 @@ class StageList:
 
     @property
     def adds(self) -> tuple[Column[Any], ...]:
-        """Return the columns that the stages add to the rows, each once, in the order of the stages."""
+        """Return the columns that the stages (steps of the pipeline) add to the rows, each once, in the order of the
+        stages.
+        """
         return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
-        """Return one sentence for each stage that left out a check of the records that it kept.
+        """Return one sentence for each stage (step of the pipeline) that left out a check of the records that it kept.
 
         ``settings`` is the run's config, and ``models`` holds the endpoints. ``kept`` maps the name of each stage to
         the number of records that it kept. The result is empty if nothing was left out.
@@ -159,7 +161,8 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of records that a stage keeps in a run; None for a stage without such a maximum.
+    """Return the maximum number of records that a stage (step of the pipeline) keeps in a run; None for a stage without
+    such a maximum.
 
     ``settings`` is the run's config.
     """
