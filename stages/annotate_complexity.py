@@ -95,7 +95,8 @@ STAGE = Stage(
 class AnnotateComplexity(CallingStage):
     """Stage that lets the judge model label every question as simple or complex.
 
-    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. A ``simple`` question can be answered directly, and a
+    ``complex`` question needs reasoning. A question is rejected if the judge cannot decide.
     """
 
     settings: ComplexitySettings

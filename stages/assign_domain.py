@@ -83,7 +83,8 @@ STAGE = Stage(
 class AssignDomain(DraftStage):
     """Stage that divides the questions into the outputs ``stem`` and ``general``.
 
-    The module's docstring describes the rules.
+    The settings may give the domain of a source (data set). Any other question is ``stem`` if its answer is a number,
+    or if its text contains words of maths or science.
     """
 
     settings: DomainSettings

@@ -85,7 +85,8 @@ STAGE = Stage(
 class AssignStream(DraftStage):
     """Stage that assigns each draft (a question with its data) a stream: reasoning with boxes, or in words alone.
 
-    The module's docstring describes the rule.
+    A hash of the question's id chooses the stream, with the weights of the settings. A question without boxes is
+    rejected if it gets the stream with boxes.
     """
 
     settings: ColdStartSettings

@@ -116,7 +116,8 @@ STAGE = Stage(
 class BalanceLengths(DraftStage):
     """Stage that limits the share that each length bin (range of word counts) has of the kept chains of thought.
 
-    The module's docstring describes the rule.
+    If a bin would have more than the share ``settings.max_share``, the drafts with the highest id hashes in it are
+    rejected.
     """
 
     settings: BalanceSettings

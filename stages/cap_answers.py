@@ -186,8 +186,8 @@ STAGE = Stage(
 class CapAnswers(DraftStage):
     """Stage that limits RL questions with equal answers and RL questions about things that are not in the image.
 
-    A policy model then gains little reward by answering without using the image. The module's docstring describes the
-    limits.
+    A policy model then gains little reward by answering without using the image. The settings hold the largest share of
+    each kind.
     """
 
     settings: AnswerSettings

@@ -4,11 +4,11 @@ The inputs are drafts (questions with their data) that have attempts (the policy
 question and answer come from the input record passes. A draft with an answer of the teacher passes if more attempts
 give this answer than any other single answer. All other drafts are rejected.
 
-This check is our addition; the paper does not say how it confirms the answers that a teacher wrote. The judge model has
-called the pair of question and answer GOOD. But the judge may make the same errors as the teacher, and a reward with a
-wrong gold answer teaches errors. The policy has seen neither the teacher's answer nor the judgement, so its attempts
-are independent. One attempt that agrees is not enough: of four guesses at a yes-or-no question, two on average agree
-with a wrong answer.
+This check is our addition; the paper CodeDance does not say how it confirms the answers that a teacher wrote. The judge
+model has called the pair of question and answer GOOD. But the judge may make the same errors as the teacher, and a
+reward with a wrong gold answer teaches errors. The policy has seen neither the teacher's answer nor the judgement, so
+its attempts are independent. One attempt that agrees is not enough: of four guesses at a yes-or-no question, two on
+average agree with a wrong answer.
 """
 
 from collections import Counter

@@ -46,7 +46,8 @@ class CutCrops(DraftStage):
     """Stage that cuts crops around the policy model's boxes out of the images of every draft (a question with its
     data).
 
-    ``roots`` holds the data folder and the run folder. The module's docstring describes the crops.
+    ``roots`` holds the data folder and the run folder. By default, there is one crop for each box, and one around all
+    boxes of an image.
     """
 
     settings: CropSettings

@@ -94,7 +94,8 @@ STAGE = Stage(
 class GroundObjects(CallingStage):
     """Stage that finds boxes around the object of each question that the teacher model wrote.
 
-    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no such object, or
+    more than ``settings.max_boxes``.
     """
 
     settings: GroundObjectSettings

@@ -50,7 +50,7 @@ WITHOUT_QUESTION, ALL = "without_question", "all"
 
 @settings
 class ImageSettings:
-    """Holds the conditions on images, with the paper's numbers, and the records to which they apply."""
+    """Holds the conditions on images, with the numbers of the paper CodeDance, and the records to which they apply."""
 
     apply_to: Annotated[
         Literal["without_question", "all"], "judge the images of records without a question, or those of all records"
@@ -138,7 +138,8 @@ class JudgeImages(CallingStage):
     """Stage that keeps the drafts (questions with their data) whose images are suitable for questions that need a close
     look.
 
-    ``models`` holds the endpoints of the run's models. The module's docstring lists the conditions.
+    ``models`` holds the endpoints of the run's models. An image is suitable if it shows enough objects, one of them
+    clearly, if a detail becomes clearer when it is enlarged, and if a question that needs a close look can be asked.
     """
 
     settings: ImageSettings

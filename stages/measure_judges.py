@@ -201,7 +201,8 @@ STAGE = Stage(
 class MeasureJudges(DraftStage):
     """Stage that measures on a sample of traces (responses with chains of thought) how reliably the judges find faults.
 
-    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. Rules put faults into copies of the traces. A judge is right if
+    it finds the fault in such a copy, and no fault in an unchanged trace.
     """
 
     settings: JudgeSampleSettings

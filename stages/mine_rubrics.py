@@ -134,8 +134,8 @@ def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
 
     An example has the draft's media and four quoted texts: kind of task, question, gold answer and first attempt. The
     delimiter is a text that occurs in none of them. The line before a quoted text is ``BEGIN`` with the delimiter, and
-    the line after it is ``END`` with the delimiter. The kind of task (§3.2: task category) is the source's name and the
-    answer type.
+    the line after it is ``END`` with the delimiter. The kind of task (RuCL §3.2: task category) is the source's name
+    and the answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
@@ -236,7 +236,8 @@ class MineRubrics(DraftStage):
     """Stage that finds (mines) the rubrics of the run, i.e. criteria for judging answers, and adds them to every draft
     (a question with its data).
 
-    ``models`` holds the endpoints of the run's models. The module's docstring describes the method.
+    ``models`` holds the endpoints of the run's models. The teacher proposes rubrics, the judge applies them to a sample
+    of attempts (the policy's sampled answers), and their statistics decide which are kept.
     """
 
     settings: RubricSettings

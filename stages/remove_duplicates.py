@@ -80,8 +80,8 @@ class KeptImages:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield each kept question whose media are nearly the same as those of ``question``, judged by their perceptual
-        hashes.
+        """Yield each kept question whose media (images) look nearly like the media of ``question``, according to their
+        perceptual hashes.
 
         Media are nearly the same if their hashes differ in at most ``max_distance`` bits. Questions with different
         numbers of media are not compared.
@@ -179,7 +179,8 @@ STAGE = Stage(
 class RemoveDuplicates(DraftStage):
     """Stage that keeps one draft (a question with its data) of each set of duplicates.
 
-    ``roots`` holds the data folder and the run folder. The module's docstring defines which questions are duplicates.
+    ``roots`` holds the data folder and the run folder. Duplicates have the same question, answer and choices, and equal
+    images. If the setting ``near`` is on, nearly equal images are enough.
     """
 
     settings: DedupSettings

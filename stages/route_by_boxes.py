@@ -73,8 +73,9 @@ STAGE = Stage(
 class RouteByBoxes(DraftStage):
     """Stage that divides the RL questions by whether they have boxes, and gives them their streams (ways of answering).
 
-    ``judged`` is True if a judge model grades answers in free text. The module's docstring describes streams and
-    outputs.
+    ``judged`` is True if a judge model grades answers in free text. The output ``kept`` has the questions with boxes,
+    which are asked in two streams: with boxes, and in words alone. The output ``general`` has all other questions,
+    which are asked in words alone.
     """
 
     judged: bool = True

@@ -52,7 +52,7 @@ class VerifySettings:
     objects, each of these objects must also have a point. The scorer ``counting`` compares the points with the counted
     objects. The scorer ``temporal`` gives the share of the statements about a clip that the clip's frames show. A
     verdict that is not applicable does not reject a trace, but a failed verdict does. ``gate`` holds the weights and
-    the threshold of Eq. 9.
+    the threshold of Argos Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

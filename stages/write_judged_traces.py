@@ -149,7 +149,8 @@ class WriteJudgedTraces(CallingStage):
     """Stage that lets the teacher model write one trace for every question: a judge section, a think section and the
     answer.
 
-    ``models`` holds the endpoints of the run's models. The module's docstring describes the traces.
+    ``models`` holds the endpoints of the run's models. The think section is empty if the question has the label
+    ``simple``.
     """
 
     settings: JudgedTraceSettings

@@ -308,8 +308,7 @@ class _Write(beam.DoFn):
 class WriteShards(beam.PTransform):
     """Beam transform that writes rows as Parquet shards. Shards without rows are written, too.
 
-    ``target`` holds the folder and the Arrow schema of the shards. The module's docstring describes how rows are
-    divided into shards.
+    ``target`` holds the folder and the Arrow schema of the shards. A hash of a row's id chooses its shard.
     """
 
     target: ShardTarget

@@ -7,11 +7,11 @@ The inputs are drafts (questions with their data). The outputs are drafts with u
 :mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
 code of the traces showed become the draft's overlays (images beside the originals), in the order of the traces.
 
-The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps its state for later
-turns. Code that fails stays in the trajectory together with its error, so that the model also learns to correct its
-code. Each question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3). ``mixture``
-divides the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read
-from its text, so the kinds have equal shares by default.
+The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps the variables of the
+code for later turns. Code that fails stays in the trajectory together with its error, so that the model also learns to
+correct its code. Each question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3).
+``mixture`` divides the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot
+be read from its text, so the kinds have equal shares by default.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _HISTORY = "This is what you have written so far, with the results of your code:
 class TrajectorySettings:
     """Holds the settings with which the teacher model writes trajectories (traces of several turns with executed code).
 
-    The default of ``max_turns`` is the number of turns with which the paper trains.
+    The default of ``max_turns`` is the number of turns with which the paper CodeDance trains.
     """
 
     n: Annotated[PositiveInt, "the number of trajectories for each question"] = 1

@@ -134,7 +134,7 @@ def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetW
 
 
 def write_table(path: Place, table: pa.Table) -> None:
-    """Write a small table to a new Parquet file ``path``."""
+    """Write a small table to a new Parquet file ``path``. Missing parent folders are created."""
     with parquet_writer(path, table.schema) as (writer, _):
         writer.write_table(table)
 

@@ -60,7 +60,8 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """Return the data for which :func:`spill` returned the bytes ``crossed``.
+    """Return the data for which :func:`spill` returned the bytes ``crossed``. These bytes have crossed a shuffle of
+    Beam, and are either the data itself or a reference to it.
 
     ``folder`` is the folder of the spool (files on this machine). Raises ValueError for bytes that :func:`spill` did
     not make, and OSError if the file of the spool cannot be read.

@@ -39,7 +39,7 @@ class Turn:
 
 
 class Conversations(Shape):
-    """Implements the shape of rows that hold a conversation, in the layout of LLaVA or of ShareGPT."""
+    """Implements the shape (layout) of rows that hold a conversation, as in LLaVA or ShareGPT."""
 
     name, title = "conversations", "conversations (LLaVA, ShareGPT)"
     gives = frozenset({"question", "answer", "media"})
