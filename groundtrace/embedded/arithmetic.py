@@ -56,10 +56,11 @@ _PART = re.compile(rf"(?P<sign>[-+*/])|(?P<n>{_N})")
 
 @dataclass(frozen=True)
 class Calculation:
-    """Holds an equation or comparison of numbers.
+    """Holds an equation or comparison of numbers, and whether it is right.
 
     ``text`` is its normal form: in digits and signs, with the words behind its numbers. ``before`` and ``behind`` are
-    the rest of the text, also in normal form. ``is_comparison`` is True for "3 > 2", and False for "2 + 1 = 3".
+    the parts of the whole text before it and after it, also in normal form. ``holds`` is True for "2 + 1 = 3", and
+    False for "2 + 1 = 4". ``is_comparison`` is True for "3 > 2", and False for "2 + 1 = 3".
     """
 
     text: str
@@ -72,7 +73,7 @@ class Calculation:
 def calculations(text: str) -> Iterator[Calculation]:
     """Yield the equations of a text in order, and then its comparisons. ``text`` must be in lower case.
 
-    An equation has an operation on its left side, so that "black = 3" is no equation.
+    An equation must have an operation such as "+" on its left side: "2 + 1 = 3" is found, and "black = 3" is not.
     """
     plain = _NUMBER_WORD.sub(lambda found: str(_NUMBERS[found.group()]), text)
     for pattern, sign in _SIGNS:

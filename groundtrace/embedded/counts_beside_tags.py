@@ -1,6 +1,8 @@
-"""Compares a number and a noun that stand directly beside a list of tags with the number of points in this list.
+"""Checks numbers of objects in a reasoning that stand directly beside a list of tags.
 
-For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two faults.
+A tag is an XML element with a label and points, by which a reasoning points at objects. The number must equal the
+number of points in the list. For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two
+faults.
 """
 
 import re
@@ -46,10 +48,12 @@ class _Counted:
 
 
 def miscounted_tags(marked: MarkedText) -> str | None:
-    """Return a message if a number beside a list of tags is not the number of points that it counts; else None.
+    """Return a message if a number directly beside a list of tags is wrong, as in "two squares, [3 points]"; else None.
 
-    The number can count the points of the list, the points up to this place of the reasoning, or all points of its
-    noun. If the sentence is about a part of the image, the number may also be larger than the list.
+    ``marked`` is the reasoning. Its tags are XML elements that point at objects. The number is right if it is the
+    number of points in one of these texts: this list, the sentence, the reasoning up to this place, or the whole
+    reasoning. Only points at objects of the number's noun ("squares") are counted. If the sentence is about a part of
+    the image, the number may also be larger than the list.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):

@@ -45,10 +45,11 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether a prompt requests the answer in the second turn, and shows one image with its crops only.
+    """Return whether the engine can answer a prompt as the second turn of two: it shows one image and crops of this
+    image.
 
-    In the first turn, a model writes boxes; the second prompt also shows crops of these boxes. The result is False for
-    any other prompt.
+    In the first turn, a model writes boxes around objects. The prompt of the second turn shows crops of these boxes,
+    and requests the answer. The result is False for any other prompt, and for a second turn about several images.
     """
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 

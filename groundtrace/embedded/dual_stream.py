@@ -22,8 +22,8 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
     """Return the classes of objects that the question is about, as JSON: ``{"targets": ["blue circle", …]}``.
 
     ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
-    the engine cannot read the question or the image. It is also empty if the engine finds too many classes: more than
-    ``max_targets`` (a variable of the prompt), or more than ``MAX_LABELS - 1``.
+    the engine cannot read the question or the image. It is also empty if the engine finds more classes than
+    ``max_targets`` (a variable of the prompt), or more than 9.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)

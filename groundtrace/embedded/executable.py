@@ -87,10 +87,10 @@ _OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
 
 
 def one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether a prompt for code or for a judge of code is about exactly one image.
+    """Return whether a prompt is about exactly one image, and requests code or a judgement of code.
 
     Only the images before the prompt's first text are counted, since later images are results of code. The result is
-    False for other prompts.
+    False for a prompt that requests something else.
     """
     if prompt.name.split(".")[0] not in _OF_CODE:
         return False

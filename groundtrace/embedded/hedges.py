@@ -1,6 +1,8 @@
-"""Reads suppositions ("it could be a square or a rectangle") and what settles them ("on a closer look it is a square").
+"""Finds suppositions in a reasoning, such as "it could be a square or a rectangle", and whether they are settled.
 
-What a supposition says is not a claim of the reasoning. One that nothing settles leaves the reasoning open.
+A later "on a closer look it is a square" settles this supposition: it decides which of the possibilities is true. A
+supposition itself is not a claim of the reasoning, so it is not checked. If no later words settle it, the reasoning has
+not decided what the object is.
 """
 
 import re
@@ -27,9 +29,12 @@ _NEGATIONS = words("negations")
 
 
 def asserted(sentence: str) -> str:
-    """Return the part of a sentence that it asserts: all of it if it supposes nothing, else the part behind "but".
+    """Return the part of a sentence that is asserted, without its suppositions.
 
-    Without "but", it is the part that settles the supposition ("it may be black, on a closer look it is blue"), or "".
+    A sentence without a supposition ("it may be …") is returned unchanged. From a sentence with a supposition and
+    "but", the text after the last "but" is returned. Without "but", the result is the text after the supposition, if
+    this text decides what is true: "it may be black, on a closer look it is blue" becomes ", on a closer look it is
+    blue". Otherwise the result is "".
     """
     if not HYPOTHETICAL.search(sentence):
         return sentence
@@ -40,7 +45,11 @@ def asserted(sentence: str) -> str:
 
 
 def without_settled(sentence: str, behind: str) -> str:
-    """Return a sentence without its supposition if the rest of it, or ``behind``, the next sentence, settles this."""
+    """Return a sentence without its supposition ("it may be black") if later words decide what is true ("it is blue").
+
+    ``behind`` is the next sentence. The deciding words are in ``behind``, or after the supposition in ``sentence``.
+    Without such words, or without a supposition, the sentence is returned unchanged.
+    """
     doubt = _DOUBT.search(sentence)
     if doubt is None or not any(_settles(doubt, each) for each in (doubt["rest"], behind)):
         return sentence

@@ -1,7 +1,8 @@
-"""Reads a reasoning as plain text in which each tag of points or boxes is one character, its mark.
+"""Converts a reasoning to plain text in which each tag is replaced by one character, the tag's mark.
 
-The checks of counts, colours and places use it to find the tags that stand beside a number, a colour or a place. A
-check only reads the sentences that assert something (:func:`assertions`).
+A tag is an XML element with a label and points or boxes, by which a reasoning points at objects. The checks of counts,
+colours and places use this text to find the tags beside a number, a colour or a place. They check only the sentences
+that assert something (:func:`assertions`).
 """
 
 import re
@@ -46,12 +47,12 @@ _IS_FALSE = re.compile(
 
 @dataclass(frozen=True)
 class Marked:
-    """Holds what a tag points at.
+    """Holds the content of one tag: an XML element by which a reasoning points at objects.
 
     ``noun`` is the class that the tag's label names ("yellow square"); None if the embedded engine does not know the
     label. ``centres`` are the points of the tag and the centres of its boxes, each as (x, y) in pixels. ``is_beside``
-    is True if the text names the tag only for the place or kind of another thing ("the square below [the circle]"), so
-    that the words behind the tag are about this other thing. ``inside`` is the text inside the tag, in lower case.
+    is True if the text uses the tag only to describe another object, as in "the square below [the circle] is red". The
+    words after such a tag are about the other object. ``inside`` is the text inside the tag, in lower case.
     """
 
     noun: Noun | None
@@ -62,30 +63,39 @@ class Marked:
 
 @dataclass(frozen=True)
 class MarkedText:
-    """Holds a reasoning in lower case with a mark in place of each tag, and the tag of each mark.
+    """Holds a reasoning in which one character, a mark, replaces each tag (XML element that points at objects).
 
-    ``text`` has no quotations. If the text inside a tag is a plural, such as "four black squares", it remains before
-    the mark.
+    ``text`` is the reasoning in lower case and without quotations. ``marks`` maps each mark to the content of its tag.
+    If the text inside a tag is a plural, such as "four black squares", this text is kept before the mark.
     """
 
     text: str
     marks: dict[str, Marked]
 
     def among(self, text: str) -> list[Marked]:
-        """Return the tags whose marks are in ``text``, a part of the reasoning, in order."""
+        """Return the tags (XML elements that point at objects) of a part of the reasoning, in order.
+
+        ``text`` is this part, in which each tag is replaced by its mark (one character).
+        """
         return [self.marks[mark] for mark in _ANY_MARK.findall(text) if mark in self.marks]
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """Holds a sentence that asserts something. ``start`` is its offset in the text of the reasoning."""
+    """Holds a sentence of a reasoning that asserts something, and is not a question or a supposition, for example.
+
+    ``text`` is the sentence, and ``start`` is its offset in the text of the reasoning.
+    """
 
     start: int
     text: str
 
 
 def read_marked(reasoning: str) -> MarkedText:
-    """Return a reasoning with a mark in place of each tag. Never raises."""
+    """Convert a reasoning: replace each tag (XML element that points at objects) by one character, its mark.
+
+    Returns the text with the marks, and the content of each tag. Never raises.
+    """
     plain, marks, pieces, done = _ANY_MARK.sub(" ", reasoning), dict[str, Marked](), list[str](), 0
     for number, tag in enumerate(scan_tags(plain)[: _LAST - _FIRST + 1]):
         mark = chr(_FIRST + number)
@@ -115,9 +125,9 @@ def _plural_inside(tag: Tag) -> str:
 def assertions(marked: MarkedText) -> Iterator[Assertion]:
     """Yield the sentences of a reasoning that assert something and that no later sentence corrects.
 
-    Questions, suppositions and reports ("the statement says …") are left out, and so are sentences that call something
-    false, here or at the beginning of the next sentence. If the reasoning corrects itself ("wait", "I missed one"), the
-    sentences before its last correction are left out.
+    ``marked`` is the reasoning. Questions, suppositions ("it may be red") and reports ("the statement says …") are left
+    out. A sentence is also left out if it calls something false, or if the next sentence calls it false. If the
+    reasoning corrects itself ("wait", "I missed one"), the sentences before its last correction are left out.
     """
     corrected = max((found.start() for found in TAKES_BACK.finditer(marked.text)), default=0)
     for found in SENTENCE.finditer(marked.text):

@@ -1,6 +1,7 @@
-"""Finds the part of an image that a clause is about: "in the middle box", "on the left".
+"""Finds the part of an image that a clause is about, such as the left side in "on the left".
 
-A denial that is limited to a part ("the middle box has a triangle, but no square") denies nothing in the other parts.
+The judge uses this for denials. "The middle box has a triangle, but no square" denies squares in the middle box only,
+and not in the other parts of the image.
 """
 
 import re
@@ -27,10 +28,10 @@ _CONCLUDES = re.compile(r"\b(?:so|hence|thus|therefore|also|daher|donc)[\s,]*$")
 
 
 def with_headings(text: str) -> str:
-    """Return a text in which headings that name a side ("left:", "right –") say that it is a place ("in the left:").
+    """Return a text in which headings such as "left:" are written as places: "in the left:".
 
-    ``text`` is in lower case. A heading "right:" is changed only if the text also names another side. Otherwise, the
-    word may be a verdict. In a list such as "left, middle, right", the last word is changed, too.
+    ``text`` is in lower case. A heading "right:" is changed only if the text also names another side, since "right" may
+    also mean that an answer is correct. In a list such as "left, middle, right", the last word becomes "the right".
     """
 
     def placed(found: re.Match[str]) -> str:
@@ -42,14 +43,19 @@ def with_headings(text: str) -> str:
 
 
 def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) -> str | None:
-    """Return the part ("left") that a denying clause is limited to, if it was not asked for; else None.
+    """Return the part of the image ("left") to which a denial is limited; None if it is not limited to another part.
 
-    ``label`` is the name of the denied object. ``sentence`` is the sentence that contains the clause. ``asked`` are the
-    words of the question if the denial of this object in the question's part contradicts the answer; else it is empty.
+    ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
+    contains the clause. ``asked`` are words for parts; for a denial in one of these parts, the result is None. The
+    caller passes the words of the question if such a denial would contradict the answer, and else nothing.
 
-    If the clause names no part, the part is that of the nearest clause before it in the sentence that names one. There
-    are four exceptions: the clause is a conclusion ("so there is none"), it is about the whole image, the object is
-    named between the two, or the clause is joined by "and" to clauses about several parts.
+    A clause may name no part. Then the last part that the sentence names before the clause is used. There are four
+    exceptions, in which the result is None:
+
+    - The clause is a conclusion ("so there is none").
+    - The clause is about the whole image.
+    - The sentence names the object between this part and the clause.
+    - The clause begins with "and", and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]
     before = sentence.partition(clause)[0]
@@ -59,7 +65,7 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
 
 
 def sides_of(text: str) -> set[str]:
-    """Return the words for the parts of the image that a text names: {"left"} for "in the left box"."""
+    """Return the words by which a text names parts of the image: {"left"} for "in the left box"."""
     return {*map(_side, _PART.finditer(text))}
 
 

@@ -1,6 +1,7 @@
 """Compares the colours and shapes that a reasoning states with the labels of its tags.
 
-For example, "[yellow triangle]. The triangle is blue." states another colour than the label.
+A tag is an XML element with a label and points, by which a reasoning points at objects. For example, "[yellow
+triangle]. The triangle is blue." states another colour than the label.
 """
 
 import re
@@ -28,10 +29,14 @@ _COMPARES = re.compile(r"\b(?:more|most|fewer|less|same|different|than)\b")
 
 
 def miscoloured(marked: MarkedText) -> str | None:
-    """Return a message if a sentence states another colour for a thing than the label of its tag; else None.
+    """Return a message if a sentence states another colour for an object than the label of the object's tag; else None.
 
-    The thing is a tag, "the triangle" if all tags on triangles have the same colour, or "it" behind a sentence that
-    ends on a single tag.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. A sentence can name an object in three
+    ways:
+
+    - by the tag itself: "[yellow triangle] is blue";
+    - by a noun, if all tags with this noun have the same colour: "the triangle is blue";
+    - by "it", if the sentence before ends with a single tag.
     """
     before: list[Marked] = []
     for sentence in assertions(marked):
@@ -75,11 +80,12 @@ def _differs(colour: str, tags: list[Marked]) -> bool:
 
 
 def answers_otherwise(marked: MarkedText, question: Question) -> str | None:
-    """Return a message if the question asks for a colour or shape, and the answer is one that no tag has; else None.
+    """Return a message if the answer is a colour or shape that no object has at which the reasoning points; else None.
 
-    The labels of all tags must have another colour (or shape). Tags are ignored if the question names their things
-    itself ("below the black square"), or if the reasoning names them only for the place of another thing. Questions
-    that compare things are not checked.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. ``question`` holds the question, which
+    must ask for a colour or shape, and the answer. The labels of all tags must have another colour (or shape). Two
+    kinds of tags are ignored: for objects that the question itself names ("below the black square"), and for objects
+    that the reasoning names only to describe another object. Questions that compare objects are not checked.
     """
     text, answer = question.question.casefold(), question.answer.strip().casefold()
     asks = _ASKS.search(text)

@@ -1,4 +1,7 @@
-"""Checks what a reasoning asserts against its own tags, its arithmetic and the boxes of its image."""
+"""Checks the facts that a reasoning asserts. They must agree with its tags, its arithmetic and the shapes in its image.
+
+A tag is an XML element with a label and points, by which a reasoning points at objects.
+"""
 
 import re
 
@@ -16,9 +19,11 @@ _CLAUSE_END = re.compile(r"[,:(]")
 
 
 def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -> str | None:
-    """Return a message about a fact that a reasoning asserts, and that its tags or its numbers contradict; else None.
+    """Return a message about the first fact in a reasoning that is contradicted; None if no contradiction is found.
 
-    ``question`` holds the question and the answer of the reasoning, and ``scene`` holds the image, if there is one.
+    Facts are calculations, and the counts, colours, places and presence of objects. They are compared with the tags of
+    the reasoning (XML elements that point at objects) and with its answer. ``question`` holds the question and this
+    answer. ``scene`` holds the image, which is needed for parts of the image and for towers; None if there is no image.
     """
     marked = read_marked(reasoning)
     return (

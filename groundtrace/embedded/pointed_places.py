@@ -1,7 +1,8 @@
-"""Compares the places that a reasoning states with its points: boxes of the image, and relations such as "above".
+"""Compares the places that a reasoning states with its points: parts of the image, and relations such as "above".
 
-For example, "[black square] lies in the left box" is wrong if the point is in the right box. A place is compared only
-if the points decide it: a relation needs a margin, and a part of an image without boxes must be far from the point.
+For example, "[black square] lies in the left box" is wrong if the point is in the right box. A place counts as wrong
+only if this is certain. In a relation such as "above", the two points must differ by more than 3 pixels. In an image
+that is not divided into boxes, "in the left half of the image" is wrong only for a point in the right third.
 """
 
 import re
@@ -60,9 +61,10 @@ _SIDES = {"upper": "top", "lower": "bottom"}
 
 
 def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
-    """Return a message if a sentence states a place that the points contradict; else None.
+    """Return a message if a sentence states a place that the points of the reasoning contradict; else None.
 
-    ``scene`` holds the image. Without it, only relations between two things are compared.
+    ``marked`` is the reasoning, with its points at objects. ``scene`` holds the image. If it is None, only relations
+    between two objects, such as "above", are compared.
     """
     if not any(tag.centres for tag in marked.marks.values()):
         return None

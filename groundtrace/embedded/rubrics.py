@@ -1,9 +1,9 @@
 """Implements the embedded engine (OpenCV, no model) for rubrics: it proposes rubrics and scores attempts by them.
 
 A rubric is one criterion for grading; an attempt is a policy's sampled answer. Four of the engine's rubrics are the
-foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One rubric is about grounding, and
-one about the form of the response. The engine also proposes a rubric for the coherence of the steps. This rubric never
-applies, since the engine cannot judge it.
+foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One rubric is about grounding (the
+points and boxes in the attempt), and one about the form of the response. The engine also proposes a rubric for the
+coherence of the reasoning steps. It is never applied, since the engine cannot judge it.
 
 Every rubric considers the text as well as points and boxes, since some prompts do not request points. The question and
 the image alone decide whether a rubric applies. Rubrics about the image's content apply only to images of flat shapes,

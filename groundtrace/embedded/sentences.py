@@ -244,7 +244,7 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Split a reasoning at its tags of points and boxes, and replace each tag by a plain text.
+    """Split a reasoning at its tags (XML elements with points or boxes), and replace each tag by a plain text.
 
     Yields the texts between the tags and, in place of each tag, the text ``mark``. If ``mark`` is empty, the label of
     the tag is yielded instead.

@@ -70,7 +70,11 @@ def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bo
 
 
 def another_colour(sentence: str, answer: str) -> str | None:
-    """Return a message if a sentence states another colour than the answer; else None."""
+    """Return a message if a sentence states another colour than the answer; else None.
+
+    For example, the sentence is "its colour is red", and ``answer`` is "blue". Sentences with a negation are not
+    checked.
+    """
     colour = colour_word(answer.strip().casefold())
     if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
         return None

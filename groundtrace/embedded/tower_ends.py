@@ -1,4 +1,4 @@
-"""Finds tags that a reasoning calls the top or the base of a tower although they point at another block."""
+"""Checks the points at the top or the base of a tower: a point must be on the block that the reasoning names."""
 
 import re
 from collections.abc import Iterator
@@ -19,10 +19,12 @@ _INSIDE = re.compile(
 
 
 def wrong_end_of_tower(marked: MarkedText, scene: Scene | None) -> str | None:
-    """Return a message if a tag is called the top or the base of a tower, but its point is on another block; else None.
+    """Return a message if the reasoning calls a tag the top or base of a tower, but its point is on another block; else
+    None.
 
-    The name is the text inside the tag ("its lowest block") or a sentence ("the base of the left tower is …"). Only
-    images are checked in which the shapes form towers. ``scene`` holds the image; None if there is no image.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. The words "top" or "base" can be
+    inside the tag ("its lowest block") or in a sentence ("the base of the left tower is [blue block]"). ``scene`` holds
+    the image; None if there is no image. Only images are checked in which the shapes form towers (stacks of blocks).
     """
     claims = [*_claims(marked)] if scene is not None else []
     if scene is None or not claims:

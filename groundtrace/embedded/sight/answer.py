@@ -71,10 +71,10 @@ def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box,
 
 
 def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
-    """Return the classes of objects that a parsed question is about, such as "red circle"; at most `MAX_LABELS`.
+    """Return the classes of objects that a parsed question is about, such as "red circle"; at most `MAX_LABELS` (10).
 
-    The classes are those of the `shapes` in the image that match the question's nouns. If no shape matches a noun, the
-    result contains the noun's own phrase ("circle"), so that a detector can search for such objects too.
+    The classes are those of the `shapes` in the image that match the question's nouns. For a noun that no shape
+    matches, the result contains the noun's own phrase ("circle"), so that a detector can search for such objects.
     """
     labels: dict[str, None] = {}
     for noun in nouns_of(query):

@@ -1,4 +1,7 @@
-"""Checks whether a group of shapes (a tower or a box) meets a condition. The result is yes, no, or undecided (None)."""
+"""Checks whether a tower (a stack of blocks) or a box (an area of the image) meets a condition of the question.
+
+Both are groups of shapes. The result is yes, no, or undecided (None).
+"""
 
 from dataclasses import dataclass
 
@@ -9,9 +12,10 @@ from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Holds whether a group (a tower or a box) meets a condition, and the shapes on which this result is based.
+    """Holds whether a group of shapes meets a condition, and the shapes on which this result is based.
 
-    `holds` is True if the group meets the condition. `evidence` are these shapes.
+    The group is a tower (a stack of blocks) or a box (an area of the image). `holds` is True if the group meets the
+    condition. `evidence` are the shapes on which the result is based.
     """
 
     holds: bool
@@ -19,10 +23,11 @@ class Outcome:
 
 
 def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check whether the shapes of one group (a tower or a box) meet a condition, such as "with exactly 3 blocks".
+    """Check whether a group of shapes meets a condition, such as "with exactly 3 blocks".
 
-    `group` holds the shapes of the group. `walls` are the boxes whose sides a shape can touch. Returns None if the
-    image does not determine the result, or if readers would understand the condition differently.
+    `group` holds the shapes of a tower (a stack of blocks) or of a box (an area of the image). `walls` are the boxes,
+    in pixels, whose sides a shape can touch. Returns None if the image does not determine the result, or if people
+    would understand the condition differently.
     """
     match condition:
         case Has():

@@ -1,6 +1,7 @@
-"""Parses conditions on a tower or a box: the phrases after "with", "that has" or "contains".
+"""Parses the conditions of a question on a tower (a stack of blocks) or a box (an area of the image).
 
-For example, "a tower with exactly two black blocks" has the condition "exactly two black blocks".
+These are the phrases after "with", "that has" or "contains". For example, "a tower with exactly two black blocks" has
+the condition "exactly two black blocks".
 """
 
 from groundtrace.embedded.sight.labels import Noun, kind_word
@@ -16,10 +17,11 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse the conditions on a group that begin with "with", "that has" or similar words.
+    """Parse the conditions that begin with "with", "that has" or similar words, as in "a tower with two black blocks".
 
-    `words` is the sentence, whose next word is read first. `group` is "tower" or "box". Returns () if no conditions
-    follow, and None if they are unreadable.
+    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the conditions: "tower"
+    (a stack of blocks) or "box" (an area of the image). Returns () if no conditions follow, and None if they are
+    unreadable.
     """
     start = words.at
     words.take(",")
@@ -30,9 +32,10 @@ def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse a list of conditions on a group, joined by commas, "and" and "with"; return None if one is unreadable.
+    """Parse a list of conditions, joined by commas, "and" and "with"; return None if one of them is unreadable.
 
-    `words` is the sentence, whose next word is read first. `group` is "tower" or "box".
+    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the conditions: "tower"
+    (a stack of blocks) or "box" (an area of the image).
     """
     found: list[Condition] = []
     while True:
@@ -46,10 +49,11 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """Parse one condition on a group, such as "a black block at the top".
+    """Parse one condition on a tower or box, such as "a black block at the top".
 
-    `words` is the sentence, whose next word is read first. `group` is "tower" or "box". If the next words are not a
-    condition, the result is None, and no words are read.
+    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the condition: "tower"
+    (a stack of blocks) or "box" (an area of the image). If the next words are not a condition, the result is None, and
+    no words are read.
     """
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):

@@ -53,9 +53,11 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Describes a condition on a group (a tower or a box): the group contains `amount` objects that match `noun`.
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it contains certain
+    objects.
 
-    If `touch` is not None, only objects that meet this condition are counted.
+    The number of its objects that match `noun` must agree with `amount`. If `touch` is not None, only objects that meet
+    this condition ("touching the edge") are counted.
     """
 
     amount: Amount
@@ -65,9 +67,11 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """Describes a condition on a group (a tower or a box): it has only objects of a noun, in all the noun's colours.
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it has only objects of a
+    noun.
 
-    For example, a tower with "only black and yellow blocks" must have blocks of both colours, and no others.
+    Each colour of the noun must be present. For example, a tower with "only black and yellow blocks" must have blocks
+    of both colours, and no others.
     """
 
     noun: Noun
@@ -75,16 +79,19 @@ class OnlyOf:
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """Describes a condition on a group (a tower or a box): its objects have exactly `n` different colours."""
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it has exactly `n` colours.
+
+    The different colours of its objects are counted.
+    """
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """Describes a condition on a group (a tower or a box): its top or bottom object matches the noun.
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): its end matches a noun.
 
-    `end` selects the top or the bottom object.
+    `end` selects the top or the bottom object, which must match `noun`.
     """
 
     noun: Noun
@@ -137,10 +144,11 @@ class ObjectStatement:
 class GroupStatement:
     """Holds a statement such as "There is a tower with a black block at the top". The answer is yes or no.
 
-    The statement is true if the number of groups (towers or boxes) that meet all `conditions` agrees with `amount`. If
-    `amount` is None, every group must meet the conditions.
+    `group` is "tower" (a stack of blocks) or "box" (an area of the image). The statement is true if the number of
+    towers or boxes that meet all `conditions` agrees with `amount`. If `amount` is None, every tower or box must meet
+    them.
 
-    If `of` is not empty, the statement is about one group only ("the tower with four blocks has …"): the only group
+    If `of` is not empty, the statement is about one tower or box ("the tower with four blocks has …"): the only one
     that meets the conditions in `of`. `choices` are the answer choices; empty if there are none.
     """
 

@@ -143,10 +143,11 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read the name of a kind of group: "tower", "grey box", "black tower"; return None if none follows.
+    """Read the words for a tower (a stack of blocks) or a box (an area of the image), such as "grey box" or "black
+    tower".
 
-    The result is the kind of group and, for a tower with a colour, the noun of its blocks ("black block"); otherwise
-    None in place of the noun.
+    Returns None if no such words follow. Otherwise returns two values: "tower" or "box"; and, for a tower with a
+    colour, the noun of its blocks ("black block"), else None.
     """
     start = words.at
     colour = colour_word(words.next)
