@@ -99,10 +99,11 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of a response with code: code of the kind that the prompt requires, or the final answer.
+    """Return the next turn of a response with code: code, or the final answer.
 
-    The turn is the answer if earlier code has already printed or shown the result. The answer is "cannot read" if the
-    engine cannot read the question or the image, or if it can write no code of the required kind for the question.
+    The prompt requires one kind of code: a computation, a drawing or a crop. The turn is the answer if earlier code has
+    already printed or shown the result. The answer is "cannot read" if the engine cannot read the question or the
+    image, or if it can write no code of the required kind for the question.
 
     ``prompt`` holds the question and the earlier turns, and ``scene`` holds the image. The image can be coarsened at
     random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened).

@@ -1,5 +1,7 @@
-"""Defines the interface through which stages and scorers call models, and the result of such a call. A scorer is code
-that checks one property of a response.
+"""Defines the interface through which the steps of a pipeline and the scorers call models, and the result of such a
+call.
+
+A scorer is code that checks one property of a response.
 """
 
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ class CallResult:
 
 
 class Caller(Protocol):
-    """Defines the interface through which stages and scorers call models. :class:`groundtrace.inference.models.Models`
-    and :class:`groundtrace.inference.session.Session` implement it.
+    """Defines the interface through which stages (steps of a pipeline) and scorers (code that checks responses) call
+    models. :class:`groundtrace.inference.models.Models` and :class:`groundtrace.inference.session.Session` implement
+    it.
     """
 
     async def generate(
@@ -40,7 +43,8 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and return them.
+        """Ask a model for ``sampling.n`` samples (replies to ``prompt``), and return them. ``role`` is the job of the
+        model, such as "judge"; the config names an endpoint for each role.
 
         If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
         this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
@@ -50,26 +54,27 @@ class Caller(Protocol):
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Return how many times an unusable reply of the role's model may be repaired
-        (:meth:`groundtrace.inference.models.Models.repair_attempts`). In a repair, the model gets its unusable reply
-        and a description of the problem, and answers again.
+        """Return how many times an unusable reply of a model may be repaired. ``role`` is the job of the model, such as
+        "judge". In a repair, the model gets its unusable reply and a description of the problem, and answers again
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`).
         """
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget for the role's model. A truncated reply is requested again with more tokens,
-        but never with more than this budget (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """Return the largest token budget for a model. ``role`` is the job of the model, such as "judge". A truncated
+        reply is requested again with more tokens, but never with more than this budget
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
         """
         ...
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model. The family describes how the model writes points and boxes
-        (:meth:`groundtrace.inference.models.Models.family`).
+        """Return the family of a model, which describes how the model writes points and boxes. ``role`` is the job of
+        the model, such as "pointer" (:meth:`groundtrace.inference.models.Models.family`).
         """
         ...
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the endpoint of the role can return the log-probabilities of the tokens of a given text
-        (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
+        """Return whether the endpoint of a model can return the log-probabilities of the tokens of a given text.
+        ``role`` is the job of the model, such as "judge" (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         ...

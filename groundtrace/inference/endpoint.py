@@ -84,9 +84,9 @@ class Kind:
 
 
 class Kinds(Registry[Kind]):
-    """Registers the endpoint kinds by name. Users can add their own kind with a name of the form ``module:NAME``. Such
-    a name refers to a :class:`Kind`, or to the class of an endpoint. Such a class becomes a kind with the default
-    values of :class:`Kind`.
+    """Registers the endpoint kinds (ways to reach a model, such as "openai") by name. Users can add their own kind with
+    a name of the form ``module:NAME``. Such a name refers to a :class:`Kind`, or to the class of an endpoint. In the
+    second case, a :class:`Kind` with this class and default values is made.
     """
 
     def made(self, path: str, found: Any) -> Kind:
@@ -141,8 +141,9 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """Return the endpoint kind with this name, e.g. "openai". A name of the form ``module:NAME`` is a kind that the
-    user has written. Raises :class:`EndpointError` if the kind does not exist.
+    """Return the properties of the endpoint kind with this name. A kind is the way to reach a model, e.g. "openai" for
+    servers with OpenAI's API. A name of the form ``module:NAME`` is a kind that the user has written. Raises
+    :class:`EndpointError` if the kind does not exist.
     """
     try:
         return KINDS.named(name)
@@ -159,19 +160,19 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Return whether the endpoint with these settings surely serves a real model. Returns False for the embedded engine
-    (image-processing code without a model). Also returns False for a kind that the user has written, since its
-    models are unknown.
+    """Return whether the endpoint with these settings is known to serve a real model. The result is False for the
+    embedded engine (image-processing code without a model), and for a kind that the user has written, since its models
+    are unknown.
     """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raise ValueError if an endpoint or a role is not configured correctly. ``endpoints`` holds the settings of each
-    endpoint by name. ``roles`` maps each role to the name of its endpoint. The message begins with the config key to
-    change. The error is raised in these cases:
+    """Raise ValueError if an endpoint or a role (the job of a model, such as "judge") is not configured correctly.
+    ``endpoints`` holds the settings of each endpoint by name. ``roles`` maps each role to the name of its endpoint. The
+    message begins with the config key to change. The error is raised in these cases:
 
-    - An endpoint has an unknown kind or family.
+    - An endpoint has an unknown kind (way to reach a model), or an unknown family (way to write coordinates).
     - The endpoint of a role is not defined.
     - The endpoint of a role has no URL, but its kind needs one.
     - The endpoint of a pointer or a detector fails :func:`check_coordinates`, which checks that the model writes points
@@ -207,10 +208,12 @@ of its prompt. If the teacher of a recipe locates objects itself, the recipe che
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the endpoint ``name`` with these ``settings`` cannot play ``role``, which is "pointer" or
-    "detector". The message begins with the config key to change. The error is raised in these cases:
+    """Check that an endpoint's model can mark objects: as a pointer with points or boxes, as a detector with boxes.
+    ``role`` is "pointer" or "detector", ``name`` is the endpoint's name, and ``settings`` are its settings. Raises
+    ValueError with a message that begins with the config key to change. The error is raised in these cases:
 
-    - The settings do not declare how the endpoint's model writes coordinates (``family`` or ``frame``).
+    - The settings do not declare how the model writes coordinates: by ``family`` (models that write them in the same
+      way) or by ``frame`` (such as pixels, or 0 to 1000).
     - The settings name a family, but the endpoint's kind has its own form of coordinates.
     - The role is the detector, and the model writes no boxes.
     - The role is the pointer, and the model writes neither points nor boxes.
@@ -226,10 +229,12 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raise ValueError if the model of the endpoint ``name`` cannot write boxes. ``role`` is the role that needs the
-    boxes; it appears in the message. ``settings`` are the endpoint's settings. The error is also raised if the settings
-    do not declare how the model writes coordinates (``family`` or ``frame``), or if they name a family although the
-    endpoint's kind has its own form of coordinates.
+    """Raise ValueError if the model of the endpoint ``name`` cannot write boxes. ``role`` is the job of the model, such
+    as "detector"; it appears in the message. ``settings`` are the endpoint's settings.
+
+    The error is also raised in two other cases. First, the settings do not declare how the model writes coordinates: by
+    ``family`` (models that write them in the same way) or by ``frame`` (such as pixels). Second, the settings name a
+    family, but the endpoint's kind has its own form of coordinates.
     """
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:
@@ -255,8 +260,8 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Check that the packages which the kinds of these endpoints need are installed. Raises
-    :class:`groundtrace.config.extras.MissingExtra` if a package is missing.
+    """Check that the packages which these endpoints need are installed. They depend on an endpoint's kind (the way to
+    reach the model, such as "gemini"). Raises :class:`groundtrace.config.extras.MissingExtra` if a package is missing.
     """
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
@@ -265,7 +270,9 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """Return the names of the optional dependencies (extras of this project) that the kinds of these endpoints need."""
+    """Return the names of the optional dependencies (extras of this project) that these endpoints need. They depend on
+    an endpoint's kind (the way to reach the model, such as "gemini").
+    """
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 
 

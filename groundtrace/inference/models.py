@@ -47,8 +47,9 @@ class _Flight:
 
 
 class Models:
-    """Calls models for stages and scorers. ``settings`` define the endpoints, the endpoint of each role, the cache and
-    the budget. If ``cached`` is False, replies are cached only in memory, and the caches of other runs are not read.
+    """Calls models for stages (steps of a pipeline) and scorers (code that checks responses). ``settings`` define the
+    endpoints, the endpoint of each role, the cache and the budget. A role is the job of a model, such as "judge". If
+    ``cached`` is False, replies are cached only in memory, and the caches of other runs are not read.
 
     Methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
@@ -83,8 +84,9 @@ class Models:
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """Return the endpoint that ``role`` uses. It is opened at the first use. If it cannot be opened, raises
-        RunStopped in a run and ValueError elsewhere.
+        """Return the endpoint (the object that sends requests to a model) for a role, which is the job of a model, such
+        as "judge". It is opened at the first use. If it cannot be opened, RunStopped is raised in a run, and ValueError
+        elsewhere.
         """
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
@@ -99,8 +101,9 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """Return the circuit breaker of the endpoint that ``role`` uses. While the server is down, the breaker makes
-        calls fail at once. Returns None if the setting ``fails_fast`` is False, and for a model in this process.
+        """Return the circuit breaker of the endpoint for ``role`` (the job of a model, such as "judge"). While the
+        endpoint's server is down, the breaker makes calls fail at once. Returns None if the setting ``fails_fast`` is
+        False, and for a model in this process.
         """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
@@ -113,31 +116,33 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """Return how many times a reply of the wrong form may be repaired if the model that plays ``role`` wrote it. In
-        a repair, the model gets its bad reply and a description of the problem, and answers again. The result is 0
-        for a model in this process, since such a model would return the same reply again.
+        """Return how many times a reply of the wrong form may be repaired. In a repair, the model gets its bad reply
+        and a description of the problem, and answers again. ``role`` is the job of the model, such as "judge". The
+        result is 0 for a model in this process, since such a model would return the same reply again.
         """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest number of tokens for the model that plays ``role``. If a reply is truncated, its request
-        is repeated with more tokens, but never with more than this number.
+        """Return the largest number of tokens for the model with this ``role`` (the job of a model, such as "judge").
+        If a reply is truncated, its request is repeated with more tokens, but never with more than this number.
 
-        If the result is 0, :meth:`generate` does not repeat such a request, but returns the truncated reply. In this
-        case only :func:`groundtrace.inference.role_calls.ask_for` repeats it.
+        If the result is 0, :meth:`generate` returns the truncated reply, and does not repeat its request. In this case
+        only :func:`groundtrace.inference.role_calls.ask_for`, which needs a reply of a certain form, repeats the
+        request.
         """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """Return the family of the model that plays ``role``. A family consists of models that write coordinates in the
-        same way. It holds their prompts for points and boxes, and the parsers of their replies.
+        """Return the family of the model with this ``role`` (the job of a model, such as "pointer"). A family consists
+        of models that write coordinates in the same way. The returned object holds their prompts for points and boxes,
+        and the parsers of their replies.
         """
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the settings declare that the role's endpoint can return the log-probabilities of the tokens
-        of a given text (a continuation of a reply).
+        """Return whether the settings declare that a model's endpoint can return the log-probabilities of the tokens of
+        a given text (a continuation of a reply). ``role`` is the job of the model, such as "judge".
         """
         return self.settings.endpoint(role).logprobs
 
@@ -150,8 +155,8 @@ class Models:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Ask the model that plays ``role``, and return ``sampling.n`` samples (replies). Samples that are in the cache
-        are taken from there.
+        """Ask a model for ``sampling.n`` samples (replies to ``prompt``), and return them. ``role`` is the job of the
+        model, such as "judge". Samples that are in the cache are taken from there.
 
         If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
         this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable

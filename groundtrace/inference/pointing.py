@@ -15,12 +15,13 @@ from groundtrace.schemas.records import MediaRef
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Point]:
-    """Ask the model that plays ``role`` for the points of an object. Returns the points in pixels of the original
-    image. The result has no points if the reply states that the object is absent.
+    """Ask a model for the points of an object. Returns the points in pixels of the original image. The result has no
+    points if the reply states that the object is absent.
 
-    ``caller`` makes the call, with the sampling parameters ``sampling``. ``entity`` is the name of the object.
-    ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video to which it
-    belongs. ``media_index`` is the position of ``medium`` among the media of the question.
+    ``role`` is the job of the model, such as "pointer". ``caller`` makes the call, with the sampling parameters
+    ``sampling``. ``entity`` is the name of the object. ``image`` is the image (or video frame) that the model sees.
+    ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of ``medium`` among
+    the media of the question.
 
     Raises CallError if the call fails. Raises BadReply if the reply cannot be parsed. BadReply is also raised if a
     prompt cannot name the object, for example because its name has no letters and digits.
@@ -36,13 +37,13 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Ask the model that plays ``role`` for the boxes of all objects with the label ``label``. Returns the boxes in
-    pixels of the original image. The result has no boxes if the reply states that the object is absent.
+    """Ask a model for the boxes of all objects with the label ``label``. Returns the boxes in pixels of the original
+    image. The result has no boxes if the reply states that the object is absent.
 
-    ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
-    the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
-    ``medium`` among the media of the question. Raises CallError if the call fails, and BadReply if the reply cannot be
-    parsed or a prompt cannot contain the label.
+    ``role`` is the job of the model, such as "detector". ``caller`` makes the call, with the sampling parameters
+    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video
+    to which it belongs. ``media_index`` is the position of ``medium`` among the media of the question. Raises CallError
+    if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
@@ -58,14 +59,13 @@ async def objects_of(
     media_index: int,
     sampling: Sampling,
 ) -> ParsedPointing[Box]:
-    """Ask the model that plays ``role`` for the boxes of the objects that ``question`` is about. Returns the boxes in
-    pixels of the original image. ``label`` names these objects. A box contains the entire object, even if the
-    question is about a part of it.
+    """Ask a model for the boxes of the objects that ``question`` is about. Returns the boxes in pixels of the original
+    image. ``label`` names these objects. A box contains the entire object, even if the question is about a part of it.
 
-    ``caller`` makes the call, with the sampling parameters ``sampling``. ``image`` is the image (or video frame) that
-    the model sees. ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of
-    ``medium`` among the media of the question. Raises CallError if the call fails, and BadReply if the reply cannot be
-    parsed or a prompt cannot contain the label.
+    ``role`` is the job of the model, such as "detector". ``caller`` makes the call, with the sampling parameters
+    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video
+    to which it belongs. ``media_index`` is the position of ``medium`` among the media of the question. Raises CallError
+    if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_object(image, label, question)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)

@@ -1,4 +1,5 @@
-"""Checks before the first call whether the endpoints can play their roles. No model generates a reply for these checks.
+"""Checks before the first call whether each endpoint can do the job (role) that the config gives to it, such as
+"judge". No model generates a reply for these checks.
 
 A server must be up and have the model. A model in this process is loaded. If an endpoint's model can answer only some
 prompts, it must be able to answer at least one of the prompts of its role.
@@ -28,8 +29,8 @@ from groundtrace.schemas.text import printable
 
 
 class NotServed(UserError):
-    """Raised if one or more endpoints cannot play their roles. The message names the endpoints, the reasons, and what
-    the user can do about them.
+    """Raised if one or more endpoints cannot do the job (role) that the config gives to them, such as "judge". The
+    message names the endpoints, the reasons, and what the user can do about them.
 
     ``can_wait`` is True if the only fault is a server that is down. In this case the user does not have to change the
     config.
@@ -42,9 +43,9 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """Holds the result of checking one endpoint. ``name`` is the endpoint's name, and ``roles`` are the roles that use
-    it. ``fault`` is the error that prevents the endpoint from answering calls, or None if it can answer calls.
-    ``message`` describes the fault and what the user can do about it; it is "" without a fault.
+    """Holds the result of checking one endpoint. ``name`` is the endpoint's name, and ``roles`` are the jobs of its
+    model, such as "judge". ``fault`` is the error that prevents the endpoint from answering calls, or None if it can
+    answer calls. ``message`` describes the fault and what the user can do about it; it is "" without a fault.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Health:
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Check that the endpoints can play their roles. ``models`` gives access to the endpoints. ``asks`` declares the
-    prompts that the stages send to each role. ``where`` is the text before config keys in messages, such as
-    ``reward.``; it is "" for the main config.
+    """Check that each endpoint can do the job (role) that the config gives to it, such as "judge". ``models`` gives
+    access to the endpoints. ``asks`` declares, for each role, the prompts that are sent to its model. ``where`` is the
+    text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
-    Raises NotServed if an endpoint cannot play its role. An endpoint of a kind that the user has written only has to
-    pass its own check. The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
+    Raises NotServed if an endpoint cannot be used for its role. An endpoint of a kind that the user has written only
+    has to pass its own check. The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
@@ -86,11 +87,11 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Find the roles whose endpoints cannot answer any of the role's prompts. Returns a one-line message for each such
-    role; the list is empty if there is none.
+    """Find the roles (jobs of a model, such as "judge") whose endpoints cannot answer any of the role's prompts.
+    Returns a one-line message for each such role; the list is empty if all endpoints are fit.
 
-    ``settings`` define the endpoint of each role, and ``asks`` declares the prompts that the stages send to each role.
-    ``where`` is the text before config keys in the messages, such as ``reward.``.
+    ``settings`` define the endpoint of each role. ``asks`` declares, for each role, the prompts that are sent to its
+    model. ``where`` is the text before config keys in the messages, such as ``reward.``; it is "" for the main config.
     """
     sent: dict[str, list[str]] = {}
     for ask in asks:
@@ -115,9 +116,10 @@ async def healths(
 ) -> tuple[Health, ...]:
     """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
 
-    ``models`` gives access to the endpoints. ``where`` is the text before config keys in messages, such as ``reward.``.
-    ``retries`` is how many times a failed check is repeated. ``timeout_s`` is the time limit, in seconds, of one check
-    of a server. The loading of a model in this process has no limit.
+    ``models`` gives access to the endpoints. ``asks`` declares, for each role (the job of a model, such as "judge"),
+    the prompts that are sent to its model. ``where`` is the text before config keys in messages, such as ``reward.``;
+    it is "" for the main config. ``retries`` is how many times a failed check is repeated. ``timeout_s`` is the time
+    limit, in seconds, of one check of a server. The loading of a model in this process has no limit.
     """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:

@@ -17,8 +17,8 @@ from groundtrace.schemas.records import Call
 class Session:
     """Calls models, and records the calls and the errors of failed calls. It implements
     :class:`groundtrace.inference.caller.Caller`. ``models`` is the object that makes the calls. ``calls`` are the
-    records of all calls, and ``failures`` are the errors of the failed calls. Both are in the order in which the
-    calls ended.
+    records (for example prompt, model and tokens) of all calls, and ``failures`` are the errors of the failed calls.
+    Both are in the order in which the calls ended.
     """
 
     models: Models
@@ -34,7 +34,8 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Ask the model that plays ``role`` for ``sampling.n`` samples (replies to ``prompt``), and record the call.
+        """Ask a model for ``sampling.n`` samples (replies to ``prompt``), return them, and record the call. ``role`` is
+        the job of the model, such as "judge".
 
         If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
         this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
@@ -53,26 +54,27 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """Return how many times an unusable reply of the role's model may be repaired
-        (:meth:`groundtrace.inference.models.Models.repair_attempts`). In a repair, the model gets its unusable reply
-        and a description of the problem, and answers again.
+        """Return how many times an unusable reply of a model may be repaired. ``role`` is the job of the model, such as
+        "judge". In a repair, the model gets its unusable reply and a description of the problem, and answers again
+        (:meth:`groundtrace.inference.models.Models.repair_attempts`).
         """
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget for the role's model. A truncated reply is requested again with more tokens,
-        but never with more than this budget (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """Return the largest token budget for a model. ``role`` is the job of the model, such as "judge". A truncated
+        reply is requested again with more tokens, but never with more than this budget
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
         """
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """Return the family of the role's model. The family describes how the model writes points and boxes
-        (:meth:`groundtrace.inference.models.Models.family`).
+        """Return the family of a model, which describes how the model writes points and boxes. ``role`` is the job of
+        the model, such as "pointer" (:meth:`groundtrace.inference.models.Models.family`).
         """
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the endpoint of the role can return the log-probabilities of the tokens of a given text
-        (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
+        """Return whether the endpoint of a model can return the log-probabilities of the tokens of a given text.
+        ``role`` is the job of the model, such as "judge" (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
         """
         return self.models.gives_logprobs(role)

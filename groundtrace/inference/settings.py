@@ -191,7 +191,7 @@ class Neighbour:
 @dataclass(frozen=True)
 class ModelsSettings:
     """Holds everything that a worker needs to call models: the endpoints, the endpoint of each role, the cache, and the
-    folders of the media.
+    folders of the media. A role is the job of a model, such as "judge".
 
     ``endpoints`` holds the settings of each endpoint by name. ``roles`` maps each role to the name of its endpoint.
     ``cache_path`` is the file of the reply cache. ``input_root`` and ``run_root`` are the folders of the input and of
@@ -226,16 +226,17 @@ class ModelsSettings:
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
-        """Return the name of the endpoint that ``role`` uses. Raises ValueError if the config names no endpoint for the
-        role."""
+        """Return the name of the endpoint for ``role`` (the job of a model, such as "judge"). Raises ValueError if the
+        config names no endpoint for the role.
+        """
         for name, endpoint in self.roles:
             if name == role:
                 return endpoint
         raise ValueError(f"no endpoint is set for the role {role!r}: add roles.{role} to the config")
 
     def endpoint(self, role: str) -> EndpointSettings:
-        """Return the settings of the endpoint that ``role`` uses. Raises ValueError if the config names no endpoint for
-        the role, or does not define this endpoint.
+        """Return the settings of the endpoint for ``role`` (the job of a model, such as "judge"). Raises ValueError if
+        the config names no endpoint for the role, or does not define this endpoint.
         """
         name = self.endpoint_name(role)
         for key, endpoint in self.endpoints:
@@ -244,19 +245,22 @@ class ModelsSettings:
         raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]: add it there")
 
     def has_role(self, role: str) -> bool:
-        """Return whether the config has an endpoint for ``role``."""
+        """Return whether the config names an endpoint for ``role`` (the job of a model, such as "judge")."""
         return any(name == role for name, _ in self.roles)
 
     @property
     def judges_text(self) -> bool:
-        """Return whether the config has a judge that can judge text. The result is False without a judge, and for the
-        embedded engine (image-processing code in place of a model), which computes only with pixels.
+        """Return whether the config has a judge (a model that grades responses) that can judge text. The result is
+        False without a judge. It is also False if the judge is the embedded engine (image-processing code in place of a
+        model).
         """
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property
     def self_judging(self) -> bool:
-        """Return whether the judge and the teacher use the same endpoint, so that a model judges its own replies."""
+        """Return whether the judge (which grades responses) and the teacher (which writes reasoning and answers) use
+        the same endpoint, so that a model judges its own replies.
+        """
         both = self.has_role("judge") and self.has_role("teacher")
         return both and self.endpoint_name("judge") == self.endpoint_name("teacher")
 

@@ -54,7 +54,7 @@ class Claim:
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Return whether the image has (or lacks) the shapes of the claim, without a comparison of their number.
+        """Return whether the claim is right about which shapes the image has; the number of shapes is not compared.
 
         `shapes` are the shapes in the image, and `walls` are the boxes whose sides a shape can touch. A claim such as
         "3 circles" is right if the image has at least one circle. A claim such as "no circles" is right if the image
@@ -71,7 +71,8 @@ class Claim:
         circles touch the edge". The first of these rules that applies is used:
 
         - A claim without a number agrees if at least one shape matches.
-        - A claim that a part of the image has no such object ("no squares on the left") always agrees.
+        - A claim that only a part of the image lacks an object ("no squares on the left") always agrees, since parts
+          are not checked.
         - If the claim is about only some of the objects (`is_part`), its number must not be larger than the number of
           matching shapes. The same rule applies if the claim has `touch`, and a shape of its noun is outside all boxes
           of `walls`. In this case, all shapes of the noun are counted.

@@ -9,8 +9,11 @@ from enum import Enum, auto
 
 
 class Finish(Enum):
-    """Lists the kinds of finish reasons. ``BROKEN`` means that the server failed while it generated the reply, so that
-    the text may end anywhere."""
+    """Lists the kinds of finish reasons, which state why a server ended a reply. ``COMPLETE`` means that the model
+    ended it. ``CUT`` means that the reply was truncated, e.g. by its token limit. ``REFUSED`` means that the model or a
+    filter declined to answer. ``BROKEN`` means that the server failed while it generated the reply, so the text may end
+    anywhere.
+    """
 
     COMPLETE = auto()
     CUT = auto()

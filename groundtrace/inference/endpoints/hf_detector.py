@@ -81,9 +81,9 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Search the image for objects. ``asked`` holds the labels (names of objects), as :meth:`read` returns them.
-        Returns one reply for each label. A reply is a JSON text with the label's boxes in the endpoint's coordinate
-        frame.
+        """Search the image for objects. ``asked`` holds the names of the objects, in the form that :meth:`read`
+        returns. Returns one reply for each name: a JSON text with the boxes of these objects in the endpoint's
+        coordinate frame.
         """
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
@@ -107,9 +107,9 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them), and return
-        two values. The first is the image's width and height in pixels. The second is a list with one element for each
-        text: the boxes above the score threshold, in pixels, and their scores.
+        """Search the image for objects, and return two values. ``texts`` are the names of the objects in the form that
+        the model expects, e.g. "red dog.". The first value is the image's width and height in pixels. The second is a
+        list with one element for each text: the boxes above the score threshold, in pixels, and their scores.
         """
 
 
@@ -129,13 +129,16 @@ class GroundingDino(Detector):
 
     @property
     def most_tokens(self) -> int:
-        """Return the largest number of tokens that a text may have, from the model's config."""
+        """Return the largest number of tokens that a text may have, including the begin and end tokens. It is read from
+        Grounding DINO's config.
+        """
         return self.model.config.max_text_len
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them). Returns the
-        image's width and height in pixels, and for each text its boxes with scores (:meth:`Detector.find`).
+        """Search the image for objects with Grounding DINO, and return two values. ``texts`` are the names of the
+        objects, e.g. "red dog.". The first value is the image's width and height in pixels. The second is a list with
+        one element for each text: the boxes above the score threshold, in pixels, and their scores.
         """
         pixels = image.load()
         height, width = pixels.shape[:2]
@@ -176,14 +179,18 @@ class Owlv2(Detector):
 
     @property
     def most_tokens(self) -> int:
-        """Return the largest number of tokens that a text may have, from the model's config."""
+        """Return the largest number of tokens that a text may have, including the begin and end tokens. It is read from
+        OWLv2's config.
+        """
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Search the image for each of the ``texts`` (names of objects, as :meth:`text_of` returns them). Returns the
-        image's width and height in pixels, and for each text its boxes with scores (:meth:`Detector.find`). The texts
-        are processed as separate rows of a batch, so that each text gets all boxes that match it.
+        """Search the image for objects with OWLv2, and return two values. ``texts`` are the names of the objects, e.g.
+        "red dog". The first value is the image's width and height in pixels. The second is a list with one element for
+        each text: the boxes above the score threshold, in pixels, and their scores.
+
+        The texts are processed as separate rows of a batch, so that each text gets all boxes that match it.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)

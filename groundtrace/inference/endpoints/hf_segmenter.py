@@ -106,7 +106,7 @@ class Segmenter(ABC):
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
         """Convert ``places``, which are boxes (1, N, 4) or points (1, N, 2), from pixels of the image to pixels of the
-        model's input. ``seen`` holds the features and the sizes of the image.
+        model's input. ``seen`` holds the features and the sizes of the image. Returns a tensor of the same shape.
         """
 
     @abstractmethod
@@ -123,14 +123,14 @@ class Sam2(Segmenter):
     processor_class = Sam2Processor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert ``places`` (boxes or points) from pixels of the image to pixels of the model's input
-        (:meth:`Segmenter.scaled`). ``seen`` holds the sizes of the image.
+        """Convert ``places``, which are boxes (1, N, 4) or points (1, N, 2), from pixels of the image to pixels of SAM
+        2's input, a square. x and y have different scales. ``seen`` holds the size of the image.
         """
         return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's ``masks`` to the image's size, and return them as bool (N, 1, H, W)
-        (:meth:`Segmenter.full_size`). ``seen`` holds the sizes of the image.
+        """Resize the ``masks`` of SAM 2 (1, N, 1, h, w) to the image's size. Returns a bool tensor (N, 1, H, W).
+        ``seen`` holds the size of the image.
         """
         return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
 
@@ -144,15 +144,15 @@ class Sam(Segmenter):
     processor_class = SamProcessor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Convert ``places`` (boxes or points) from pixels of the image to pixels of the model's input
-        (:meth:`Segmenter.scaled`). ``seen`` holds the sizes of the image.
+        """Convert ``places``, which are boxes (1, N, 4) or points (1, N, 2), from pixels of the image to pixels of SAM
+        1's input, which has the image's aspect ratio. ``seen`` holds the sizes of the image and of the input.
         """
         scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
         return places * scale.flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resize the model's ``masks`` to the image's size, and return them as bool (N, 1, H, W)
-        (:meth:`Segmenter.full_size`). ``seen`` holds the sizes of the image.
+        """Resize the ``masks`` of SAM 1 (1, N, 1, h, w) to the image's size, without the padding of the model's input.
+        Returns a bool tensor (N, 1, H, W). ``seen`` holds the sizes of the image and of the input.
         """
         return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
 

@@ -61,9 +61,9 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """Send one HTTP request for ``n`` samples, and return the reply. ``conversation`` is the value that
-        :meth:`conversation` returned for this request. The reply may have fewer samples than ``n``; the caller then
-        requests the missing samples again.
+        """Send one HTTP request for ``n`` samples (replies to the prompt), and return the reply. ``conversation`` is
+        the prompt in the form of the API, as :meth:`conversation` returned it. The reply may have fewer samples than
+        ``n``; the caller then requests the missing samples again.
 
         Raises CallError if the request fails.
         """

@@ -74,8 +74,9 @@ class VisionModel(Protocol):
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
-        """Return one reply (JSON text) for each element of ``asked``, all about one image. The elements are results of
-        :meth:`read`. A reply does not depend on the other elements.
+        """Return one reply (JSON text) for each element of ``asked``, all about one image. An element is a label (the
+        name of an object), or a list of boxes or points, as :meth:`read` returns it. A reply does not depend on the
+        other elements.
         """
         ...
 

@@ -1,6 +1,7 @@
-"""Implements endpoints of the kind ``vllm`` before their server is started. Every request to such an endpoint fails.
+"""Implements endpoints of the kind ``vllm`` before a server for them is started. Every request to such an endpoint
+fails.
 
-A run starts the servers and replaces these endpoints by ``openai`` endpoints
+A run starts the servers and replaces these endpoints by ``openai`` endpoints with the servers' URLs
 (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
 
