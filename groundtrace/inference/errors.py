@@ -124,14 +124,14 @@ class CallError(Exception):
         """Return whether the server or the config made the call fail, and not the request. The same request may then
         succeed later, for example with another API key, when the account has credit again, or with another model.
 
-        The result is False for an empty reply.
+        For an empty reply, the result is False: the request itself is regarded as the cause.
         """
         return self.failure in _OF_SERVER or self.status in REFUSED_STATUSES
 
     @property
     def asks_to_wait(self) -> bool:
-        """Return whether the server demanded a wait before the next request (Retry-After). Returns False for a wait of
-        0 seconds.
+        """Return whether the server demanded a wait of more than 0 seconds before the next request (HTTP header
+        Retry-After).
         """
         return bool(self.retry_after_s)
 

@@ -122,7 +122,7 @@ class Reply:
 
 def joined(replies: Sequence[Reply]) -> Reply:
     """Combine several replies into one. ``replies`` are the replies to the parts or attempts of one request, in order.
-    The result has all their samples, and the sum of their usage.
+    The result has all samples of these replies, and the sum of the usage of all replies.
     """
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
@@ -164,8 +164,8 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """Return the cache key under which a reply is stored if old replies must not be used. ``key`` is the sample's key
-    from :func:`cache_key`. ``since`` is an ISO time: only replies that were requested after it may be used.
+    """Return the cache key under which a reply is stored if old replies must not be used. ``key`` is the normal key of
+    the reply (:func:`cache_key`). ``since`` is an ISO time: only replies that were requested after it may be used.
 
     The result depends on both arguments. So the cache does not find replies that were stored under another ``since``.
     If ``since`` is "", all replies may be used, and ``key`` is returned unchanged.

@@ -1,7 +1,8 @@
 """Asks models for replies that must have a certain form, and repairs bad replies. In a repair, the model gets its bad
 reply and a description of the problem, and answers again.
 
-The module also defines how a stage declares the prompts that it sends to a role.
+The module also defines how a stage (a step of a pipeline) declares the prompts that it sends to a role (the job of a
+model, such as "judge").
 """
 
 import hashlib
@@ -36,8 +37,8 @@ class TruncatedReply(BadReply):
 
 @dataclass(frozen=True)
 class Asks:
-    """Declares the prompts that a stage or a scorer may send to one role. A role is the job of a model, such as
-    "judge". ``prompts`` are the names of the prompts.
+    """Declares the prompts that a stage (a step of a pipeline) or a scorer (code that checks a response) may send to
+    one role. A role is the job of a model, such as "judge". ``prompts`` are the names of the prompts.
 
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
@@ -53,10 +54,11 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """Return a copy with the prompts that the role's model really gets. In the copy, this project's own prompts for
-        points and boxes (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by the prompts of the
-        model's family. ``models`` are the settings that define the model of each role. If the role has no model,
-        this object itself is returned.
+        """Return a copy with the prompts that the role's model really gets. A role is the job of a model, such as
+        "pointer". In the copy, this project's own prompts for points and boxes
+        (:data:`groundtrace.inference.families.plain.PLAIN`) are replaced by the prompts of the model's family (models
+        that write coordinates in the same way). ``models`` are the settings that define the model of each role. If the
+        role has no model, this object itself is returned.
         """
         if not models.has_role(self.role):
             return self

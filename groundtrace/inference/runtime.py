@@ -44,7 +44,7 @@ class Runtime:
 
     def models(self, settings: ModelsSettings) -> Models:
         """Return the object through which this process calls models with these settings. It is created at the first
-        use.
+        call with these settings, and returned again at later calls.
         """
         with self._lock:
             if settings not in self._models:
@@ -75,8 +75,8 @@ class Runtime:
         return 0 if models is None else self.submit(models.drain(limit_s)).result()
 
     def close(self, settings: ModelsSettings) -> None:
-        """Close the endpoints and the cache that this process opened with these settings. Nothing happens if it opened
-        none.
+        """Close the endpoints and the cache that this process opened with these settings. If nothing was opened with
+        them, nothing happens.
         """
         with self._lock:
             models = self._models.pop(settings, None)
@@ -84,8 +84,8 @@ class Runtime:
             self.submit(models.close()).result()
 
     def end_all(self, limit_s: float) -> None:
-        """End the work with all models: send no more requests, wait at most ``limit_s`` seconds for the replies to the
-        requests already sent, and close all endpoints and caches.
+        """End all calls to models in this process: send no more requests, wait at most ``limit_s`` seconds for the
+        replies to the requests already sent, and close all endpoints and caches.
         """
         with self._lock:
             opened = list(self._models.values())
@@ -122,7 +122,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def end_process(limit_s: float) -> None:
-    """End the work with models in this process. The function waits at most ``limit_s`` seconds for the replies to the
+    """End all calls to models in this process. The function waits at most ``limit_s`` seconds for the replies to the
     requests already sent. Then it closes all endpoints and caches.
     """
     if _runtime is not None:

@@ -23,8 +23,8 @@ from groundtrace.schemas.usage import Usage
 class SampleRequests:
     """Sends the requests of one process, and caches the replies (samples). ``cache`` is the reply cache, and ``budget``
     limits the spending. ``notes`` writes the usage of the requests into files of the run (None outside of a run).
-    ``watcher`` is a function that returns the object that watches a role's calls
-    (:class:`groundtrace.inference.flow.watcher.CallWatcher`), or None.
+    ``watcher`` is a function that gets a role (the job of a model, such as "judge"). It returns the object that watches
+    the calls of this role (:class:`groundtrace.inference.flow.watcher.CallWatcher`), or None.
     """
 
     def __init__(

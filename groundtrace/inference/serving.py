@@ -1,5 +1,5 @@
-"""Starts the model servers that a run needs on its own machine. Only some endpoint kinds, such as ``vllm``, have such
-servers.
+"""Starts the model servers that a run needs on its own machine. Only some kinds of endpoints, such as ``vllm``, have
+such servers.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
 models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have a URL and
@@ -15,9 +15,9 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """Return the endpoint kinds for which a run has to start servers on its machine, sorted by name. ``models`` are the
-    settings of the endpoints and roles. Only endpoints that a role uses are considered. The result is empty if no
-    server is needed.
+    """Return the endpoint kinds, such as "vllm", for which a run has to start servers on its machine, sorted by name.
+    ``models`` are the settings of the endpoints and roles (jobs of a model, such as "judge"). Endpoints without a role
+    are ignored. The result is empty if no server is needed.
     """
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))

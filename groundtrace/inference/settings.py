@@ -179,8 +179,8 @@ class EndpointSettings:
 class Neighbour:
     """Describes the reply cache of another run on this machine, from which replies can be copied.
 
-    ``name`` is the name of the run's folder, and ``cache_path`` is the cache's file. ``fresh_since`` is the ISO time
-    that the other run used: it ignored replies that were requested earlier. "" means that it used all replies.
+    ``name`` is the name of the run's folder, and ``cache_path`` is the cache's file. ``fresh_since`` is an ISO time:
+    the other run did not use replies that were requested earlier. "" means that it used all replies.
     """
 
     name: str
@@ -259,7 +259,7 @@ class ModelsSettings:
     @property
     def self_judging(self) -> bool:
         """Return whether the judge (which grades responses) and the teacher (which writes reasoning and answers) use
-        the same endpoint, so that a model judges its own replies.
+        the same endpoint, so that a model judges its own replies. The result is False if one of them has no endpoint.
         """
         both = self.has_role("judge") and self.has_role("teacher")
         return both and self.endpoint_name("judge") == self.endpoint_name("teacher")

@@ -1,6 +1,7 @@
-"""Executes Python code that a model wrote, isolated from this machine; stages, scorers and rollouts use it.
+"""Executes Python code that a model wrote, isolated from this machine.
 
-docs/sandbox.md describes the isolation.
+The steps of pipelines, the scorers of responses, and the trainer's rollouts use it. docs/sandbox.md describes the
+isolation.
 """
 
 from groundtrace.sandbox.errors import SandboxLost, SandboxRefused

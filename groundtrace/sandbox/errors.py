@@ -7,7 +7,7 @@ from groundtrace.schemas.errors import UserError
 
 
 class SandboxRefused(UserError):
-    """Raised if this machine lacks a required layer of isolation, such as namespaces.
+    """Raised if this machine lacks a layer of isolation that the sandbox requires, such as namespaces.
 
     No model-written code runs on such a machine.
     """

@@ -107,8 +107,11 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
-    """Create a trajectory's group with these limits, and return it. If no group can be created, the result has no
-    folders. A folder in which no limit can be set is removed again.
+    """Create a control group, which limits the memory and the processes of a trajectory, and return it.
+
+    A trajectory is a series of executions of code that share their state. ``name`` is the name of the group,
+    ``memory_mb`` is its memory limit in MiB, and ``max_processes`` its limit on processes and threads. If no group can
+    be created, the result has no folders. A folder in which no limit can be set is removed again.
     """
     limits = {"memory": memory_mb << 20, "pids": max_processes}
     made: set[Path] = set()

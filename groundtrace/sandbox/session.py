@@ -227,7 +227,9 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """Execute code as :meth:`run` does, but as a coroutine; the code is waited for in a thread of the sandbox."""
+        """Execute code as :meth:`run` does, but as a coroutine. It waits for the result in a thread of the sandbox, so
+        it does not block the event loop.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._callers, self.run, code)
 
     @property

@@ -42,7 +42,8 @@ class SandboxSettings:
     def limits(self) -> dict[str, int]:
         """Return the limits by name, in the form in which the processes in the sandbox receive them.
 
-        Sizes are in MiB, bytes or pixels, as the end of the name states: for example, ``memory_mb`` is in MiB.
+        The last word of a name is the unit of its value: ``memory_mb`` is in MiB, ``max_answer_bytes`` in bytes, and
+        ``max_image_pixels`` in pixels. ``max_processes`` and ``max_images`` are numbers of processes and images.
         """
         return {
             "memory_mb": self.memory_mb,

@@ -1,4 +1,7 @@
-"""Opens one sandbox for each process, which all stages, scorers and rollouts of the process share."""
+"""Opens one sandbox for each process and each set of settings.
+
+All users of the sandbox in a process share it: the steps of pipelines, the scorers of responses, and rollouts.
+"""
 
 import atexit
 import functools

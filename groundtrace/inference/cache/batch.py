@@ -16,12 +16,12 @@ class BatchedPuts:
         self._waiting: list[tuple[list[CacheEntry], asyncio.Future[dict[str, CachedReply]]]] = []
 
     async def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies in the cache, in one transaction with the other replies that arrive in this iteration of
-        the event loop.
+        """Store replies in the cache, in one transaction with the other replies that arrive in this iteration of the
+        event loop.
 
         ``entries`` holds each reply with its cache key. Returns the replies that the cache then holds for these keys,
-        by key. A returned reply can differ from the given one, because another process may have stored a reply for the
-        same key first. Raises ValueError if an entry is not valid, for example if its key is not a text.
+        by key. A returned reply can differ from the given one, because another process may already have stored a reply
+        for the same key. Raises ValueError if an entry is not valid, for example if its key is not a text.
 
         If the caller is cancelled while it waits, the replies are stored nevertheless.
         """

@@ -257,9 +257,9 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the log files in ``log_folder`` that have lines (one reply each) which the database has not imported yet.
+    """Return the log files in ``log_folder`` that have lines (one reply each) which the database does not have yet.
     Each log comes with the offset (in bytes) at which the import must start. The offset is 0 if a log is shorter than
-    at its last import, since such a log is read again from its start.
+    at its last import: such a log is imported from its start.
     """
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))

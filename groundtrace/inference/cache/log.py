@@ -177,8 +177,8 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """Writes the log file of this process, which holds the replies that it received, in ``folder``. The file is created
-    when the first line is written.
+    """Writes this process's log file in ``folder``, which holds the replies that the process received. The file is
+    created when the first line is written.
 
     ``name`` is the file's name, and ``size_bytes`` the number of bytes written to it so far. A writer is not
     thread-safe.

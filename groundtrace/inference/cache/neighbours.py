@@ -15,8 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Opens the reply caches of other runs, and looks up replies in them. These caches are only read. ``neighbours``
-    has the file and the name of each of these caches. A cache that cannot be opened is skipped with a warning.
+    """Opens the reply caches of other runs (the neighbours), and looks up replies in them. These caches are only read.
+    ``neighbours`` holds the file and the name of each of these caches. A cache that cannot be opened is skipped with a
+    warning.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
@@ -30,11 +31,11 @@ class Neighbours:
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Look up replies in the caches of the other runs.
 
-        ``keys`` has one item for each wanted reply. It maps the reply's key in this run's cache to its original key
-        (:func:`groundtrace.inference.request.cache_key`). The two keys differ if this run uses no replies older than a
-        given time. Returns the replies that were found, by the key in this run's cache. If several caches hold a reply,
-        the reply of the first of these caches is returned. ``taken_from`` of a returned reply is the name of the run
-        that owns this cache.
+        ``keys`` has one item for each wanted reply: it maps the key in this run's cache to the original key of the same
+        reply (:func:`groundtrace.inference.request.cache_key`). The two keys differ if this run uses no replies older
+        than a given time. Returns the replies that were found, by the key in this run's cache. If several caches hold a
+        reply, the reply of the first of these caches is returned. ``taken_from`` of a returned reply is the name of the
+        run that owns this cache.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

@@ -121,12 +121,12 @@ class ReplyCache:
         return found
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies in the log and the database, so that they are not lost if the process is killed. Returns
-        the replies that the cache then holds for the keys of ``entries``, by key.
+        """Store replies in the log and the database, so that they are not lost if the process is killed. ``entries``
+        holds each reply with its cache key. Returns the replies that the cache then holds for these keys, by key.
 
-        If another process stored a complete reply for a key first, the cache keeps that earlier reply, and the result
-        has it. So all processes use the same reply. A truncated reply in the cache is replaced by a complete reply, or
-        by one that was requested with a larger token budget.
+        If another process has already stored a complete reply for a key, the cache keeps that earlier reply, and the
+        result has it. So all processes use the same reply. A truncated reply in the cache is replaced by a complete
+        reply, or by one that was requested with a larger token budget.
 
         Raises ValueError if an entry is not valid, for example if its key is not a text or a token count is not an
         integer. In this case no entry is stored.
@@ -178,8 +178,8 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies in the order of their keys. Replies that are stored while the generator runs may be
-        included too.
+        """Yield all replies in the order of their keys, each with its key and its time. The result may also have
+        replies that are stored while the generator runs.
         """
         after: str | None = None
         while True:

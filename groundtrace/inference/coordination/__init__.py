@@ -1,1 +1,2 @@
-"""Coordinates the processes that share an endpoint, a budget or a reply cache on one machine."""
+"""Coordinates the processes of one machine that share an endpoint (an address of a model), a budget or a reply cache.
+"""

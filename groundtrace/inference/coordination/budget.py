@@ -81,8 +81,9 @@ class Budget:
         """Return an estimate of how many output tokens ``n`` samples (replies) will have. ``prompt`` is the prompt's
         name. ``max_tokens`` is the largest number of tokens of one sample.
 
-        The estimate is the mean length of the earlier samples of this prompt in this process. Before the first sample,
-        it is :data:`FIRST_GUESS_TOKENS_OUT` tokens for each sample.
+        The estimate is ``n`` times the mean length of the earlier samples of this prompt in this process, where
+        :data:`FIRST_GUESS_TOKENS_OUT` tokens count as one earlier sample. A mean above ``max_tokens`` is replaced by
+        ``max_tokens``.
         """
         samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
         return n * min(max_tokens, -(-tokens_out // samples))
@@ -112,7 +113,7 @@ class Budget:
         return not self._bounded or self._fits_now(cost) is True
 
     def saw(self, prompt: str, samples: int, tokens_out: int) -> None:
-        """Record the length of new samples (replies), which improves the estimates of :meth:`expected_tokens_out`.
+        """Record how long new samples (replies) were, to improve the estimates of :meth:`expected_tokens_out`.
         ``prompt`` is the prompt's name, ``samples`` the number of samples, and ``tokens_out`` the sum of their output
         tokens.
         """
@@ -134,9 +135,9 @@ class Budget:
         self._settled.set()
 
     def read_notes(self) -> None:
-        """Read again from the run's notes what other machines have spent. The notes are files in which each process
-        records its spending. Nothing is read before this process has sent its first request. Raises OSError if the
-        notes cannot be read. Any thread may call this method.
+        """Read what other machines have spent. It is in the run's notes: files in which each process records its
+        spending. Before this process has sent its first request, nothing is read. Raises OSError if the notes cannot be
+        read. Any thread may call this method.
         """
         if self._noted is not None and self._is_read:
             spent = self._noted.by_process()
@@ -262,9 +263,9 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Move the state of the budget into the memory of this process, because no other process uses the file any
-        more. ``db`` is the open file. The method reads what all processes have spent. It removes this process's
-        reservation from the file, but keeps it in memory.
+        """Read the state of the budget from the file ``db`` into memory, because no other process uses the file any
+        more. The state is what all processes have spent. This process's reservation is removed from the file, but kept
+        in memory. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
         """
         if self._is_read:
             self._read(db)
@@ -276,5 +277,5 @@ class Budget:
     def changed(self) -> None:
         """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the state of the
         budget has moved between memory and the shared file. No update is necessary, since a request that waits for the
-        budget reads the state again soon.
+        budget soon reads the new state.
         """

@@ -68,7 +68,7 @@ class Part(Protocol):
         ...
 
     def changed(self) -> None:
-        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state between memory and the
+        """Adapt this process to the state that :meth:`publish` or :meth:`withdraw` has moved between memory and the
         shared file. For example, an endpoint changes the number of its concurrent requests. Any thread may call this
         method.
         """
@@ -107,8 +107,9 @@ class Peers:
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add ``part``, one kind of shared state, such as what a run has spent of its budget. From now on this object
-        moves that state between memory and the shared file.
+        """Add ``part``, an object with one kind of shared state, such as what a run has spent of its budget. From now
+        on this object moves that state from memory to the shared file when other processes start, and back when they
+        have ended.
         """
         with self.lock:
             self._parts.append(part)

@@ -1,5 +1,5 @@
-"""Defines the SQLite file through which the processes of one machine coordinate. The module contains the file's tables,
-the function that opens the file, and the error for a file that cannot be used.
+"""Defines the SQLite file through which the processes of one machine coordinate their use of endpoints and budgets. The
+module contains the file's tables, the function that opens the file, and the error for a file that cannot be used.
 """
 
 import errno

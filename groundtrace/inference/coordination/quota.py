@@ -46,8 +46,8 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
     """Divide the slots of an endpoint evenly among processes. A slot permits one concurrent request. Returns the number
     of slots of each process, by the process's name.
 
-    ``most`` is the number of slots. ``wanted`` is the number of slots that each process wants, by its name. If the
-    slots suffice, each process gets what it wants, and the slots that are left over are divided evenly too. If they do
+    ``most`` is the number of slots. ``wanted`` maps the name of each process to the number of slots that it wants. If
+    the slots suffice, each process gets what it wants, and an equal part of the slots that are left over. If they do
     not suffice, a process that wants few slots gets all of these, and the other processes get equal parts. E.g. 8 slots
     for the wishes 1, 10 and 10 become 1, 3 and 4.
 
@@ -262,9 +262,9 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """Let processes share the limits of an endpoint. The objects that :func:`quota_of` creates in the body of the
-    ``with`` statement apply these limits to all processes together. ``peers`` connects this process with the other
-    processes, and ``endpoint`` is the endpoint's name in the settings.
+    """Make endpoints that are opened in the ``with`` statement share their limits (on requests and tokens) with the
+    same endpoints of other processes. :func:`quota_of` uses this setting. ``peers`` connects this process with the
+    other processes, and ``endpoint`` is the endpoint's name in the settings.
     """
     token = _opening.set((peers, endpoint))
     try:

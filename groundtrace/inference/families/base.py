@@ -45,9 +45,9 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parse the points of the reply ``text``, which stay in the coordinate frame of the model. The reply has either
-    tags (``<points x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns NoPoints if the reply
-    states that the object is absent.
+    """Parse the points of the reply ``text``. The numbers stay as the model wrote them, in its coordinate frame. The
+    reply has either tags (``<points x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns
+    NoPoints if the reply states that the object is absent.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
     :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
@@ -98,8 +98,9 @@ class Family:
 
     @property
     def asked_to_point(self) -> str:
-        """Return the name of the prompt that asks for points. If the family has no such prompt, return the name of its
-        prompt for boxes, whose centres are then used as points. Returns "" if the family has neither prompt.
+        """Return the name of the prompt that asks these models for points. For models that can write only boxes, it is
+        the name of their prompt for boxes, whose centres are then used as points. Returns "" if there is neither
+        prompt.
         """
         return self.point_prompt or self.box_prompt
 

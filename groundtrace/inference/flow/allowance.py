@@ -1,5 +1,5 @@
-"""Reserves a part of the run's budget for one call. Each request of the call, and each attempt of a request, has a
-separate reservation.
+"""Reserves a part of the run's budget for each request of a call, before the request is sent. Each attempt of a request
+has a separate reservation.
 
 A call may send many requests. It may request its samples in parts, repeat a request after an unusable reply that cost
 money, or send a second copy of a request that gets no reply. With a single reservation for all requests, a call could
@@ -16,8 +16,8 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 
 class Allowance:
-    """Holds a call's part of the run's budget, which is reserved one request at a time. ``budget`` is the run's budget,
-    and ``expected`` is the expected cost of one request.
+    """Reserves the budget for one request of a call, and counts what the request has used. ``budget`` is the run's
+    budget, and ``expected`` is the expected cost of one attempt of the request.
 
     A call that sends several requests at once has an allowance for each of them (:meth:`another`). ``call`` is the
     allowance of the call's first request. It is None if this allowance is for the first request itself. ``cost_of`` is
@@ -36,8 +36,8 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Wait until the expected cost of the request fits into the budget, and reserve it. Raises BudgetUsedUp if the
-        cost does not fit although no other request is in progress.
+        """Wait until the expected cost of this allowance's request fits into the run's budget, and reserve it. Raises
+        BudgetUsedUp if the cost does not fit although no other request is in progress.
         """
         await self._budget.reserve(self._expected)
         self._is_reserved = True
@@ -89,14 +89,16 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """Replace the reservation of this request by its real cost, because the request has ended. Other requests of
-        the call may wait for this part of the budget, so the method is called before the call ends.
+        """Replace the reservation of this allowance's request by the request's real cost, because the request has
+        ended. Other requests of the call may wait for this part of the budget, so the method is called before the call
+        ends.
         """
         self._settle(self._reported)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
-        """Record that the call has ended. ``taken`` is the usage of all its requests. ``prompt`` is the prompt's name,
-        and ``samples`` is the number of samples that the call got. They improve the estimates for later calls.
+        """Record that the call, with all its requests, has ended. ``taken`` is the usage of these requests. ``prompt``
+        is the prompt's name, and ``samples`` is the number of samples (replies) that the call got. They improve the
+        estimates of the length of later replies.
         """
         self._settle(taken.beyond(self._settled))
         self._budget.saw(prompt, samples, taken.tokens_out)

@@ -13,14 +13,15 @@ attempt fails, the function raises CallError with the usage in ``partial``.
 
 
 class NotNeeded(Exception):
-    """Raised in place of sending a part of a request, because another part of the same request has failed."""
+    """Raised instead of sending a part of a request, because another part of the same request has failed."""
 
 
 class Arrivals:
-    """Collects the replies to the parts of ``request``. ``send`` is the function that makes one attempt.
+    """Collects the replies to the parts of ``request``: a request for many samples is sent in several parts. ``send``
+    is the function that makes one attempt.
 
-    The samples get the request's indices in the order in which they arrive. The sample that arrives first has the first
-    index. So the samples that have arrived always have the first indices without a gap, even if a part fails.
+    A sample gets its index when it arrives: the sample that arrives first has the request's first index. So the samples
+    that have arrived always have the first indices without a gap, even if a part fails.
     """
 
     def __init__(self, request: Request, send: Send) -> None:
@@ -31,14 +32,14 @@ class Arrivals:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether a part of the request has failed. In this case, parts that were not sent yet are not sent any
-        more (:class:`NotNeeded`).
+        """Return whether a part of the request has failed. If so, the parts that still wait for their first attempt are
+        not sent (:class:`NotNeeded`).
         """
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give the next free numbers to new samples, and return the first of these numbers. ``samples`` is the number
-        of new samples. Numbers begin with 0, e.g. if 3 samples have arrived before, the result is 3.
+        """Give the next free indices to new samples (replies), and return the first of these indices. ``samples`` is
+        the number of new samples. Indices begin with 0, e.g. if 3 samples have arrived before, the result is 3.
         """
         first, self._count = self._count, self._count + samples
         return first

@@ -20,8 +20,8 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """Makes calls to one endpoint fail at once while its server is down. The function ``check`` tests the server, and
-    raises CallError if it is down.
+    """Makes calls to one endpoint (an address of a model) fail at once while its server is down. The function ``check``
+    tests the server, and raises CallError if it is down.
 
     The class implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
@@ -48,7 +48,8 @@ class Breaker:
     async def admit(self) -> None:
         """Raise CallError (``AWAY``) if the server is down. The method is called before each attempt of a request.
 
-        After several attempts without an answer (:data:`UNREACHABLE_IN_A_ROW`), the server is checked first.
+        If several attempts in a row (:data:`UNREACHABLE_IN_A_ROW`) got no answer, the method checks the server before
+        it decides.
         """
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self.check()

@@ -42,8 +42,8 @@ async def checked(
 
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
-    """Return a text for messages that identifies an endpoint by its ``name``, its ``roles``, its model and its URL.
-    E.g. "endpoint main (judge, teacher), qwen3 at http://127.0.0.1:8000/v1".
+    """Return a text for messages that identifies an endpoint by its ``name``, its ``roles`` (the jobs of its model),
+    its model and its URL. E.g. "endpoint main (judge, teacher), qwen3 at http://127.0.0.1:8000/v1".
     """
     at = f" at {settings.base_url}" if settings.base_url else ""
     return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
@@ -71,9 +71,9 @@ def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, erro
     """Return a one-line message for the user. It names the endpoint, the reason why the endpoint cannot answer calls,
     and what the user can do about it.
 
-    ``name`` is the endpoint's name, ``roles`` are the roles that use it, ``settings`` are its settings, and ``error``
-    is the error of its check or call. ``where`` is the text before ``endpoints`` in the config keys of the message,
-    such as ``reward.``; it is "" for the main config.
+    ``name`` is the endpoint's name, ``roles`` are the jobs of its model (such as "judge"), ``settings`` are its
+    settings, and ``error`` is the error of its check or call. ``where`` is the text before ``endpoints`` in the config
+    keys of the message, such as ``reward.``; it is "" for the main config.
     """
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:

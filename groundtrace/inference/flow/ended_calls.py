@@ -18,9 +18,9 @@ _AT_ONCE = frozenset({401, 402})
 
 
 class EndedCalls:
-    """Counts the failed calls of one endpoint in this process, and decides whether the run can continue. ``name``,
-    ``roles`` and ``settings`` describe the endpoint. ``notes`` gives access to the run's notes. These are files that
-    record whether the endpoint has answered any process of the run.
+    """Counts the failed calls of one endpoint in this process, and decides whether the run can continue. ``name`` is
+    the endpoint's name, ``roles`` are the jobs of its model (such as "judge"), and ``settings`` are its settings.
+    ``notes`` gives access to files of the run, which record whether the endpoint has answered any process of the run.
     """
 
     def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:

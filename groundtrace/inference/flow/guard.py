@@ -45,9 +45,10 @@ class Guard:
     """Watches the calls of one endpoint in one process during a run. If the server is down, the calls wait. If it is
     down for longer than the outage timeout (setting ``outage_timeout_s``), the run ends.
 
-    ``name``, ``roles`` and ``settings`` describe the endpoint. The function ``check`` tests the server, and raises
-    CallError if it is down. ``notes`` writes the run's notes: files about its requests and servers, which the progress
-    display reads. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
+    ``name`` is the endpoint's name, ``roles`` are the jobs of its model (such as "judge"), and ``settings`` are its
+    settings. The function ``check`` tests the server, and raises CallError if it is down. ``notes`` writes the run's
+    notes: files about its requests and servers, which the progress display reads. All methods run on the event loop of
+    :mod:`groundtrace.inference.runtime`.
     """
 
     def __init__(
@@ -241,7 +242,8 @@ class Guard:
 
     async def is_away(self, error: CallError) -> bool:
         """Return whether a call failed because the server is down, or because it demands that all calls wait. ``error``
-        is the call's error after all retries. If the result is True, the call must wait and is then sent again.
+        is the call's error after all retries. If the result is True, the call must wait and is then sent again. The
+        result is always False if the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
         """
         if not self._outage.limit_s:
             return False

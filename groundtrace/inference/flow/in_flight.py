@@ -1,6 +1,6 @@
-"""Counts the requests in progress for each stage of a pipeline, for the progress display.
+"""Counts the requests in progress for each stage (step of a pipeline), for the progress display.
 
-A context variable holds the stage's tally (its counter). A coroutine sets the variable once, for itself and for the
+A context variable holds the stage's counter, the tally. A coroutine sets the variable once, for itself and for the
 tasks that it starts. If several stages wait for a request, the request is counted for the stage that sends it.
 """
 
@@ -11,8 +11,8 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Holds the number of requests in progress (``in_flight``) of one ``stage``. Only the event loop of
-    :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it.
+    """Holds the number of requests in progress (``in_flight``) of one ``stage`` (a step of a pipeline, by its name).
+    Only the event loop of :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it.
     """
 
     stage: str
@@ -23,15 +23,15 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count the later requests of the current asyncio task, and of the tasks that it starts, in ``tally``. A tally is
-    the counter of one stage.
+    """Count later requests in ``tally``, the counter of one stage (a step of a pipeline). These are the requests of the
+    current asyncio task, and of the tasks that it starts.
     """
     _tally.set(tally)
 
 
 def stage_of_call() -> str:
-    """Return the name of the stage for which the current asyncio task makes its calls. Returns "" if the task does not
-    work for a stage.
+    """Return the name of the stage (the step of a pipeline) for which the current asyncio task makes its calls. Returns
+    "" if the task does not work for a stage.
     """
     tally = _tally.get()
     return "" if tally is None else tally.stage
@@ -39,8 +39,8 @@ def stage_of_call() -> str:
 
 @contextlib.contextmanager
 def one_in_flight() -> Iterator[None]:
-    """Count one request as in progress for the current stage while the body of the ``with`` statement runs. Outside of
-    a stage, nothing is counted.
+    """Count one request as in progress for the current stage (step of a pipeline) while the body of the ``with``
+    statement runs. Outside of a stage, nothing is counted.
     """
     tally = _tally.get()
     if tally is None:

@@ -78,8 +78,9 @@ class ConcurrencyLimit:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Release the slot of a request that has ended. ``token`` is the number that :meth:`enter` returned.
-        ``overloaded`` is True if the request showed that the server is overloaded, e.g. by the status 429.
+        """Release the slot of a request that has ended; another request may then use it. ``token`` is the number that
+        :meth:`enter` returned for this request. ``overloaded`` is True if the request showed that the server is
+        overloaded, e.g. by the status 429.
         """
         self.inside -= 1
         if self._adaptive and token == self._epoch:

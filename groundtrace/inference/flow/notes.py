@@ -29,8 +29,9 @@ MAX_MESSAGE_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """Holds one line of a run's notes. It describes a request that was sent for a stage and a role: its usage, and its
-    number of ``replies``. ``id`` is unique.
+    """Holds one line of a run's notes: the usage of one request. ``id`` is unique. ``role`` is the job of the model,
+    such as "judge", and ``stage`` is the step of the pipeline that sent the request. ``replies`` is the number of
+    replies.
 
     ``in_process`` is True if the model ran in the worker itself, at no cost. The other fields are those of
     :class:`groundtrace.schemas.usage.Usage`. Amounts in dollars use the prices of the config. Notes of earlier versions
@@ -87,9 +88,10 @@ class RunNotes:
         self._closed = False
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
-        """Write a note about the usage of a request, before its reply is used. ``role`` is the role that the model
-        plays, and ``replies`` is the number of replies to the request. ``in_process`` is True if the model ran in
-        the worker itself, at no cost. Nothing is written for a request without replies and without usage.
+        """Write a note (one line in a file of the run) about the usage of a request, before its reply is used. ``role``
+        is the job of the model, such as "judge", and ``replies`` is the number of replies to the request.
+        ``in_process`` is True if the model ran in the worker itself, at no cost. Nothing is written for a request
+        without replies and without usage.
         """
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
@@ -102,8 +104,9 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, message: str) -> None:
-        """Write a note about a failed attempt of a request. ``endpoint`` is the endpoint's name. ``status`` is the HTTP
-        status, or 0 if the server sent none. ``message`` is one line for the user.
+        """Write a note (one line in a file of the run) about a failed attempt of a request. ``endpoint`` is the
+        endpoint's name. ``status`` is the HTTP status, or 0 if the server sent none. ``message`` is one line for the
+        user.
         """
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
@@ -119,7 +122,7 @@ class RunNotes:
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:
-        """Record that the server of the endpoint with this name has answered."""
+        """Record for all processes of the run that the server of the endpoint with this name has answered."""
         self._write(f"reached-{_digest(endpoint)}", "")
 
     def was_reached(self, endpoint: str) -> bool:

@@ -16,8 +16,9 @@ class Watch:
     """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard waits for a
     server that is down, or ends the run.
 
-    ``settings`` are the settings of the endpoints and roles. ``endpoint`` is a function that returns the endpoint of a
-    role. ``notes`` writes files about the run's requests and servers, which the progress display reads.
+    ``settings`` are the settings of the endpoints and roles. A role is the job of a model, such as "judge", and
+    ``endpoint`` is a function that returns the endpoint of a role. ``notes`` writes files about the run's requests and
+    servers, which the progress display reads.
     """
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
@@ -28,12 +29,12 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Return the guard of the endpoint that ``role`` uses. Returns None for a model in this process, which needs no
-        guard.
+        """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard waits for a
+        server that is down, or ends the run. Returns None for a model in this process, which needs no guard.
 
         The first call of this method checks all endpoints. It happens when the first reply is not in the cache. So no
         paid request is wasted if the run cannot continue. Raises :class:`groundtrace.inference.errors.RunStopped` if an
-        endpoint cannot answer calls.
+        endpoint cannot answer calls, or if the run has been stopped.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)

@@ -11,8 +11,8 @@ from groundtrace.inference.errors import CallError
 
 
 class CallWatcher(Protocol):
-    """Defines the interface of an object that watches the calls of one endpoint and handles a server that is down. All
-    methods run on the event loop of :mod:`groundtrace.inference.runtime`.
+    """Defines the interface of an object that watches the calls of one endpoint (an address of a model) and handles a
+    server that is down. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     async def admit(self) -> None:
@@ -60,16 +60,17 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """Return the object that watches the calls of the current asyncio task. Returns None if the calls are not
-    watched.
+    """Return the object that watches the calls of the current asyncio task, and handles a server that is down. Returns
+    None if the calls are not watched.
     """
     return _guard.get()
 
 
 @contextlib.contextmanager
 def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """Let ``guard`` watch the requests of the current asyncio task, and of the tasks that it starts, while the body of
-    the ``with`` statement runs. If ``guard`` is None, these requests are not watched.
+    """Let ``guard`` watch requests to a model, so that it handles a server that is down. This applies to the requests
+    of the current asyncio task, and of the tasks that it starts, while the body of the ``with`` statement runs. If
+    ``guard`` is None, these requests are not watched.
     """
     before = _guard.set(guard)
     try:

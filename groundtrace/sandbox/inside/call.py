@@ -114,7 +114,7 @@ class RunningCall:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Read the bytes that have arrived from the process of the call.
+        """Read the bytes that have arrived from the process that runs the code of this call.
 
         The first byte reports that the process has started; the later bytes are its answer. Sets ``is_closed`` if the
         process has closed the socket.

@@ -35,7 +35,8 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add an image to the images of the call, and return whether ``shown`` is an image.
+        """Add an image to the images that a call (an execution of code) shows, and return whether ``shown`` is an
+        image.
 
         An image is a PIL image, an array of pixels, or a matplotlib figure. An image beyond the limit on images is only
         counted. An image that the call has shown before is ignored.
@@ -114,15 +115,15 @@ def _drawn(figure: Any) -> Any:
 
 
 def open_figures() -> Iterator[Any]:
-    """Yield the figures that matplotlib's pyplot has open; nothing if the code has not loaded pyplot."""
+    """Yield the figures that matplotlib's pyplot has open. If the code has not loaded pyplot, no figure is yielded."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         yield from (pyplot.figure(number) for number in pyplot.get_fignums())
 
 
 def show_figures(shown: Shown) -> None:
-    """Add pyplot's open figures to the images that the call shows, and close the figures.
+    """Add pyplot's open figures to the images that the running code shows, and close the figures.
 
-    ``plt.show()`` in the sandbox does the same. ``shown`` collects the images of the call.
+    ``plt.show()`` in the sandbox does the same. ``shown`` collects the images of this execution of code.
     """
     for figure in list(open_figures()):
         shown.add(figure)
@@ -147,11 +148,12 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that a call has written to the images that it shows, in the order of writing.
+    """Add the image files that a call (an execution of code) has written to the images that it shows, in the order of
+    writing.
 
-    ``shown`` collects the images of the call. ``before`` is the result of :func:`files_at` from before the call. A file
-    below ``folder`` was written if its state differs from ``before``. Only the last :data:`MAX_SAVED` written files are
-    read. Unreadable files are skipped.
+    ``shown`` collects the images of the call. ``before`` holds the state of each image file before the call, by path
+    (:func:`files_at`). A file below ``folder`` was written if its state differs from ``before``. Only the last
+    :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
     """
     from PIL import Image
 
@@ -166,7 +168,7 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 
 
 class ShowInsteadOfWindows(MetaPathFinder):
-    """Makes ``cv2.imshow`` add its image to the images that the call shows, since the sandbox has no windows.
+    """Makes ``cv2.imshow`` add its image to the images that the running code shows, since the sandbox has no windows.
 
     The class is an import hook: it changes the module cv2 (OpenCV) when the code imports it. ``show`` is the function
     that gets each image.

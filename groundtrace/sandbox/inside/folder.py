@@ -128,9 +128,10 @@ def _content(full: bytes) -> bytes:
 
 
 def restore(root: bytes, copy: Copy) -> None:
-    """Make the content of the folder ``root`` equal to a copy that :func:`copied` returned.
+    """Make the content of the folder ``root`` equal to ``copy``, an earlier copy of its files, folders and links.
 
-    A file that still exists keeps its inode. So a file that the code has open is still the file at its path.
+    A file that still exists keeps its inode. So a file that the code has open is still the file at its path. ``copy``
+    is a result of :func:`copied`.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}
@@ -165,7 +166,7 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder ``root`` except the files that are in ``copy``.
+    """Remove everything from the folder ``root`` except the files that are in ``copy``, an earlier copy of its content.
 
     These files stay, because the code may have them open. They are moved to new names directly below the root. A file
     whose content differs from ``copy`` is emptied. Returns the new paths of the files, by inode number. The content of

@@ -80,11 +80,12 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
     """Answer the supervisor's requests until the supervisor ends; the function never returns.
 
-    This process itself opens the images (request "images"). For all other requests it forks, and the fork does the
-    work: for example, it runs the code. Afterwards the fork answers requests, too, through its own socket.
+    The supervisor is the first process in the sandbox, and this process holds the variables of executed code. It opens
+    images itself (request "images"). For all other requests it forks, and the fork does the work: for example, it runs
+    the code. Afterwards the fork answers requests, too, through its own socket.
 
-    ``control`` is the socket to the supervisor, and ``limits`` is the value of
-    :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    ``control`` is the socket to the supervisor. ``limits`` holds the limits by name, such as ``memory_mb``
+    (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
     """
     positions: dict[int, tuple[int, int]] = {}
     while True:
@@ -196,9 +197,9 @@ def _display(*things: Any) -> None:
 
 
 def show_open_figures() -> None:
-    """Add pyplot's open figures to the images of the running call, and close the figures.
+    """Add pyplot's open figures to the images that the running code shows, and close the figures.
 
-    ``plt.show()`` in the sandbox does the same. Between calls, this function does nothing.
+    ``plt.show()`` in the sandbox does the same. While no code runs, this function does nothing.
     """
     if state.shown is not None:
         figures.show_figures(state.shown)
@@ -287,8 +288,8 @@ def start(control: socket.socket, limits: dict[str, Any], program: bytes, readab
     trajectory needs, drops all rights, and answers requests.
 
     Args:
-        control: the socket to the supervisor.
-        limits: the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+        control: the socket to the supervisor, which is the first process in the sandbox.
+        limits: the limits by name, such as ``memory_mb`` (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
         program: the seccomp filter as BPF instructions.
         readable: the paths that the code may read.
     """

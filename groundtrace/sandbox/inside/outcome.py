@@ -9,7 +9,7 @@ _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 def ended(act: Callable[[], None]) -> tuple[str, str]:
-    """Call ``act``, which runs the code of a call, and return how the code ended.
+    """Call ``act``, a function that runs the code of a call (one execution), and return how the code ended.
 
     The result is the status ("ok", "error" or "memory"), and the error with its traceback ("" if no error occurred).
     The status is "memory" if the code needed more memory than it may use.

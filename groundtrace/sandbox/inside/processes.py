@@ -78,7 +78,8 @@ def sockets_kib() -> int:
 def limit(limits: dict[str, Any]) -> None:
     """Set the resource limits of this process and of the processes that it starts.
 
-    ``limits`` is the value of :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    ``limits`` holds the limits by name, such as ``memory_mb``
+    (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
     """
     for kind, most in (
         (resource.RLIMIT_NPROC, limits["max_processes"]),

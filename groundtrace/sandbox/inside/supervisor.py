@@ -36,8 +36,8 @@ with much memory end slowly.
 class Supervisor:
     """Supervises one trajectory: starts the processes that run its code, and enforces the given limits.
 
-    A trajectory is a series of executions of code that share their state. ``limits`` is the value of
-    :attr:`groundtrace.sandbox.settings.SandboxSettings.limits`.
+    A trajectory is a series of executions of code that share their state. ``limits`` holds the limits by name, such as
+    ``memory_mb`` (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
     """
 
     def __init__(self, limits: dict[str, Any]) -> None:
