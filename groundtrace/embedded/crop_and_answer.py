@@ -20,9 +20,9 @@ ONE_IMAGE = "The first image is"
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return a response to a question, with a box around each object that the answer is based on.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The engine sees the image coarsened at random: ``rng``
-    is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the
-    engine cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The embedded engine (OpenCV, no model) sees the image
+    coarsened (scaled down and blurred) at random: ``rng`` is the random generator, and ``strength`` is the degree (0:
+    not coarsened). The answer is "cannot read" if the engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
@@ -32,11 +32,11 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a response to a question, without boxes. The engine ignores the crops in the prompt.
+    """Return a response to a question, without boxes. The crops in the prompt are ignored.
 
-    ``prompt`` holds the question, and ``scene`` holds the whole image. The engine sees the image coarsened at random:
-    ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if
-    the engine cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the whole image. The embedded engine (OpenCV, no model) sees the
+    image coarsened (scaled down and blurred) at random: ``rng`` is the random generator, and ``strength`` is the degree
+    (0: not coarsened). The answer is "cannot read" if the engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
@@ -45,11 +45,12 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether the engine can answer a prompt as the second turn of two: it shows one image and crops of this
-    image.
+    """Return whether a prompt shows exactly one image with crops of it, and requests the answer in the second turn of
+    two.
 
     In the first turn, a model writes boxes around objects. The prompt of the second turn shows crops of these boxes,
-    and requests the answer. The result is False for any other prompt, and for a second turn about several images.
+    and requests the answer. The embedded engine (OpenCV, no model) can answer such a prompt. The result is False for
+    any other prompt, and for a second turn about several images.
     """
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 

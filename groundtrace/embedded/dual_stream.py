@@ -22,8 +22,8 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
     """Return the classes of objects that the question is about, as JSON: ``{"targets": ["blue circle", …]}``.
 
     ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
-    the engine cannot read the question or the image. It is also empty if the engine finds more classes than
-    ``max_targets`` (a variable of the prompt), or more than 9.
+    the embedded engine (OpenCV, no model) cannot read the question or the image. It is also empty if the engine finds
+    more classes than ``max_targets`` (a variable of the prompt), or more than 9.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
@@ -37,9 +37,9 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
     Some answers are based on no object, such as "no, there is no red circle". Then each object whose class is in the
     question gets a box.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
-    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
-    cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
+    at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is
+    "cannot read" if the embedded engine (OpenCV, no model) cannot read the question or the image.
     """
     shapes = scene.seen_as(rng, strength)
     reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
@@ -55,9 +55,9 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return reasoning in words alone, without boxes, and an answer.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
-    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
-    cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
+    at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is
+    "cannot read" if the embedded engine (OpenCV, no model) cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:

@@ -71,7 +71,8 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Return the ids of the prompts that the engine can answer with the algorithm in ``settings.model``.
+    """Return the ids of the prompts that the embedded engine (OpenCV, no model) can answer with the algorithm in
+    ``settings.model``.
 
     The algorithm is "colour" or "edges". The result is empty for an unknown algorithm.
     """
@@ -99,7 +100,7 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the engine's revision and the degree of its random coarsening of images, such as "6/0.75".
+        """Return the embedded engine's revision and the degree of its random coarsening of images, such as "6/0.75".
 
         If one of them changes, cached replies are no longer used.
         """
@@ -108,7 +109,7 @@ class ClassicalEndpoint:
     async def generate(self, request: Request) -> Reply:
         """Return a reply with one sample (one text) for each of the request's sample indices.
 
-        Raises CallError for a prompt that the engine does not answer.
+        Raises CallError for a prompt that the embedded engine (OpenCV, no model) does not answer.
         """
         name = request.prompt.name.split(".")[0]
         handler = HANDLERS[self.settings.model].get(name)
@@ -146,9 +147,11 @@ class ClassicalEndpoint:
         return np.random.default_rng(int.from_bytes(seed[:8], "big"))
 
     async def check(self) -> str:
-        """Return one line that describes the engine. The engine is always ready, so there is nothing to check."""
+        """Return one line that describes the embedded engine (OpenCV, no model). It is always ready, so nothing is
+        checked.
+        """
         return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
 
     async def close(self) -> None:
-        """Stop the engine's threads. The endpoint cannot be used afterwards."""
+        """Stop the embedded engine's threads. The endpoint cannot be used afterwards."""
         self._threads.shutdown()

@@ -102,11 +102,12 @@ def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength
     """Return the next turn of a response with code: code, or the final answer.
 
     The prompt requires one kind of code: a computation, a drawing or a crop. The turn is the answer if earlier code has
-    already printed or shown the result. The answer is "cannot read" if the engine cannot read the question or the
-    image, or if it can write no code of the required kind for the question.
+    already printed or shown the result. The answer is "cannot read" if the embedded engine (OpenCV, no model) cannot
+    read the question or the image, or if it can write no code of the required kind for the question.
 
-    ``prompt`` holds the question and the earlier turns, and ``scene`` holds the image. The image can be coarsened at
-    random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened).
+    ``prompt`` holds the question and the earlier turns, and ``scene`` holds the image. The image can be coarsened
+    (scaled down and blurred) at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not
+    coarsened).
     """
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
@@ -164,9 +165,9 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return a solution without code. It lists the x coordinates of the objects that the answer is based on.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
-    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
-    cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
+    at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is
+    "cannot read" if the embedded engine (OpenCV, no model) cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
@@ -211,8 +212,8 @@ def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Gener
     """Judge whether the answer of a trajectory (a response with code and the results of the code) is right.
 
     Returns JSON with a reason and ``"agrees"`` (true or false). The answer must equal the last line that the
-    trajectory's code printed. If the code printed nothing, the answer must equal the engine's own answer. ``prompt``
-    holds the question and the trajectory, and ``scene`` holds the image. The other arguments are not used.
+    trajectory's code printed. If the code printed nothing, the answer must equal the embedded engine's own answer.
+    ``prompt`` holds the question and the trajectory, and ``scene`` holds the image. The other arguments are not used.
     """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""

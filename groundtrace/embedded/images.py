@@ -33,8 +33,8 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
     """Judge four conditions on an image. Return JSON with a reason and true or false for each of A, B, C and D.
 
     A: there are enough shapes. B: an object is small, and at most three objects look like it. C: an object is so small
-    that it becomes clearer if it is enlarged. D: a question can be asked. All are false if the engine cannot read the
-    image.
+    that it becomes clearer if it is enlarged. D: a question can be asked. All are false if the embedded engine (OpenCV,
+    no model) cannot read the image.
 
     The variables of ``prompt`` set the limits, and ``scene`` holds the image. The other arguments are not used.
     """
@@ -74,8 +74,8 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
     """Return the boxes of all shapes that the prompt's variable ``label`` names ("blue circle"), as JSON.
 
     The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. ``prompt`` is the prompt with its variables, and
-    ``scene`` holds the image; the last two arguments are not used. Raises CallError for a label that the engine does
-    not know.
+    ``scene`` holds the image; the last two arguments are not used. Raises CallError for a label that the embedded
+    engine (OpenCV, no model) does not know.
     """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:
@@ -85,10 +85,11 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return "GOOD" if the prompt's answer to the prompt's question equals the engine's own answer, else "BAD".
+    """Judge a question and its answer: "GOOD" if the embedded engine (OpenCV, no model) finds the same answer, else
+    "BAD".
 
-    ``scene`` holds the image. The result is also "BAD" if the image has no shapes, or if the engine cannot read the
-    image or the question. The last two arguments are not used.
+    The prompt holds the question and the answer, and ``scene`` holds the image. The result is also "BAD" if the image
+    has no shapes, or if the engine cannot read the image or the question. The last two arguments are not used.
     """
     own = _answer(prompt.variable("question"), scene)
     return "GOOD" if own is not None and scene.shapes and own == prompt.variable("answer") else "BAD"

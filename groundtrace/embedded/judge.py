@@ -21,8 +21,8 @@ from groundtrace.schemas.records import Question
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge the answer "cannot read" as wrong; any other answer raises CallError.
 
-    The engine cannot compare the meanings of two answers. The answer to judge is the prompt's variable ``predicted``;
-    the other arguments are not used. Returns JSON with a reason and ``"same": false``.
+    The embedded engine (OpenCV, no model) cannot compare the meanings of two answers. The answer to judge is the
+    prompt's variable ``predicted``; the other arguments are not used. Returns JSON with a reason and ``"same": false``.
     """
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(
@@ -65,7 +65,7 @@ def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
 
     Returns JSON with a reason and ``"same"`` (true or false). The names are the prompt's variables ``label`` and
     ``gold``; the other arguments are not used. The verdict is false if ``label`` has several colours, since such a
-    label names several objects. Raises CallError for words that the engine does not know.
+    label names several objects. Raises CallError for words that the embedded engine (OpenCV, no model) does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

@@ -53,7 +53,10 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """Return the steps in which the engine would answer a parsed question, such as "find the circle", as texts."""
+    """Return the steps, such as "find the circle", by which a parsed question can be answered, one text for each step.
+
+    The embedded engine (OpenCV, no model) judges a question with many steps as complex.
+    """
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -86,9 +89,9 @@ def _named(phrase: str) -> str:
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge a question as simple or complex by the number of steps that its answer needs.
 
-    Returns JSON with a reason and ``"complexity"``: "simple", "complex" or, if the engine cannot read the question or
-    the image, "cannot_judge". ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not
-    used.
+    Returns JSON with a reason and ``"complexity"``: "simple", "complex" or, if the embedded engine (OpenCV, no model)
+    cannot read the question or the image, "cannot_judge". ``prompt`` holds the question, and ``scene`` holds the image;
+    the other arguments are not used.
     """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
@@ -107,8 +110,8 @@ def _counted(steps: int) -> str:
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Return a text which judges that the question can be answered directly from the image, without reasoning.
 
-    ``prompt`` holds the question; the other arguments are not used. Raises CallError for a question that the engine
-    cannot read.
+    ``prompt`` holds the question; the other arguments are not used. Raises CallError for a question that the embedded
+    engine (OpenCV, no model) cannot read.
     """
     query = question_of(prompt)
     if query is None:
@@ -119,10 +122,10 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return a judgement of the question's difficulty, then reasoning, then an answer.
 
-    All three are based only on the question and the image. The engine ignores the answer in the prompt, which is a hint
-    for other teachers. ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the random
-    generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine cannot read
-    the question or the image.
+    All three are based only on the question and the image. The embedded engine (OpenCV, no model) ignores the answer in
+    the prompt, which is a hint for other teachers. ``scene`` holds the image. The image can be coarsened (scaled down
+    and blurred) at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The
+    answer is "cannot read" if the engine cannot read the question or the image.
     """
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -213,7 +216,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
     Returns JSON with a reason and ``"true_to_sources"`` (true or false). The reasoning is a variable of the prompt, and
     ``scene`` holds the image; the other arguments are not used. Raises CallError if the reasoning lists no numbers, if
-    the engine does not know a listed object, or if it cannot read the image.
+    the embedded engine (OpenCV, no model) does not know a listed object, or if it cannot read the image.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
@@ -250,7 +253,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the gold (correct) answer of a question is right: the engine's own answer must be the same.
+    """Judge whether the gold (correct) answer of a question is right: it must equal the embedded engine's own answer.
 
     Returns JSON with a reason and ``"quality"``: "good", "wrong_answer" or, if the engine cannot read the question or
     the image, "cannot_judge". ``prompt`` holds the question and the gold answer, and ``scene`` holds the image; the

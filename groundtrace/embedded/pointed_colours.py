@@ -1,7 +1,7 @@
 """Compares the colours and shapes that a reasoning states with the labels of its tags.
 
-A tag is an XML element with a label and points, by which a reasoning points at objects. For example, "[yellow
-triangle]. The triangle is blue." states another colour than the label.
+A tag is an XML element with a label and points, by which a reasoning points at objects. For example,
+"[yellow triangle]. The triangle is blue." states another colour than the label.
 """
 
 import re

@@ -7,8 +7,9 @@ from groundtrace.inference.settings import EndpointSettings
 def embedded_endpoints() -> dict[str, EndpointSettings]:
     """Return a dict from the names of three endpoints of the embedded engine to their settings.
 
-    The endpoint ``coarse`` sees each image coarsened at random, so that some of its answers are wrong. The endpoints
-    ``colour`` and ``edges`` see the image itself, and use different algorithms, which can disagree.
+    The endpoint ``coarse`` sees each image coarsened (scaled down and blurred) at random, so that some of its answers
+    are wrong. The endpoints ``colour`` and ``edges`` see the image itself, and use different algorithms, which can
+    disagree.
     """
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),

@@ -162,7 +162,7 @@ class _AttemptEvidence:
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the engine's own rubrics (grading criteria) as JSON, at most ``max_rubrics`` of them.
+    """Return the embedded engine's own rubrics (grading criteria) as JSON, at most ``max_rubrics`` of them.
 
     ``max_rubrics`` is a variable of the prompt. The other arguments are not used: the rubrics are the same for all
     questions.
@@ -175,9 +175,9 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Score an attempt (a sampled answer) by the rubrics (grading criteria) in the prompt. Return the scores as JSON.
 
-    Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the engine does not know do not apply.
-    ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics, and ``scene`` holds the
-    image. The other arguments are not used.
+    Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the embedded engine (OpenCV, no model)
+    does not know do not apply. ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics,
+    and ``scene`` holds the image. The other arguments are not used.
     """
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))

@@ -1,8 +1,8 @@
 """Writes the replies of the embedded engine (OpenCV, no model): answers, entities, points, traces, boxes and masks.
 
 Each function that answers a prompt takes four arguments: the rendered prompt; the scene (the image and the shapes found
-in it); a random generator; and the degree to which the engine's view of the image is coarsened at random. It returns
-the text of the reply. Positions are in pixels of the original image.
+in it); a random generator; and the degree to which the engine's view of the image is coarsened (scaled down and
+blurred) at random. It returns the text of the reply. Positions are in pixels of the original image.
 """
 
 import functools
@@ -35,7 +35,8 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """Holds an image, and the shapes that the engine finds in it with its two algorithms; each is run only once.
+    """Holds an image, and the shapes that the embedded engine (OpenCV, no model) finds in it with its two algorithms;
+    each is run only once.
 
     ``load`` is a function that returns the pixels; it is None if the request has no image. It is called each time that
     pixels are needed, so that a cached scene holds only the results and not the pixels.
@@ -84,7 +85,8 @@ class Scene:
 
     @property
     def detections(self) -> list[Detection]:
-        """Return the objects that the engine finds by fitting outlines to edges in the image.
+        """Return the objects that the embedded engine (OpenCV, no model) finds by fitting outlines to edges in the
+        image.
 
         The result is empty if the request has no image.
         """
@@ -107,7 +109,7 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
-    """Return the engine's answer to the prompt's question, with the supporting shapes and a reason.
+    """Return the embedded engine's answer to the prompt's question, with the supporting shapes and a reason.
 
     ``prompt`` holds the question, and ``scene`` the image. ``shapes`` are the shapes in the image, or in a coarsened
     view of it; None if the image cannot be read. Returns None if the engine cannot read the question or the image, or
@@ -120,7 +122,9 @@ def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | 
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
-    """Return the parsed question of a prompt, with its choices; None if the engine cannot read the question."""
+    """Return the parsed question of a prompt, with its choices; None if the embedded engine (OpenCV, no model) cannot
+    read the question.
+    """
     variables = dict(prompt.variables)
     choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
     return read_question(variables["question"], [choice for choice in choices if choice] or None)
@@ -129,9 +133,9 @@ def question_of(prompt: RenderedPrompt) -> Query | None:
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return a response to a question, with a point on each object that the answer is based on.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The engine sees the image coarsened at random: ``rng``
-    is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the
-    engine cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The embedded engine (OpenCV, no model) sees the image
+    coarsened (scaled down and blurred) at random: ``rng`` is the random generator, and ``strength`` is the degree (0:
+    not coarsened). The answer is "cannot read" if the engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
@@ -141,7 +145,7 @@ def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _st
     """Return the classes of objects that the question is about, as JSON: ``{"entities": ["blue circle", …]}``.
 
     ``prompt`` holds the question, and ``scene`` holds the image; the other arguments are not used. The list is empty if
-    the engine cannot read the question or the image.
+    the embedded engine (OpenCV, no model) cannot read the question or the image.
     """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
@@ -152,8 +156,8 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
     """Return a point on every object that the prompt's variable ``entity`` names, such as "blue circle".
 
     Each point is a tag on its own line. The result is "There are none." if no object is found. ``scene`` holds the
-    image. The image can be coarsened at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not
-    coarsened).
+    image. The image can be coarsened (scaled down and blurred) at random: ``rng`` is the random generator, and
+    ``strength`` is the degree (0: not coarsened).
     """
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
@@ -169,11 +173,11 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
     The prompt can list numbered points on objects. If an object has such a point, the reasoning uses its position. Some
     answers are based on no object, such as "no, there is no red circle". Then the reasoning points at all listed
-    points, since the engine has checked all objects.
+    points, since the embedded engine (OpenCV, no model) has checked all objects.
 
-    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened at random: ``rng`` is the
-    random generator, and ``strength`` is the degree (0: not coarsened). The answer is "cannot read" if the engine
-    cannot read the question or the image.
+    ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
+    at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is
+    "cannot read" if the engine cannot read the question or the image.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -196,8 +200,8 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
     """Return the boxes of all objects that the prompt's variable ``label`` names ("leftmost circle"), as JSON.
 
     The result is ``{"boxes": [[x1, y1, x2, y2], …]}``, in pixels. The objects are found by fitting outlines to edges in
-    the image. ``scene`` holds the image; the other arguments are not used. Raises CallError for a label that the engine
-    does not know.
+    the image. ``scene`` holds the image; the other arguments are not used. Raises CallError for a label that the
+    embedded engine (OpenCV, no model) does not know.
     """
     name = read_name(prompt.variable("label"))
     if name is None:

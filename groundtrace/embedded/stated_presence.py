@@ -1,5 +1,4 @@
-"""Finds contradictions between an answer "there are none" and a sentence which states that such an object is present.
-"""
+"""Finds contradictions between the answer "there are none" and a sentence which says that such an object is there."""
 
 import re
 
@@ -36,9 +35,10 @@ _PRESENT = tuple(
 def states_presence(marked: MarkedText, question: Question) -> str | None:
     """Return a message if the answer is 0 or no, but a sentence says that an object in question is present; else None.
 
-    ``marked`` is the reasoning, and ``question`` holds the question and the answer. For example, the question is "How
-    many circles are there in the image?", the answer is 0, and the sentence is "two circles are visible in the middle
-    box". A question about a part of the image, or with other conditions, is not checked.
+    ``marked`` is the reasoning, and ``question`` holds the question and the answer. For example, the question is
+    "How many circles are there in the image?", the answer is 0, and the sentence is
+    "two circles are visible in the middle box". A question about a part of the image, or with other conditions, is not
+    checked.
     """
     asked = _asked_thing(question)
     if asked is None:

@@ -34,8 +34,9 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the model, and return the reply. It has one sample for each number in ``request.indices``
-        (the numbers of the requested samples), in the same order. A sample has an empty text only if it was truncated.
+        """Send the request to the model, and return the reply. It has one sample (generated text) for each number in
+        ``request.indices`` (the numbers of the requested samples), in the same order. A sample has an empty text only
+        if it was truncated.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """

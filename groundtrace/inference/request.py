@@ -59,8 +59,8 @@ class Continuation:
 @dataclass(frozen=True)
 class Request:
     """Holds one request to a model: a rendered prompt with its sampling parameters. ``indices`` are the numbers of the
-    samples to return, which are in ``range(sampling.n)``. E.g. if three samples are needed and sample 0 is in the
-    cache, they are (1, 2).
+    samples (generated texts) to return, which are in ``range(sampling.n)``. E.g. if three samples are needed and sample
+    0 is in the cache, they are (1, 2).
 
     If ``continuation`` is given, nothing is sampled. The only completion is then the continuation's text with a
     log-probability for each token.
@@ -80,9 +80,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Holds one sample (reply) of a model. ``text`` is the reply. ``reasoning`` is the model's thinking if the server
-    returns it separately from the text, else "". ``finish_reason`` is "stop" for a complete sample and "length" for
-    a truncated one.
+    """Holds one sample: one text that a model generated for a prompt. ``text`` is this text. ``reasoning`` is the
+    model's thinking if the server returns it separately from the text, else "". ``finish_reason`` is "stop" for a
+    complete sample and "length" for a truncated one.
 
     ``logprobs`` are the log-probabilities (nats) of the tokens if a given continuation was scored, else ().
     ``answered_by`` is the model that the server names in its response. It is "" if the server names the requested model
@@ -112,8 +112,8 @@ class Completion:
 
 @dataclass(frozen=True)
 class Reply:
-    """Holds the answer to a request. ``completions`` are the samples, in the order of the request's indices. ``usage``
-    holds the number of requests and the tokens that they needed.
+    """Holds the answer to a request. ``completions`` are its samples (generated texts), in the order of the request's
+    indices. ``usage`` holds the number of requests and the tokens that were needed for them.
     """
 
     completions: tuple[Completion, ...]
@@ -122,7 +122,7 @@ class Reply:
 
 def joined(replies: Sequence[Reply]) -> Reply:
     """Combine several replies into one. ``replies`` are the replies to the parts or attempts of one request, in order.
-    The result has all samples of these replies, and the sum of the usage of all replies.
+    The result has all samples (generated texts) of these replies, and the sum of the usage of all replies.
     """
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
@@ -138,8 +138,9 @@ def cache_key(
     index: int,
     continuation: Continuation | None = None,
 ) -> str:
-    """Return the cache key of one sample. It is the SHA-256, as 64 hexadecimal digits, of everything that can change
-    the reply. ``index`` is the number of the sample among the samples of its call.
+    """Return the cache key of one sample (one text that a model generated). It is the SHA-256, as 64 hexadecimal
+    digits, of everything that can change this text. ``index`` is the number of the sample among the samples of its
+    call.
 
     The hash covers the model and its declared revision, the messages of ``prompt`` with the hashes of the media, the
     reply schema, the sampling parameters with the sample's number, and the continuation to score, if any. The hash does

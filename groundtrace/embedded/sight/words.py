@@ -143,8 +143,8 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read the words for a tower (a stack of blocks) or a box (an area of the image), such as "grey box" or "black
-    tower".
+    """Read the words for a tower (a stack of blocks) or a box (an area of the image), such as "grey box" or
+    "black tower".
 
     Returns None if no such words follow. Otherwise returns two values: "tower" or "box"; and, for a tower with a
     colour, the noun of its blocks ("black block"), else None.

@@ -1,2 +1,3 @@
-"""Coordinates the processes of one machine that share an endpoint (an address of a model), a budget or a reply cache.
+"""Coordinates the processes of one machine that share an endpoint (a model to which requests are sent), a budget or a
+reply cache.
 """

@@ -74,9 +74,9 @@ class ChatEndpoint:
         return f"{self.settings.revision}#drawing={DRAWING_REVISION}"
 
     async def generate(self, request: Request) -> Reply:
-        """Generate and return a reply with one sample for each number in ``request.indices`` (the numbers of the
-        requested samples). If the request has a ``continuation`` (a given text), nothing is generated, and the reply
-        has the log-probabilities of this text's tokens. Raises CallError if the request fails.
+        """Generate and return a reply with one sample (generated text) for each number in ``request.indices`` (the
+        numbers of the requested samples). If the request has a ``continuation`` (a given text), nothing is generated,
+        and the reply has the log-probabilities of this text's tokens. Raises CallError if the request fails.
         """
         if any(part.kind != "image" for part in request.prompt.media):
             raise not_sent(f"{self.settings.model} accepts only images, but {request.prompt.name} has a video")

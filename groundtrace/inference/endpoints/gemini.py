@@ -79,8 +79,9 @@ class GeminiEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the API, and return a reply with one sample for each number in ``request.indices`` (the
-        numbers of the requested samples). Raises CallError if the request fails after all retries.
+        """Send the request to the API, and return a reply with one sample (generated text) for each number in
+        ``request.indices`` (the numbers of the requested samples). Raises CallError if the request fails after all
+        retries.
         """
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} cannot score a continuation over Gemini's API: use another model")
@@ -231,8 +232,8 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """Convert a response of Gemini's API to a reply. A response holds several candidates (samples). The reply has the
-    usable ones, at most ``n``.
+    """Convert a response of Gemini's API to a reply. A response holds several candidates. The reply has the usable
+    ones, at most ``n``, as its samples (generated texts).
 
     ``answer`` is the parsed JSON of the response. ``key`` is the API key, which is removed if the server repeats it.
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other

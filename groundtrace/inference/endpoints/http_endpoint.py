@@ -61,9 +61,9 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """Send one HTTP request for ``n`` samples (replies to the prompt), and return the reply. ``conversation`` is
-        the prompt in the form of the API, as :meth:`conversation` returned it. The reply may have fewer samples than
-        ``n``; the caller then requests the missing samples again.
+        """Send one HTTP request for ``n`` samples (generated texts), and return the reply. ``conversation`` is the
+        prompt in the form of the API, as :meth:`conversation` returned it. The reply may have fewer samples than ``n``;
+        the caller then requests the missing samples again.
 
         Raises CallError if the request fails.
         """
@@ -79,8 +79,9 @@ class HttpEndpoint(abc.ABC):
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Send the request to the server, and return a reply with one sample for each number in ``request.indices``
-        (the numbers of the requested samples). Raises CallError if the request fails after all retries.
+        """Send the request to the server, and return a reply with one sample (generated text) for each number in
+        ``request.indices`` (the numbers of the requested samples). Raises CallError if the request fails after all
+        retries.
         """
         if not request.prompt.media:
             return await self._collect(request, [])

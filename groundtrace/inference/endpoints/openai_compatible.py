@@ -46,8 +46,8 @@ class OpenAIEndpoint(HttpEndpoint):
         return messages
 
     async def ask(self, request: Request, n: int, conversation: list[dict[str, Any]]) -> Reply:
-        """Send one HTTP request, and return the reply. It has at most ``n`` samples (replies to the prompt). If the
-        request has a continuation (a given text), the reply has the log-probabilities of this text's tokens instead.
+        """Send one HTTP request, and return the reply. It has at most ``n`` samples (generated texts). If the request
+        has a continuation (a given text), the reply has the log-probabilities of this text's tokens instead.
         ``conversation`` is the prompt as a list of chat messages. Raises CallError if the request fails.
         """
         if request.continuation is not None:

@@ -18,17 +18,17 @@ MAX_ERROR_CHARS = 200
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """Convert a response of OpenAI's chat API to a reply. A response holds several choices (samples). The reply has the
-    usable ones among the first ``n`` choices.
+    """Convert a response of OpenAI's chat API to a reply. A response holds several choices. The reply has the usable
+    ones among the first ``n`` choices as its samples (generated texts).
 
     ``answer`` is the parsed JSON of the response. ``key`` is the API key, which is removed if the server repeats it.
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
     model.
 
-    Only the first ``n`` choices are used. A sample is not usable if it is empty or refused, if the server failed while
-    it generated the sample, if its form differs from the API's form, or if it repeats an index. Raises CallError if no
-    choice is usable, or if the response has an ``error``. The tokens of unusable samples are counted as
-    wasted. Since the server reports only the sum of the tokens, each sample gets an equal share of it.
+    A choice is not usable if it is empty or refused, if the server failed while it generated the choice, if its form
+    differs from the API's form, or if it repeats an index. Raises CallError if no choice is usable, or if the response
+    has an ``error``. The tokens of unusable choices are counted as wasted. Since the server reports only the sum of the
+    tokens, each choice gets an equal share of this sum.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

@@ -119,8 +119,9 @@ class TransformersEndpoint:
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each number in ``request.indices`` (the numbers of the requested samples).
-        All samples are equal, since the models are deterministic. Raises CallError if the request fails.
+        """Return a reply with one sample (result as JSON text) for each number in ``request.indices`` (the numbers of
+        the requested samples). All samples are equal, since the models are deterministic. Raises CallError if the
+        request fails.
         """
         if request.continuation is not None:
             raise not_sent(f"{self.settings.model} writes no text and cannot score a continuation: use another model")

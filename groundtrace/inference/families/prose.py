@@ -165,8 +165,8 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 def label_in(line: str) -> tuple[str, bool]:
     """Return two values: the label (the name of an object) in the last sentence of a line, and whether the sentence has
-    no other words. Words about the answer, such as "the", "located" or "at", do not belong to the label. E.g. "The dog
-    is at " becomes ("dog", False), and "dog: " becomes ("dog", True).
+    no other words. Words about the answer, such as "the", "located" or "at", do not belong to the label. E.g.
+    "The dog is at " becomes ("dog", False), and "dog: " becomes ("dog", True).
     """
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]

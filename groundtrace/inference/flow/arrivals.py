@@ -1,4 +1,4 @@
-"""Collects the samples (replies) of a request that is sent in several parts at the same time."""
+"""Collects the samples (generated texts) of a request that is sent in several parts at the same time."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -17,8 +17,8 @@ class NotNeeded(Exception):
 
 
 class Arrivals:
-    """Collects the replies to the parts of ``request``: a request for many samples is sent in several parts. ``send``
-    is the function that makes one attempt.
+    """Collects the replies to the parts of ``request``: a request for many samples (generated texts) is sent in several
+    parts. ``send`` is the function that makes one attempt.
 
     A sample gets its index when it arrives: the sample that arrives first has the request's first index. So the samples
     that have arrived always have the first indices without a gap, even if a part fails.
@@ -38,8 +38,9 @@ class Arrivals:
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give the next free indices to new samples (replies), and return the first of these indices. ``samples`` is
-        the number of new samples. Indices begin with 0, e.g. if 3 samples have arrived before, the result is 3.
+        """Give the next free indices to new samples (generated texts), and return the first of these indices.
+        ``samples`` is the number of new samples. Indices begin with 0, e.g. if 3 samples have arrived before, the
+        result is 3.
         """
         first, self._count = self._count, self._count + samples
         return first
@@ -55,7 +56,8 @@ class Arrivals:
         self._errors.append(error)
 
     def reply(self) -> Reply:
-        """Return one reply with all samples. Call this method after all parts have ended.
+        """Return one reply with all samples (generated texts) of the request. Call this method after all parts of the
+        request have ended.
 
         If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage of
         all parts. It also holds the samples that can be used: those from the first index up to the first index without
@@ -74,8 +76,8 @@ class Arrivals:
 
 
 class Place:
-    """Sends the attempts of one part of a request, and numbers the samples of this part. ``arrivals`` collects the
-    replies to all parts of the request. ``first`` is the number of the part's first sample. It is known as soon as
+    """Sends the attempts of one part of a request, and numbers the samples (generated texts) of this part. ``arrivals``
+    collects the replies to all parts of the request. ``first`` is the number of the part's first sample. It is -1 until
     the part has a reply.
     """
 
@@ -87,9 +89,9 @@ class Place:
         """The number of the part's first sample. It is -1 until the sample has arrived."""
 
     async def send(self, request: Request, n: int) -> Reply:
-        """Make one attempt to get ``n`` samples for this part, and return the reply. If the request has a function
-        ``arrived``, it is awaited with the reply while the request still counts as concurrent. So a killed process
-        loses at most one reply for each concurrent request.
+        """Make one attempt to get ``n`` samples (generated texts) for this part of the request, and return the reply.
+        If the request has a function ``arrived``, it is awaited with the reply while the request still counts as
+        concurrent. So a killed process loses at most one reply for each concurrent request.
 
         If a second copy of the same request (a hedge) also gets a reply, its samples get the same numbers. Surplus
         samples of this reply are dropped. Raises :class:`NotNeeded` before the first attempt if another part has

@@ -20,8 +20,8 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """Makes calls to one endpoint (an address of a model) fail at once while its server is down. The function ``check``
-    tests the server, and raises CallError if it is down.
+    """Makes calls to one endpoint (a model to which requests are sent) fail at once while its server is down. The
+    function ``check`` tests the server, and raises CallError if it is down.
 
     The class implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.

@@ -66,8 +66,8 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Send a request, and return one reply with all its samples. A sample is one reply to the prompt. ``send`` is
-        the function that makes one attempt. Unusable and missing samples are requested again.
+        """Send a request, and return one reply with all its samples. A sample is one text that the model generated for
+        the prompt. ``send`` is the function that makes one attempt. Unusable and missing samples are requested again.
 
         A request for more than ``samples_per_request`` samples is split into parts, which are sent concurrently. The
         samples are numbered in the order in which they arrive. If a part fails, the parts that have already been sent

@@ -11,8 +11,8 @@ from groundtrace.inference.errors import CallError
 
 
 class CallWatcher(Protocol):
-    """Defines the interface of an object that watches the calls of one endpoint (an address of a model) and handles a
-    server that is down. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
+    """Defines the interface of an object that watches the calls of one endpoint (a model to which requests are sent)
+    and handles a server that is down. All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
 
     async def admit(self) -> None:
