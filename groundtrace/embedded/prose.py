@@ -3,13 +3,13 @@
 If a reasoning points at objects, it needs no concluding sentence: its answer is taken as the conclusion. The judge
 searches every sentence for contradictions of these kinds:
 
-- The sentence calls the question's statement true, but the answer is no, or the reverse.
+- The question asks whether a statement is true, and the sentence calls it true, but the answer is no, or the reverse.
 - The sentence denies an object that the reasoning points at ("there is no circle").
 - The points contradict a count, a comparison, a colour or a place, or the arithmetic is wrong.
 - The reasoning withdraws its answer.
 
-If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is "cannot
-judge".
+If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is
+"cannot judge".
 """
 
 import re

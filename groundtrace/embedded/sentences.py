@@ -1,8 +1,8 @@
-"""Decides which sentences of a reasoning the embedded judge can read.
+"""Decides which sentences of a reasoning the embedded judge (a program without a model) can read.
 
 The judge can read a sentence if it knows all its words (:mod:`groundtrace.embedded.vocabulary`). One word may be
-unknown if the sentence is about the question's objects, the question's statement, or a number. An unreadable sentence
-is not a fault of the reasoning; the judge's verdict is then "cannot judge".
+unknown if the sentence is about a number, the question's objects, or the statement that the question asks about. If a
+sentence is unreadable, the judge's verdict is "cannot judge": it does not count as a fault of the reasoning.
 """
 
 import itertools

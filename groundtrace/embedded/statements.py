@@ -1,8 +1,9 @@
-"""Compares a clause with the statement that a question quotes ('Is the following statement … true? "…"').
+"""Compares a clause of a reasoning with the statement that a question quotes.
 
-A clause that repeats the statement affirms it. A clause that denies the statement's relation between two objects ("no
-yellow block is above a black block") rejects the statement. Other clauses deny an object ("there is no circle"), or say
-that an object is not counted, or state another colour than the answer.
+Such a question is 'Is the following statement … true? "…"'. A clause that repeats the statement affirms it. A clause
+that denies the statement's relation between two objects ("no yellow block is above a black block") rejects the
+statement. Other clauses deny an object ("there is no circle"), or say that an object is not counted, or state another
+colour than the answer.
 """
 
 import re
@@ -84,9 +85,10 @@ def another_colour(sentence: str, answer: str) -> str | None:
 
 
 def denies_object(label: str, clause: str) -> bool:
-    """Return whether a clause denies the object with a label, such as "circle": "no circle", "this is not a circle".
+    """Return whether a clause denies that an object exists: "no circle" or "this is not a circle" for the label
+    "circle".
 
-    "No tower is black" denies the object "black tower".
+    ``label`` is the name of the object. "No tower is black" denies the object "black tower".
     """
     clause = _IS_COLOURED.sub(r"\g<colour> \g<noun>", clause)
     words = re.findall(r"[^\W\d_]+|\d+", clause)
@@ -137,10 +139,8 @@ def denies_having(label: str, clause: str, question: str) -> bool:
 def is_excluded(clause: str, sentence: str, question: str, labels: Collection[str]) -> bool:
     """Return whether a clause only explains why an object is not counted.
 
-    Such a clause has a negation, but does not deny an object that supports the answer.
-
-    ``sentence`` is the sentence that contains the clause. ``labels`` are the names of the objects that the reasoning
-    points at. The clause can have two forms:
+    Such a clause has a negation, but does not contradict the answer. ``sentence`` is the sentence that contains the
+    clause. ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
     - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
       and the clause must contain no label of this colour.

@@ -1,4 +1,7 @@
-"""Decides whether a clause affirms or rejects the statement in a question: "agrees", "does not hold", "so yes"."""
+"""Decides whether a clause affirms or rejects the statement that a question asks about.
+
+For example, the clauses "it agrees" and "so yes" affirm the statement, and "it does not hold" rejects the statement.
+"""
 
 import re
 from fractions import Fraction
@@ -47,7 +50,8 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """Raised if a clause both affirms and rejects the question's statement, as "true and false" does."""
+    """Raised if a clause both affirms and rejects the statement that the question asks about, as "true and false" does.
+    """
 
 
 def side_of_statement(clause: str) -> bool | None:
@@ -90,8 +94,8 @@ def side_of_statement(clause: str) -> bool | None:
 def takes_back(clause: str, answer: Fraction) -> bool:
     """Return whether a clause calls the answer wrong: "that is incorrect", "3 is the wrong answer".
 
-    ``answer`` is the answer as a number. The result is False if the clause is about the question's statement, or names
-    another number.
+    ``answer`` is the answer as a number. The result is False if the clause is about the statement that the question
+    asks about, or if it names a number other than the answer.
     """
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):

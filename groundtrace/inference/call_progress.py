@@ -1,5 +1,5 @@
-"""Holds the state of a model call in progress: the samples (replies) that are still missing, and the tokens and costs
-so far.
+"""Holds the state of a model call in progress: the samples (generated texts) that are still missing, and the tokens and
+costs so far.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class CallInProgress:
-    """Holds the state of one call to a model while its samples (replies to its prompt) arrive.
+    """Holds the state of one call to a model while its samples (generated texts) arrive.
 
     ``role`` is the job for which the model is called, such as "judge", and ``endpoint`` is where this model runs.
     ``prompt``, ``sampling`` and ``continuation`` are the content of the call. If ``continuation`` is given, nothing is
@@ -26,7 +26,7 @@ class CallInProgress:
     call needs. ``have`` holds the samples that have arrived so far, by cache key.
 
     A sample may come from the cache or from a request of another call. So ``sent`` holds the keys of the samples that
-    this call requested itself, and ``replies`` holds the replies to these requests.
+    this call requested itself, and ``replies`` holds the server's replies to these requests.
     """
 
     role: str
@@ -40,8 +40,9 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Return which samples (replies) must be requested now: a dict from a token budget to the indices of the
-        samples to request with this budget. The dict is empty if the call is complete. The budgets follow these rules:
+        """Return which samples (generated texts) must be requested now: a dict from a token budget to the indices of
+        the samples to request with this budget. The dict is empty if the call is complete. The budgets follow these
+        rules:
 
         - A missing sample is requested with the call's budget (``sampling.max_tokens``).
         - A sample that was truncated at a smaller budget is also requested with the call's budget.

@@ -75,23 +75,24 @@ async def ask_for(
     read: Callable[[CallResult], T],
     form: str = "",
 ) -> tuple[T, CallResult]:
-    """Send a prompt to a role until the reply has the requested form. Returns two values: the result of ``read`` on the
-    good reply, and the call that returned this reply.
+    """Send a prompt to a model until the reply has the requested form. Returns two values: the result of ``read`` on
+    the good reply, and the call that returned this reply.
 
-    ``caller`` makes the calls, with the sampling parameters ``sampling``. ``read`` is a function that parses a reply,
-    and raises :class:`BadReply` if the reply does not have the requested form. ``form`` describes this form for the
-    model; it is "" if no description is needed. After a BadReply, the reply is requested again in one of two ways:
+    ``role`` is the job of the model, such as "judge". ``caller`` makes the calls, with the sampling parameters
+    ``sampling``. ``read`` is a function that parses a reply, and raises :class:`BadReply` if the reply does not have
+    the requested form. ``form`` describes this form for the model; it is "" if no description is needed. After a
+    BadReply, the reply is requested again in one of three ways:
 
     - A truncated reply is requested with twice the token budget. The largest budget is the endpoint's
       ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
-    - Any other bad reply is requested with a repair prompt, which states the problem and the ``form`` (if given). A
-      reply that is truncated at the largest budget gets a repair prompt too. The repair then begins with the first
-      budget again, since the server's context may have no room for the largest budget.
+    - A complete reply is requested with a repair prompt, which states the problem and the ``form`` (if given).
+    - A reply that is truncated at the largest budget is requested with a repair prompt and the original budget, since
+      the server's context may have no room for the repair prompt and the largest budget.
 
     A repair prompt is sent at most ``repair_attempts`` times (a setting of the endpoint).
 
-    Raises CallError if a call fails. If the last reply is bad too, raises its BadReply with its key, or a
-    :class:`TruncatedReply` if the reply was truncated.
+    Raises CallError if a call fails, and BudgetUsedUp if the run's budget does not suffice. If the last reply is still
+    bad, raises its BadReply with the cache key of the reply, or a :class:`TruncatedReply` if the reply was truncated.
     """
     attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS

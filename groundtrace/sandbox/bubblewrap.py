@@ -86,10 +86,10 @@ def packages() -> list[str]:
 def command(folder_mb: int) -> list[str]:
     """Return the command line that starts the supervisor of a trajectory, which is the first process in the sandbox.
 
-    ``folder_mb`` is the maximum size, in MiB, of the files that a call (an execution of code) may leave in the
-    trajectory's folder. The command line limits the folder to twice this size. The second half is needed if code
-    removes a file that it still has open, and then fails: the removed file still uses space, and the copy that replaces
-    it needs space, too.
+    A trajectory is a series of calls (executions of code) that share their state. ``folder_mb`` is the maximum size, in
+    MiB, of the files that a call may leave in the trajectory's folder. The command line limits the folder to twice this
+    size. The second half is needed if code removes a file that it still has open, and then fails. Then both the removed
+    file and the copy that replaces it use space.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0

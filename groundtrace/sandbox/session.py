@@ -248,7 +248,7 @@ class Session:
     def close(self) -> None:
         """End the session with all its processes; no code can be run afterwards.
 
-        If another thread is running code in the session, this code is ended, too.
+        Code that another thread is running in the session is ended.
         """
         self._lost = self._lost or "the trajectory was closed"
         if self._turn.locked():

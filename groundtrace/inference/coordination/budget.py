@@ -26,20 +26,19 @@ class Budget:
     """Limits what a run spends on model requests. A request may be sent only if the amounts spent and reserved stay
     within ``usd`` (dollars) and ``tokens`` (input plus output). None means no limit.
 
-    A request that does not fit into the budget is not refused at once. It waits until the costs of the requests in
-    progress are known, so that the whole budget can be used. The cost of a request is estimated from earlier requests.
-    If the last requests in progress cost more than estimated, the run exceeds its budget by at most this difference.
-    After one refusal all later requests are refused too, so that a run stops cleanly.
+    A request that does not fit into the budget waits until the costs of the requests in progress are known. So the
+    whole budget can be used. The cost of a request is estimated from earlier requests. If the last requests in progress
+    cost more than estimated, the run exceeds its budget by at most this difference. If a request still does not fit, it
+    is refused. Then all later requests are refused as well, so that a run stops cleanly.
 
-    ``run`` is the folder of the run's notes, a path or a URL. In the notes each process records what it spends.
+    ``run`` is the folder of the run's notes (files in which each process records what it spends), a path or a URL.
     ``peers`` are the other processes on this machine. Processes with the same run and the same peers share one budget.
     The first process reads from the notes what all earlier processes have spent, including killed processes.
     ``storage`` holds the settings of the object storage.
 
-    ``workers`` is the number of machines of the run, which divide its budget evenly. Each machine spends at most its
-    own part. A second rule applies too: the sum of its own spending and the noted spending of all other machines stays
-    within the whole budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost
-    machine's part again.
+    ``workers`` is the number of machines of the run. Each machine spends at most an equal part of the budget. In
+    addition, the spending of this machine and the noted spending of all other machines together stay within the whole
+    budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part again.
     """
 
     def __init__(

@@ -35,13 +35,13 @@ class Claims:
     async def holding(
         self, keys: Sequence[str], max_tokens: int, had_joined: bool = True
     ) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims any of the keys, and claim those that must be requested. Yields the cached
-        replies that can be used, by key. A reply can be used if it is complete, or if it was requested with at least
+        """Wait until no other process claims the cache keys of the wanted replies, and claim those keys that this
+        process has to request. A claim keeps other processes from requesting the same reply. Yields the cached replies
+        that can be used, by key. A reply can be used if it is complete, or if it was requested with at least
         ``max_tokens`` tokens.
 
-        ``keys`` are the cache keys of the wanted replies. While the body of the ``with`` statement runs, this process
-        claims the keys without a usable reply. It claims all of them or none, so that two processes never wait for each
-        other.
+        ``keys`` are the cache keys. While the body of the ``with`` statement runs, this process claims the keys without
+        a usable reply. It claims all of them or none, so that two processes never wait for each other.
 
         ``had_joined`` is True if this process had already registered with the other processes when the caller read the
         cache. If it is False, this method reads the cache again after it has claimed the keys, because another process

@@ -50,8 +50,8 @@ _Found = tuple[torch.Tensor, torch.Tensor]
 
 class Detector(ABC):
     """Finds the boxes of named objects in an image, with a detector of the ``transformers`` library. This is the base
-    class of both detectors. It reads the label (the object's name) of a prompt, and writes the boxes as a reply.
-    ``settings`` are the settings of the endpoint.
+    class of the detectors Grounding DINO and OWLv2. It reads the label (the object's name) of a prompt, and writes the
+    boxes as a reply. ``settings`` are the settings of the endpoint.
     """
 
     prompts = ("detect",)
@@ -213,13 +213,16 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Remove duplicate and useless boxes among those that the model found for one label. Returns the other boxes in
-    pixels (N, 4) xyxy, clipped to the image, with the best score first.
+    """Choose the boxes to return among those that the model found for one label (the name of an object). Returns them
+    in pixels (N, 4) xyxy, clipped to the image, with the best score first.
 
     ``boxes`` are in pixels (N, 4) xyxy, and ``scores`` (N,) are their scores. ``width`` and ``height`` are the image's
-    size. A box is a duplicate if its IoU with a better box is above :data:`SAME_OBJECT_IOU`. At most :data:`MAX_BOXES`
-    boxes are returned. Boxes that are less than half a pixel wide or high are removed, too. These include the boxes
-    outside of the image, which exist because OWLv2 pads images to a square.
+    size. These boxes are removed:
+
+    - boxes whose IoU with a better box is above :data:`SAME_OBJECT_IOU`, since they are duplicates;
+    - boxes that, inside the image, are less than half a pixel wide or high (OWLv2 pads images to a square, so it can
+      find boxes outside of the image);
+    - all boxes after the best :data:`MAX_BOXES`.
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

@@ -34,8 +34,8 @@ _NUMBERS = {"boxes": 4, "points": 2}
 
 class Segmenter(ABC):
     """Makes masks from boxes or points with a segmentation model of the ``transformers`` library. This is the base
-    class of both segmenters. It reads the places (boxes or points) of a prompt, and writes their masks as a reply.
-    ``settings`` are the settings of the endpoint.
+    class of the segmenters SAM 2 and SAM 1. It reads the places (boxes or points) of a prompt, and writes their masks
+    as a reply. ``settings`` are the settings of the endpoint.
     """
 
     prompts = ("segment", "segment_points")

@@ -82,7 +82,7 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
 
     The supervisor is the first process in the sandbox, and this process holds the variables of executed code. It opens
     images itself (request "images"). For all other requests it forks, and the fork does the work: for example, it runs
-    the code. Afterwards the fork answers requests, too, through its own socket.
+    the code. Then the fork waits for requests on its own socket, as this process does.
 
     ``control`` is the socket to the supervisor. ``limits`` holds the limits by name, such as ``memory_mb``
     (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).

@@ -78,15 +78,16 @@ class Holder:
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send a request to the holder (the process with the state), with open files.
+        """Send a request to the holder (the process with the variables of executed code), with open files.
 
         Args:
             header: the request as a JSON object.
             fds: the file descriptors that are sent with it.
-            watch: a function that is called every 30 ms until the request is sent, for example to check the memory.
+            watch: a function that is called every 30 ms until the request is sent, for example to check the memory. Its
+                errors are passed on.
 
         Raises:
-            TrajectoryLost: if the holder does not accept the request. The errors of ``watch`` are raised, too.
+            TrajectoryLost: if the holder does not accept the request.
         """
         data, deadline = memoryview(frames.pack(header)), time.monotonic() + _ANSWER_S
         self.control.settimeout(_WATCH_S)
@@ -115,12 +116,12 @@ def answer_of(
 
     Args:
         control: the supervisor's socket to the holder.
-        timeout_s: the maximum time to wait.
-        watch: a function that is called every 30 ms during the waiting, for example to check the memory.
+        timeout_s: the maximum time to wait, in seconds.
+        watch: a function that is called every 30 ms during the waiting, for example to check the memory. Its errors are
+            passed on.
 
     Raises:
-        TrajectoryLost: if no valid message arrives in time, or if the message states that the state is lost. The errors
-            of ``watch`` are raised, too.
+        TrajectoryLost: if no valid message arrives in time, or if the message states that the variables are lost.
     """
     now, sender = time.monotonic(), 0
     deadline, next_watch = now + timeout_s, now + _WATCH_S
