@@ -1,4 +1,7 @@
-"""Defines the default configuration: the embedded engine takes every role, without a download, an API key or a GPU."""
+"""Defines the default configuration: the embedded engine (OpenCV, no model) does the job of every model, such as judge.
+
+It needs no download, no API key and no GPU.
+"""
 
 from groundtrace.embedded.sight.view import DEFAULT_POLICY_STRENGTH
 from groundtrace.inference.settings import EndpointSettings
@@ -19,7 +22,9 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Return a dict from each role, such as "judge", to the name of the endpoint that takes this role."""
+    """Return a dict from each role (the job of a model, such as "judge") to the name of the endpoint that takes this
+    role.
+    """
     return {
         "policy": "coarse",
         "teacher": "colour",

@@ -50,7 +50,9 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """Raised if a clause both affirms and rejects the statement that the question asks about, as "true and false" does.
+    """Raised if a clause both affirms and rejects the statement that the question asks about.
+
+    For example, "true and false" does this.
     """
 
 

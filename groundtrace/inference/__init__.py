@@ -1,3 +1,3 @@
-"""Sends requests to models, for the stages, scorers and trainers of this project. All models have one interface. The
-package stores replies in a cache, repeats failed requests, and counts tokens and costs.
+"""Sends requests to models, for all parts of this project: data pipelines, scorers of responses, and trainers. All
+models have one interface. The package stores replies in a cache, repeats failed requests, and counts tokens and costs.
 """

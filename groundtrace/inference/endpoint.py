@@ -91,9 +91,9 @@ class Kinds(Registry[Kind]):
     """
 
     def made(self, path: str, found: Any) -> Kind:
-        """Return the kind that a name ``module:NAME`` refers to. ``path`` is this name, and ``found`` is the object
-        that was imported from there. If ``found`` is a :class:`Kind`, it is returned. If it is the class of an
-        endpoint, a kind with this class is returned. Raises RegistryError for any other object.
+        """Return the endpoint kind (way to reach a model) that a name ``module:NAME`` refers to. ``path`` is this name,
+        and ``found`` is the object that was imported from there. If ``found`` is a :class:`Kind`, it is returned. If it
+        is the class of an endpoint, a kind with this class is returned. Raises RegistryError for any other object.
         """
         if isinstance(found, Kind):
             return found
@@ -281,8 +281,9 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     """Create the endpoint that ``settings`` describe, and return it. ``media`` is the store from which the images and
     clips of prompts are read. ``threads`` is the number of threads that a model in this process may use.
 
-    Raises :class:`EndpointError` if the kind is unknown or cannot be imported. Raises
-    :class:`groundtrace.config.extras.MissingExtra` if packages of the kind are missing.
+    Raises :class:`EndpointError` if the endpoint's kind (the way to reach the model, such as "gemini") is unknown or
+    cannot be imported. Raises :class:`groundtrace.config.extras.MissingExtra` if packages that the kind needs are
+    missing.
     """
     check_extras([settings])
     try:

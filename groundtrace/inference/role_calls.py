@@ -123,8 +123,8 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
     """Return a function that parses a reply as ``read`` does, but raises BadReply if the reply is truncated. Without
-    this check, the missing items of a truncated list would look like absent objects, and a truncated sentence would be
-    accepted.
+    this check, a truncated list would look complete, as if the missing objects were absent, and a truncated sentence
+    would be accepted.
     """
 
     def read_whole(reply: CallResult) -> T:

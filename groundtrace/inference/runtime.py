@@ -1,8 +1,8 @@
 """Runs all model calls of a process on one event loop, in a separate thread. Calls with the same settings share one
 object of the class :class:`groundtrace.inference.models.Models`.
 
-Beam calls stages from several threads. All model calls of a process run on this loop, so that they share concurrency
-limits and connections, and so that equal requests are sent only once.
+Beam calls the stages (steps) of a pipeline from several threads. All model calls of a process run on this loop, so that
+they share concurrency limits and connections, and so that equal requests are sent only once.
 """
 
 import asyncio

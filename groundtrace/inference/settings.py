@@ -266,9 +266,9 @@ class ModelsSettings:
 
     @property
     def self_checking(self) -> bool:
-        """Return whether the detector and the pointer are the same model: they have the same kind, URL and model name.
-        The pointer marks objects with points. The detector checks these points, so in this case a model checks its own
-        points. Returns False if one of these roles has no endpoint.
+        """Return whether the detector and the pointer are the same model: their endpoints have the same kind (way to
+        reach the model), URL and model name. The pointer marks objects with points. The detector checks these points,
+        so in this case a model checks its own points. Returns False if one of them has no endpoint.
         """
         if not (self.has_role("detector") and self.has_role("pointer")):
             return False

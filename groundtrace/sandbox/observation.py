@@ -75,9 +75,11 @@ class Observation:
 
     @property
     def text(self) -> str:
-        """Return the text that the policy gets: the output, the error, and notes on output that was left out.
+        """Return the text that the policy (the model that wrote the code) gets: the output, the error, and lines in
+        brackets.
 
-        Another note states how many threads and processes of the code were ended.
+        A line in brackets states that the code printed and showed nothing, that output or images were left out, or that
+        threads and processes of the code were ended.
         """
         notes = [
             f"[{self.dropped_chars} further characters are left out]" if self.dropped_chars else "",

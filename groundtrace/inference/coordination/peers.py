@@ -101,8 +101,9 @@ class Peers:
 
     @property
     def has_joined(self) -> bool:
-        """Return whether this process has registered. Other processes can find only processes that have registered. The
-        result is also True if the process never has peers.
+        """Return whether this process has registered in the file that the processes of this machine share. Other
+        processes can find only registered processes. The result is also True if this process has no folder, and so
+        never shares anything.
         """
         return self._folder is None or self._db is not None
 

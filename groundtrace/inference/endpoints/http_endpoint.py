@@ -1,8 +1,8 @@
 """Provides the base class of endpoints over HTTP. It posts JSON, handles errors, checks the server, and removes the API
 key from texts.
 
-An endpoint kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows an
-example). Requests use aiohttp. Redirects are not followed, since the API key would be sent along.
+A subclass writes a request in the form of one API, and reads the reply (docs/extend.md shows an example). Requests use
+aiohttp. Redirects are not followed, since the API key would be sent along.
 """
 
 import abc

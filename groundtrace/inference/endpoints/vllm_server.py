@@ -84,8 +84,8 @@ def find_vllm() -> str:
 def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
-    """Start a server for every ``vllm`` endpoint that a role uses, and stop all servers when the ``with`` statement
-    ends.
+    """Start the vLLM servers of a run, and stop them when the ``with`` statement ends. Each ``vllm`` endpoint whose
+    model has a job in the config (a role, such as "judge") gets a server.
 
     The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
     this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the

@@ -143,7 +143,8 @@ class Family:
 
         - The reply has no points, and does not state that the object is absent.
         - The reply is about another object.
-        - A point is outside the frame.
+        - The reply is truncated, or cannot be parsed.
+        - A point is outside the frame (the range of the model's coordinates).
         """
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
@@ -159,8 +160,13 @@ class Family:
 
         ``text`` is the reply, and ``label`` is the label that was requested. ``medium`` is the original image, whose
         size is used. ``media_index`` is the position of this image among the media of the question. Raises
-        :class:`groundtrace.inference.grounding.BadReply` in the cases of :meth:`points`, e.g. for a reply about another
-        object.
+        :class:`groundtrace.inference.grounding.BadReply` in these cases:
+
+        - The reply has no boxes, and does not state that the object is absent.
+        - The reply is about another object.
+        - The reply is truncated, or cannot be parsed.
+        - A box is outside the frame (the range of the model's coordinates).
+        - The first corner of a box is not its upper left one, and :attr:`any_corners` is False.
         """
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)

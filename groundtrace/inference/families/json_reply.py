@@ -1,7 +1,7 @@
 """Parses points and boxes that a model wrote as JSON, which is the form of most families. The JSON is a list of
 objects. It may be the whole reply, or be in a code fence or between sentences.
 
-A truncated list is rejected as a whole, since its missing items would look like absent objects.
+A truncated list is rejected as a whole, since its missing points or boxes would look like absent objects.
 """
 
 import ast
@@ -60,16 +60,16 @@ def key(name: str) -> Numbers:
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Return a function that gets the coordinates of an item of a reply (:data:`Numbers`). ``count`` is the number of
-    coordinates of an item: 2 for a point, 4 for a box.
+    """Return a function that gets the coordinates of an item of a reply: of one point or box (:data:`Numbers`).
+    ``count`` is the number of coordinates of an item: 2 for a point, 4 for a box.
 
     An item may have one of three forms:
 
     - It is an object with a list of coordinates under one of the keys ``names``.
     - It is an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is True, each y
       is returned before its x.
-    - It is a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of
-      its ``wrappers`` (keys).
+    - It is a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of its
+      ``wrappers`` (keys).
     """
 
     def numbers(item: Any) -> object | None:
@@ -142,8 +142,8 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 
 def label_of(item: object) -> str:
-    """Return the label of an item of a reply: the text under one of the keys label, name, object, class or category.
-    Returns "" if the item has no label.
+    """Return the label of a point or box in a reply: the text under one of the keys label, name, object, class or
+    category. ``item`` is the point or box as parsed JSON. Returns "" if it has no label.
     """
     if not isinstance(item, dict):
         return ""

@@ -123,8 +123,9 @@ def allowance_of_call() -> Allowance | None:
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """Reserve the budget for requests through ``allowance``. This applies to all requests of the current asyncio task,
-    and of the tasks that it starts, while the body of the ``with`` statement runs.
+    """Reserve a part of the run's budget for each request that the body of the ``with`` statement sends. ``allowance``
+    is the object that makes the reservations. This applies to the requests of the current asyncio task, and of the
+    tasks that it starts.
     """
     token = _allowance.set(allowance)
     try:

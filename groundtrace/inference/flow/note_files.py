@@ -42,8 +42,8 @@ class NoteFiles:
             uploads.add(f"write notes to {root}", self.flush)
 
     def append(self, kind: str, line: bytes) -> None:
-        """Append ``line`` to the process's file for notes of this ``kind``. E.g. notes of the kind "paid" hold the
-        usage of requests. The line must end with a newline.
+        """Append ``line``, a note about an event of the run, to the process's file for notes of this ``kind``. E.g.
+        notes of the kind "paid" hold the usage of requests. The line must end with a newline.
         """
         with self._lock:
             if kind not in self._files:
