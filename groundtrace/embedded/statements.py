@@ -111,8 +111,9 @@ def denies_object(label: str, clause: str) -> bool:
 def denies_relation(label: str, clause: str, question: str) -> bool:
     """Return whether a clause denies that an object has a relation, such as "above", to another object.
 
-    ``label`` is the name of the object. An example is "no yellow block is above a black block" for the label "yellow
-    block". The question must contain the same relation. Such a clause does not deny that a yellow block exists.
+    ``label`` is the name of the object. An example is "no yellow block is above a black block" for the label
+    "yellow block". The result is True only if the question contains the same relation. Such a clause does not deny that
+    a yellow block exists.
     """
     related = _RELATION.search(clause)
     if related is None or not {*words_of(related["relation"])} & {*words_of(question)}:

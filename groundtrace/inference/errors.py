@@ -103,8 +103,9 @@ class CallError(Exception):
         return f"{self.failure.value}: {self.message}{asks}{tries}"
 
     def without_usage(self) -> "CallError":
-        """Return a copy for another call that waited for the same sample. The copy has no ``partial`` and no ``call``,
-        since the usage is counted for the call that failed."""
+        """Return a copy of this error for another call that waited for the same sample (generated text). The copy has
+        no ``partial`` and no ``call``, since the usage is counted for the call that failed.
+        """
         return CallError(
             self.failure,
             self.message,

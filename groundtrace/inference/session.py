@@ -1,5 +1,5 @@
 """Records the calls to models that are made for one element of a pipeline (such as one question). So it is known later
-which calls led to a row, and what they cost. Failed calls are also recorded.
+which calls led to a row (one record of the result), and what they cost. Failed calls are also recorded.
 """
 
 from dataclasses import dataclass, field

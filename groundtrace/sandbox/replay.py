@@ -16,7 +16,9 @@ from groundtrace.sandbox.sandbox import Sandbox
 
 
 async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], sandbox: Sandbox) -> Observation:
-    """Execute code in a fresh sandbox session, after the earlier code of the same response was executed there again.
+    """Execute code in a new sandbox session, so that it continues from the earlier code of the same response.
+
+    The session executes the earlier code again before the new code.
 
     Args:
         earlier: the codes that were executed successfully before, in order.
@@ -25,7 +27,7 @@ async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], 
         sandbox: the sandbox that runs the code.
 
     Returns:
-        The result of the new code: what it printed and showed.
+        The result of the new code: what it printed and showed, and how it ended.
 
     Raises:
         SandboxLost: if an earlier code does not succeed again, or if the session cannot continue.

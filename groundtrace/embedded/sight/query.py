@@ -23,8 +23,8 @@ class Amount:
     def holds(self, low: int, high: int) -> bool | None:
         """Return whether the amount agrees with a count that is between `low` and `high` (inclusive).
 
-        Returns None if the amount is right for only some of these counts, or if readers would disagree. For example,
-        they disagree whether "two circles" is right if there are three.
+        Returns None if the amount is right for only some of these counts, or if people would disagree about it. For
+        example, they disagree whether "two circles" is right if there are three.
         """
         answers = {self._holds_for(count) for count in range(low, high + 1)}
         return answers.pop() if len(answers) == 1 else None
@@ -100,7 +100,8 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Describes a condition on a stack: an object that matches `upper` is above an object that matches `lower`.
+    """Describes a condition on a tower (a stack of blocks): an object that matches `upper` is above one that matches
+    `lower`.
 
     If `adjacent` is True, the upper object must be directly on the lower one.
     """

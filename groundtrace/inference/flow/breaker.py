@@ -63,13 +63,13 @@ class Breaker:
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context manager that does nothing. A breaker does not count the requests in progress. A request that
-        :meth:`admit` let through is always sent.
-        """
+        """Return a context manager that does nothing, since a breaker does not count the requests in progress."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """Return False: a call whose retries have failed never waits for the server. ``error`` is not used."""
+        """Return False: after its last retry, a failed call ends at once, and does not wait for the server. ``error``
+        is not used.
+        """
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:

@@ -165,7 +165,7 @@ def _digest(endpoint: str) -> str:
 
 def waiting(root: str) -> list[str]:
     """Return the messages for the user from the processes that wait for a server now, sorted and without duplicates.
-    ``root`` is the folder in which the run's processes record this.
+    ``root`` is the folder of the run in which each process records that it waits.
     """
     messages = set[str]()
     for path in Path(root).glob("away-*"):

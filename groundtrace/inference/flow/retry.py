@@ -1,4 +1,4 @@
-"""Repeats failed requests. No other module does this. The wait between two attempts grows exponentially and has a
+"""Repeats failed requests; all retries are made here. The wait between two attempts grows exponentially and has a
 random part (jitter). If the server demands a wait (Retry-After), the module obeys.
 """
 
@@ -55,8 +55,8 @@ async def sleep(_: CallError, seconds: float) -> None:
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait ``seconds`` before a retry, but not if the wait is too long. This :data:`Pause` raises ``error``, the error
-    of the attempt, if ``seconds`` is above ``MAX_WAIT_S``.
+    """Wait ``seconds`` before a retry, or raise ``error`` if this is too long: above ``MAX_WAIT_S``. ``error`` is the
+    error of the failed attempt. The function can be used as a :data:`Pause`.
     """
     if seconds > MAX_WAIT_S:
         raise error

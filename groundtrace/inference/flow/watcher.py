@@ -16,8 +16,9 @@ class CallWatcher(Protocol):
     """
 
     async def admit(self) -> None:
-        """Wait until an attempt may be sent. The method is called before each attempt. Raises
-        :class:`groundtrace.inference.errors.CallError` or RunStopped if the attempt may not be sent.
+        """Wait until an attempt of a request may be sent. The method is called before each attempt. Raises
+        :class:`groundtrace.inference.errors.CallError` or RunStopped if the attempt may not be sent, e.g. because the
+        server is down.
         """
         ...
 
@@ -40,13 +41,13 @@ class CallWatcher(Protocol):
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt has ended. ``call`` identifies the call to which the attempt belongs. ``error`` is the
-        error of the attempt, or None if the attempt returned a reply.
+        """Record that an attempt of a request has ended. ``call`` identifies the call to which the request belongs.
+        ``error`` is the error of the attempt, or None if the attempt returned a reply.
         """
         ...
 
     def failed(self, error: CallError) -> None:
-        """Record that an attempt has failed. ``error`` is the error of the attempt."""
+        """Record that an attempt of a request has failed. ``error`` is the error of the attempt."""
         ...
 
     def ended(self, error: CallError | None) -> None:
