@@ -64,15 +64,15 @@ class Seen:
 
 
 class CachedRuns:
-    """Runs of the pipeline over one input, with one reply cache."""
+    """Runs of the pipeline over one input, with one reply cache; ``overrides`` are further settings of the runs."""
 
-    def __init__(self, records: Path, work: Path) -> None:
-        self._records, self._work = records, work
+    def __init__(self, records: Path, work: Path, overrides: Sequence[str] = ()) -> None:
+        self._records, self._work, self._overrides = records, work, (*OVERRIDES, *overrides)
         self.asked_as: dict[str, str] = {}
 
     def run(self, name: str, texts: str | None = None) -> dict[str, QuestionResult]:
         """Run the pipeline, with the teacher's script ``texts`` if given; returns each question's result by id."""
-        overrides = OVERRIDES
+        overrides = self._overrides
         if texts is not None:
             path = self._work / f"{name}.json"
             path.write_text(texts, "utf-8")

@@ -10,9 +10,12 @@ from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.vision.media import MediaStore
 
+TRACE, ENTITIES = "trace", "propose"
+"""The tasks whose replies a script can hold, by the beginning of their prompts' names."""
+
 
 class ScriptedTeacher(ClassicalEndpoint):
-    """The embedded engine, except that a trace comes from a script if the script has one for the question.
+    """The embedded engine, except that traces and lists of entities come from a script if it has them for the question.
 
     ``model`` is the path of the script: a JSON object of texts by :func:`script_key`.
     """
@@ -29,15 +32,16 @@ class ScriptedTeacher(ClassicalEndpoint):
         return f"{super().revision}/{self._script}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return the scripted trace, the same for every sample; any other reply is that of the embedded engine."""
+        """Return the scripted reply, the same for every sample; any other reply is that of the embedded engine."""
         prompt = request.prompt
-        if prompt.name.startswith("trace.") and prompt.media:
-            text = self._texts.get(script_key(prompt.media[0].sha256, prompt.variable("question")))
+        task = prompt.name.partition(".")[0]
+        if task in (TRACE, ENTITIES) and prompt.media:
+            text = self._texts.get(script_key(prompt.media[0].sha256, prompt.variable("question"), task))
             if text is not None:
                 return Reply(tuple(Completion(text) for _ in request.indices))
         return await super().generate(request)
 
 
-def script_key(sha256: str, question: str) -> str:
-    """Return the key of a question in a script, made of the SHA-256 of its image's file and its text."""
-    return f"{sha256} {question}"
+def script_key(sha256: str, question: str, task: str = TRACE) -> str:
+    """Return the key of a reply in a script: the task, the SHA-256 of the question's image file, and its text."""
+    return f"{task} {sha256} {question}"
