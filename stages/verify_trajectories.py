@@ -134,8 +134,8 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
-    """Check the results of executing the code of a trajectory (a response with code) again, and return the turns with
-    the status of their code, such as ``ok``.
+    """Compare the recorded results of a trajectory's code with those of a second execution. A trajectory is a response
+    with code. Return the turns with the status of their code in the second execution, such as ``ok``.
 
     ``turns`` are the turns with the recorded results. ``found`` has one entry for each turn: the results of executing
     its code again, or None for a turn without code.

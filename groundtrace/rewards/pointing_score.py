@@ -41,9 +41,10 @@ class PointCounts:
     """Holds the numbers of right and wrong points of a response.
 
     Attributes:
-        right: the number of distinct targets (objects that the question is about) that are pointed at.
-        wrong: the number of points that are not on the object that their label names. If more targets are pointed at
-            than the question has, each surplus target is also one wrong point.
+        right: the number of distinct targets (objects that the question is about) that are pointed at, at most
+            ``number``.
+        wrong: the number of points that are not on the object that their label names. If the question is about 3
+            objects, and 5 objects of this kind are pointed at, the 2 others are wrong points, too.
         number: the number of targets of the question; None if it is unknown.
     """
 

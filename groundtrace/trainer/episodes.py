@@ -205,9 +205,9 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
     """Return the row (a question with its images) with the environment's first message appended to its last user turn.
 
     An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. The built-in
-    environments send no first message; the row is then returned unchanged. If the row has streams (forms of response),
-    the message is appended to the prompt of each stream. Raises UnusableRow if the environment cannot use the row, and
-    EnvironmentLost if the environment fails.
+    environments send no first message; the row is then returned unchanged. A row of iVGR has two prompts, one that asks
+    for boxes and one that asks for text only; the message is then appended to both. Raises UnusableRow if the
+    environment cannot use the row, and EnvironmentLost if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)

@@ -14,8 +14,8 @@ Start the server with
 ``VLLM_SERVER_DEV_MODE=1`` and ``--enable-scale-out`` enable the API calls used here. With ``--logprobs-mode
 processed_logprobs``, log-probabilities are those of the distribution from which tokens are drawn. Without
 ``--no-mm-device-do-normalize``, patches would be normalised a second time. With ``--generation-config vllm``, the
-server ignores the checkpoint's sampling defaults, such as a repetition penalty. Requests also set these options to
-values without effect. This module was tested with vLLM 0.32.
+server ignores the checkpoint's sampling defaults, such as a repetition penalty. Each request also switches such
+defaults off. This module was tested with vLLM 0.32.
 
 Sampling from the server differs from sampling in this process:
 

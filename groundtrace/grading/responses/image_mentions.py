@@ -43,8 +43,8 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     - the image that the text names last before the tag;
     - the first image.
 
-    If the text names an image that does not exist, the index is too large. Words such as "the image 3 dogs" do not name
-    an image. Never raises; takes time linear in ``len(text)``.
+    If the text names an image that does not exist, the index is too large. A count such as in "there are in the image 3
+    dogs" does not name the third image. Never raises; takes time linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]

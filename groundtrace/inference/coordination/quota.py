@@ -86,8 +86,8 @@ class Quota:
     Processes of one machine share these limits if their ``endpoint``, a text that identifies the endpoint, is the same.
     ``peers`` connects this process with the other processes.
 
-    ``settings`` holds the limits. ``concurrency`` counts the concurrent requests of this process. A slot permits one
-    concurrent request, and the quota sets how many slots ``concurrency`` may use
+    ``settings`` holds the limits. A slot is the permission for one concurrent request. ``concurrency`` gives the slots
+    of this process to its requests, and this class decides how many slots it has
     (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). If ``peers`` is None, this process shares the
     limits with no other process. The methods run on one event loop. Only :meth:`publish`, :meth:`withdraw` and
     :meth:`changed` may run on another thread.

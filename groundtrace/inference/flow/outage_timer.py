@@ -49,8 +49,9 @@ class OutageTimer:
             self.report(why)
 
     def report_end(self) -> None:
-        """Remove the message of :meth:`report`, because the run does not wait any more. The timer continues to run
-        until :meth:`forget`.
+        """Remove the message that the run waits for a server from the terminal, because it does not wait any more.
+
+        The time since the server's last reply is counted until :meth:`forget`.
         """
         if self._reported_s is not None:
             self._reported_s = None

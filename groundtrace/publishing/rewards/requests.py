@@ -114,8 +114,8 @@ def response_in(query: str, prompt: str) -> str | None:
     """Return the response in a ``query``: the part after the ``prompt``, without the end token.
 
     Return None if the query does not begin with the prompt. A query is decoded from the model's input tokens. So a
-    special token that stands for an image, and that occurs once in the prompt, is repeated in the query for every token
-    of the image.
+    special token that stands for an image occurs once in the prompt, and once for every token of the image in the
+    query. Such repetitions are ignored in the comparison.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):

@@ -82,10 +82,11 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Return the recall and the precision of each of G responses, as two arrays (G,) in [0, 1].
+    """Return the recall and the precision of each of G responses, as two arrays (G,) in [0, 1] (iVGR Eq. 2).
 
-    They are the two sums of iVGR Eq. 2. A response without boxes, or with too many boxes (:func:`max_boxes`), has
-    recall 0 and precision 0.
+    The recall is the mean IoU of each gold box with the best box of the response, and the precision is the mean IoU of
+    each box of the response with the best gold box. A response without boxes, or with too many boxes
+    (:func:`max_boxes`), has recall 0 and precision 0.
 
     Args:
         responses: the boxes of each response.

@@ -80,9 +80,10 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
     """Answer the supervisor's requests until the supervisor ends; the function never returns.
 
-    The supervisor is the first process in the sandbox, and this process holds the variables of executed code. It opens
-    images itself (request "images"). For all other requests it forks, and the fork does the work: for example, it runs
-    the code. Then the fork waits for requests on its own socket, as this process does.
+    The supervisor is the first process in the sandbox. The process that calls this function holds the variables of the
+    code that was executed so far. It opens images itself (request "images"). For each other request it forks: the new
+    process does the work, such as executing code, and then holds the changed variables and calls this function with a
+    socket of its own.
 
     ``control`` is the socket to the supervisor. ``limits`` holds the limits by name, such as ``memory_mb``
     (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
