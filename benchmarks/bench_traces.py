@@ -22,7 +22,7 @@ from bench_corruptions import CachedRuns, QuestionResult
 from faults.teacher import ENTITIES, script_key
 
 FOLDER = Path(__file__).resolve().with_name("traces")
-KEPT = {"stranger_2026_11_28": (1, 7)}
+KEPT = {"stranger_2026_11_28": (1, 7), "other_stranger_2026_11_28": (19, 18)}
 """The most clean traces that are lost, and the most faults that are kept, of each list."""
 _GAP_X, _GAP_Y = 120, 50
 """A place between the boxes of NLVR's images, where no shape is."""
@@ -77,7 +77,7 @@ def show(traces: list[dict], ends: dict[str, QuestionResult]) -> None:
 def main() -> None:
     """Run the lists, and print a JSON line for each."""
     parser = argparse.ArgumentParser(description="Run the pipeline on fixed traces.")
-    parser.add_argument("--traces", type=Path, nargs="*", default=sorted(FOLDER.glob("stranger_*.jsonl")))
+    parser.add_argument("--traces", type=Path, nargs="*", default=sorted(FOLDER.glob("*stranger_*.jsonl")))
     parser.add_argument("--show", action="store_true", help="print each trace with the wrong result")
     arguments = parser.parse_args()
     is_good = True

@@ -38,7 +38,8 @@ _NUMBER = re.compile(
     r"(?=\S)"
 )
 _INSTANCE = re.compile(
-    rf"\s+(?:(?:#|no\.? ?|number |nr\.? ?)?\d{{1,3}}(?:\s?(?:/|of|out of)\s?\d{{1,3}})?|number (?:one|{_NUMBERS})|"
+    r"\s+(?:[x×]\s?\d{1,3}|(?:#|no\.? ?|number |nr\.? ?)?\d{1,3}(?:\s?(?:/|of|out of)\s?\d{1,3})?|"
+    rf"number (?:one|{_NUMBERS})|"
     r"\((?:#|no\.? ?)?\d{1,3}(?:\s?(?:/|of|out of)\s?\d{1,3})?\))$|(?<=\w)\(e?s\)$"
 )
 _SEEN = "shown|seen|visible|counted|found|displayed|pictured|depicted|present"

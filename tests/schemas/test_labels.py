@@ -61,6 +61,8 @@ def test_singular(word: str, one: str) -> None:
         ("object 3: cup", "cup"),
         ("4 x cup", "cup"),
         ("cup (1 of 3)", "cup"),
+        ("yellow square ×3", "yellow square"),
+        ("cup x 2", "cup"),
         ("cup 2/3", "cup"),
         ("cup number two", "cup"),
         ("cup(s)", "cup"),

@@ -62,6 +62,12 @@ _NUMBERED = re.compile(
     r"|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)[.)]?",
     re.IGNORECASE,
 )
+_THESE = re.compile(
+    rf"(?:(?:the|these|those|all|both|other|another)\s+)+(?:{_COUNT})(?:\s+(?:ones?|of (?:them|these|those)))?"
+    r"(?:\s+(?:here|there))?",
+    re.IGNORECASE,
+)
+"""Matches a text that means counted things without naming them, such as "these four" or "the other two"."""
 _COUNT_BEFORE = re.compile(rf"(?:{_COUNT})\s+(?=\S)", re.IGNORECASE)
 
 
@@ -117,9 +123,10 @@ def is_number_only(text: str) -> bool:
 def _is_phrase(inner: str, label: str) -> bool:
     """Return whether the text inside a tag is a short phrase that can name the same thing as its label.
 
-    A number alone is such a phrase, and so is a number before words that name the thing ("3 yellow").
+    Such phrases are also a number alone, a number before words that name the thing ("3 yellow"), words for counted
+    things without their name ("these four"), and a text without letters and digits ("●").
     """
-    if is_number_only(inner):
+    if is_number_only(inner) or _THESE.fullmatch(inner) or not any(map(str.isalnum, inner)):
         return True
     inner = _COUNT_BEFORE.sub("", inner, count=1)
     words = inner.lower().split()

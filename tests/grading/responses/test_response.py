@@ -121,7 +121,9 @@ def test_normalise_rewrites_tags_and_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize("inner", ["the first one", "1", "#2", "it", "un cercle &amp; co"])
+@pytest.mark.parametrize(
+    "inner", ["the first one", "1", "#2", "it", "these four", "the other two of them", "●", "un cercle &amp; co"]
+)
 def test_normalise_keeps_the_text_inside_a_tag(inner: str) -> None:
     text = f'Je vois <points x1="5" y1="6" alt="blue circle">{inner}</points> ici.'
     assert normalise(text) == text
