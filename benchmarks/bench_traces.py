@@ -16,10 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import cv2
 import numpy as np
 from bench_corruptions import CachedRuns, QuestionResult
 from faults.teacher import ENTITIES, script_key
+from PIL import Image
 
 FOLDER = Path(__file__).resolve().with_name("traces")
 KEPT = {"stranger_2026_11_28": (1, 7), "other_stranger_2026_11_28": (19, 18)}
@@ -44,12 +44,11 @@ def write_input(folder: Path, traces: list[dict]) -> dict[str, str]:
     records, script = [], {}
     for number, trace in enumerate(traces):
         asked = questions[trace["question_id"]]
-        pixels = cv2.imread(str(FOLDER / "images" / asked["image"]))
-        assert pixels is not None
+        pixels = np.array(Image.open(FOLDER / "images" / asked["image"]).convert("RGB"))
         bits = np.array([number >> bit & 1 for bit in range(16)], np.uint8)
         pixels[_GAP_Y, _GAP_X : _GAP_X + 16, 0] ^= bits
         name = f"images/{trace['id']}.png"
-        cv2.imwrite(str(folder / name), pixels)
+        Image.fromarray(pixels).save(folder / name)
         fields = {key: asked[key] for key in ("question", "answer", "answer_type", "choices", "boxes")}
         records.append({"id": trace["id"], "source": "traces", "license": "CC-BY-4.0", "media": [name], **fields})
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
