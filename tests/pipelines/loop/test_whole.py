@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """
