@@ -82,7 +82,7 @@ def code_of(changes: list[tuple[str, int]]) -> str:
 
 @pytest.fixture(scope="module")
 def quick() -> Any:
-    with Sandbox(replace(LIMITS, call_timeout_s=3.0, trajectory_timeout_s=600)) as sandbox:
+    with Sandbox(replace(LIMITS, call_timeout_s=6.0, trajectory_timeout_s=600)) as sandbox:
         yield sandbox
 
 
