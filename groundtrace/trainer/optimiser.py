@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from groundtrace.trainer import ranks
+from groundtrace.trainer.muon import Float32Muon
 from groundtrace.trainer.optimiser_settings import OptimiserSettings
 from groundtrace.trainer.sharding import local, whole
 
@@ -72,7 +73,8 @@ class Optimiser:
         chosen = {id(weight) for weight in muon}
         rest = [weight for weight in self.masters.values() if id(weight) not in chosen]
         if muon:
-            yield torch.optim.Muon(muon, lr=s.muon_lr, weight_decay=s.weight_decay)
+            make = Float32Muon if muon[0].device.type == "cpu" else torch.optim.Muon
+            yield make(muon, lr=s.muon_lr, weight_decay=s.weight_decay)
         decayed = [weight for weight in rest if weight.ndim > 1]
         others = [weight for weight in rest if weight.ndim <= 1]  # biases and the scales of norms
         parts = ((decayed, s.weight_decay), (others, 0.0))
