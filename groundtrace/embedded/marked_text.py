@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from groundtrace.embedded.sentences import HYPOTHETICAL, NEGATIONS, SENTENCE, spelled
+from groundtrace.embedded.hedges import HYPOTHETICAL
+from groundtrace.embedded.sentences import NEGATIONS, SENTENCE, spelled
 from groundtrace.embedded.sight.labels import Noun, kind_word, singular
 from groundtrace.embedded.sight.names import read_name
 from groundtrace.grading.responses.conclusions import TAKES_BACK
