@@ -98,9 +98,9 @@ test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LL
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders $(call marked,loaders)
 
-test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
+test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights, and what runs code in it
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox $(call marked,sandbox)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m sandbox $(call marked,sandbox)
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores $(STORES)

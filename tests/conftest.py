@@ -34,9 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A busy machine must not fail a property. The rest is inherited: hypothesis draws the same examples each time where
 # it sees that it runs in CI, and new ones elsewhere.
-_EXAMPLES = 100 if os.environ.get("CI") else 50
 settings.register_profile(
-    "untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_EXAMPLES)
+    "untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 )
 settings.load_profile("untimed")
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -120,10 +121,18 @@ SHOWN = {
 }
 
 
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Sandbox]:
+    """For calls that import matplotlib, which takes seconds on a busy machine."""
+    with Sandbox(replace(LIMITS, call_timeout_s=30)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("case", SHOWN)
-def test_what_it_shows(case: str, session: Session) -> None:
+def test_what_it_shows(case: str, patient: Sandbox) -> None:
     code, sizes = SHOWN[case]
-    seen = session.run(code)
+    with patient.open([encoded()]) as session:
+        seen = session.run(code)
     assert (seen.status, [image.shape[:2] for image in seen.images]) == ("ok", sizes), seen.text
     assert all(image.dtype == np.uint8 and image.shape[2] == 3 for image in seen.images)
 
@@ -140,12 +149,13 @@ def test_colours_are_right(session: Session) -> None:
     assert seen.images[0][5, 5].tolist() == [255, 255, 255]
 
 
-def test_a_figure_is_shown_again_only_where_it_changed(session: Session) -> None:
-    assert len(session.run("import matplotlib.pyplot as plt; plt.plot([1, 2])").images) == 1
-    assert len(session.run("print(1)").images) == 0
-    assert len(session.run("plt.title('t')").images) == 1
-    assert len(session.run("plt.show()").images) == 1
-    assert session.run("print(plt.get_fignums())").stdout == "[]\n"
+def test_a_figure_is_shown_again_only_where_it_changed(patient: Sandbox) -> None:
+    with patient.open([encoded()]) as session:
+        assert len(session.run("import matplotlib.pyplot as plt; plt.plot([1, 2])").images) == 1
+        assert len(session.run("print(1)").images) == 0
+        assert len(session.run("plt.title('t')").images) == 1
+        assert len(session.run("plt.show()").images) == 1
+        assert session.run("print(plt.get_fignums())").stdout == "[]\n"
 
 
 def test_several_images_have_variables_and_files(sandbox: Sandbox) -> None:

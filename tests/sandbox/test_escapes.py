@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from groundtrace.sandbox import Sandbox, SandboxLost
+from groundtrace.sandbox import Sandbox, SandboxLost, Session
 
 from .conftest import LIMITS, changed_on_the_host, encoded, host_state
 
@@ -42,6 +42,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield {"CANARY": canary, "PORT": server.getsockname()[1], "connected": connected}
 
 
+@pytest.fixture(scope="module")
+def neighbour(sandbox: Sandbox) -> Iterator[Session]:
+    """Another trajectory, which is open beside all programs: each leaves its variable and its file alone."""
+    with sandbox.open() as opened:
+        opened.run("mine = 1; open('mine.txt', 'w').write('mine')")
+        yield opened
+
+
 def code_of(name: str, host: dict[str, Any]) -> str:
     code = PRELUDE + PROGRAMS[name]
     for word in ("CANARY", "PORT"):
@@ -50,12 +58,13 @@ def code_of(name: str, host: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_it_is_contained(name: str, sandbox: Sandbox, host: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_contained(
+    name: str, sandbox: Sandbox, neighbour: Session, host: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GT_CANARY", SECRET)
     code = code_of(name, host)
-    with sandbox.open([encoded()]) as session, sandbox.open() as neighbour:
+    with sandbox.open([encoded()]) as session:
         session.run("kept = 41; open('kept.txt', 'w').write('kept')")
-        neighbour.run("mine = 1; open('mine.txt', 'w').write('mine')")
         seen = session.run(code)
         assert "ESCAPED" not in seen.text, seen.text
         assert seen.duration_s < LIMITS.call_timeout_s + 4

@@ -54,15 +54,16 @@ rollouts_every = 1
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(
-    tmp_path: Path,
+@pytest.fixture(scope="module")
+def home(
+    tmp_path_factory: pytest.TempPathFactory,
     folders: Mapping[str, Path],
     row: Callable[..., dict[str, Any]],
     write_shards: Callable[..., Path],
     png: Callable[..., bytes],
-) -> Iterator[Start]:
-    """Start a ``trainer`` command on seven rows, one of them undecodable, into an output folder of that name."""
+) -> Path:
+    """A folder with seven rows, one of them undecodable, and a config; each test writes a folder of its own beside."""
+    home = tmp_path_factory.mktemp("home")
     texts = ("3", "seven of them", "no", "two", "It is red.", "B")
     rows = [
         row(
@@ -72,9 +73,15 @@ def start(
         )
         for number, text in enumerate(texts)
     ]
-    write_shards(tmp_path, [*rows, row(id="q-bad", images=[{"bytes": b"no picture", "path": None}])])
-    write_shards(tmp_path, [rl_row(each) for each in records("662-1-0-c0", "662-1-0-c1")], "rl")
-    (tmp_path / "c.toml").write_text(CONFIG.replace("MODEL", str(folders["qwen3"])), "utf-8")
+    write_shards(home, [*rows, row(id="q-bad", images=[{"bytes": b"no picture", "path": None}])])
+    write_shards(home, [rl_row(each) for each in records("662-1-0-c0", "662-1-0-c1")], "rl")
+    (home / "c.toml").write_text(CONFIG.replace("MODEL", str(folders["qwen3"])), "utf-8")
+    return home
+
+
+@pytest.fixture(scope="module")
+def start(home: Path) -> Iterator[Start]:
+    """Start a ``trainer`` command on the rows of ``home``, into an output folder of that name there."""
     started: list[subprocess.Popen[str]] = []
 
     def run(output: str, *words: str, command: str = "sft") -> "subprocess.Popen[str]":
@@ -87,7 +94,7 @@ def start(
         }
         process = subprocess.Popen(
             [sys.executable, *parts, *words],
-            cwd=tmp_path,
+            cwd=home,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -103,6 +110,13 @@ def start(
         for stream in (process.stdout, process.stderr):
             assert stream is not None
             stream.close()
+
+
+@pytest.fixture(scope="module")
+def whole(start: Start, home: Path) -> Path:
+    """The output of a run on one process that nothing interrupts."""
+    _finished(start("whole"))
+    return home / "whole"
 
 
 def _at_step(process: "subprocess.Popen[str]", output: Path, step: int) -> list[psutil.Process]:
@@ -129,60 +143,60 @@ def _check_gone(processes: list[psutil.Process]) -> None:
 @pytest.mark.ranks
 @pytest.mark.parametrize(("before", "after"), [(("--gpus", "2"), ()), ((), ("--gpus", "2"))], ids=["2 to 1", "1 to 2"])
 def test_killed_and_resumed_on_another_number(
-    before: tuple[str, ...], after: tuple[str, ...], start: Start, tmp_path: Path
+    before: tuple[str, ...], after: tuple[str, ...], start: Start, home: Path, whole: Path
 ) -> None:
     """kill -9 of all processes; then the run continues on the other number of ranks, and ends as one process ends."""
-    killed = start("killed", *before)
-    ranks = _at_step(killed, tmp_path / "killed", 9)
+    output = home / f"killed-on-{2 if before else 1}"
+    killed = start(output.name, *before)
+    ranks = _at_step(killed, output, 9)
     assert len(ranks) == (2 if before else 0)
     for process in (*ranks, killed):
         process.kill()
     _check_gone(ranks)
-    saved = checkpoints(tmp_path / "killed" / "checkpoints")[-1]
+    saved = checkpoints(output / "checkpoints")[-1]
     assert (saved / "shards").is_dir() == bool(before)
     at = int(saved.name.removeprefix("step-"))
     assert 8 <= at < STEPS - 4, "steps are left"
 
-    out, _ = _finished(start("killed", *after))
-    assert out.strip() == "killed/model"
-    _finished(start("whole"))
-    lines, expected = metrics_of(tmp_path / "killed"), metrics_of(tmp_path / "whole")
+    out, _ = _finished(start(output.name, *after))
+    assert out.strip() == f"{output.name}/model"
+    lines, expected = metrics_of(output), metrics_of(whole)
     assert [line["step"] for line in lines] == list(range(STEPS))
     for line, other in zip(lines, expected, strict=True):
         assert {name: line[name] for name in ("samples", "targets", "tokens", "lr")} == {
             name: other[name] for name in ("samples", "targets", "tokens", "lr")
         }, "the same rows in each step"
         assert line["loss"] == pytest.approx(other["loss"], rel=2e-3)
-    left_out = (tmp_path / "killed" / "left_out.jsonl").read_text("utf-8").splitlines()
+    left_out = (output / "left_out.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(line)["row"] for line in left_out] == ["row 6"]
-    models = [load_file(tmp_path / name / "model" / "model.safetensors") for name in ("killed", "whole")]
+    models = [load_file(folder / "model" / "model.safetensors") for folder in (output, whole)]
     assert models[0].keys() == models[1].keys()
     differences = torch.cat([(models[0][name] - models[1][name]).abs().flatten() for name in models[0]])
     assert differences.max() < STEPS * 2 * 0.0005 and differences.mean() < 1e-5
 
 
 @pytest.mark.ranks
-def test_grpo_and_export(start: Start, tmp_path: Path, folders: Mapping[str, Path]) -> None:
+def test_grpo_and_export(start: Start, home: Path) -> None:
     """The first rank alone writes logs, rollouts and the model; the last checkpoint is this model."""
     out, err = _finished(start("rl", "--gpus", "2", "--set", "log.save_every=1", command="grpo"))
     assert out == "rl/model\n"
     assert [line for line in err.splitlines() if not line.startswith(("step ", "trainer: "))] == []
     assert err.count("trainer: A policy that never looks") == 1
-    lines = metrics_of(tmp_path / "rl")
+    lines = metrics_of(home / "rl")
     assert [line["step"] for line in lines] == [0, 1]
     assert all(line["groups_sampled"] == 2 and line["logprob_gap"] < 1e-4 for line in lines)
-    assert len(list((tmp_path / "rl" / "rollouts").glob("step-*"))) == 2
+    assert len(list((home / "rl" / "rollouts").glob("step-*"))) == 2
     export = [sys.executable, "-m", "groundtrace.trainer.cli", "export", "rl/checkpoints/step-000002", "exported"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}  # the tokenizer's file names the latter
-    subprocess.run(export, cwd=tmp_path, check=True, env=environment, capture_output=True)
-    for name in sorted(path.name for path in (tmp_path / "rl" / "model").iterdir()):
-        assert (tmp_path / "exported" / name).read_bytes() == (tmp_path / "rl" / "model" / name).read_bytes(), name
+    subprocess.run(export, cwd=home, check=True, env=environment, capture_output=True)
+    for name in sorted(path.name for path in (home / "rl" / "model").iterdir()):
+        assert (home / "exported" / name).read_bytes() == (home / "rl" / "model" / name).read_bytes(), name
 
 
 @pytest.mark.ranks
-def test_a_rank_that_dies_ends_all(start: Start, tmp_path: Path) -> None:
+def test_a_rank_that_dies_ends_all(start: Start, home: Path) -> None:
     process = start("died", "--gpus", "2")
-    first, second = _at_step(process, tmp_path / "died", 6)
+    first, second = _at_step(process, home / "died", 6)
     second.kill()
     _, err = _finished(process, 128 + signal.SIGKILL)
     said = [line for line in err.splitlines() if line.startswith("trainer: ")]
@@ -192,20 +206,20 @@ def test_a_rank_that_dies_ends_all(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.ranks
-def test_a_signal_saves_the_last_step(start: Start, tmp_path: Path) -> None:
+def test_a_signal_saves_the_last_step(start: Start, home: Path) -> None:
     process = start("stopped", "--gpus", "2", "--set", "log.save_every=0")
-    ranks = _at_step(process, tmp_path / "stopped", 3)
+    ranks = _at_step(process, home / "stopped", 3)
     process.send_signal(signal.SIGTERM)
     _, err = _finished(process, 128 + signal.SIGTERM)
     _check_gone(ranks)
-    [saved] = checkpoints(tmp_path / "stopped" / "checkpoints")
+    [saved] = checkpoints(home / "stopped" / "checkpoints")
     [said] = [line for line in err.splitlines() if line.startswith("trainer: ")]
     assert said.startswith("trainer: stopped by SIGTERM; the last complete step is in ") and saved.name in said
-    assert int(saved.name.removeprefix("step-")) == len(metrics_of(tmp_path / "stopped"))
+    assert int(saved.name.removeprefix("step-")) == len(metrics_of(home / "stopped"))
 
 
 @pytest.mark.ranks
-def test_a_mistake_is_told_once(start: Start, tmp_path: Path) -> None:
+def test_a_mistake_is_told_once(start: Start, home: Path) -> None:
     _, err = _finished(start("out", "--gpus", "2", "--set", "batch.max_tokens=8"), 2)
     [said] = err.splitlines()
     assert said.startswith("trainer: no row can be used, out of 7")

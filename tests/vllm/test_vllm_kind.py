@@ -14,6 +14,8 @@ from groundtrace.inference.endpoints.vllm_server import serving
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.commands import cli
 
+from .conftest import REPLY_LIMIT
+
 pytestmark = pytest.mark.vllm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +36,8 @@ def endpoint(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GROUNDTRACE_VLLM", str(vllm_python.with_name("vllm")))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return EndpointSettings("vllm", str(tiny_qwen3vl_dir), serve_args=tuple(serve_arguments), frame="norm1000")
+    arguments = (*serve_arguments, *REPLY_LIMIT)
+    return EndpointSettings("vllm", str(tiny_qwen3vl_dir), serve_args=arguments, frame="norm1000")
 
 
 def processes() -> dict[int, str]:
