@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -77,12 +79,38 @@ def serve_arguments() -> list[str]:
     return [*pairs, "--enforce-eager", "--skip-mm-profiling", "--disable-log-stats"]
 
 
+@pytest.fixture(scope="session")
+def server_variables(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What leads to vLLM and holds it to this machine: offline, with one thread, and with caches for all servers.
+
+    TorchDynamo is off because asking for log-probabilities would otherwise compile C++ for some 15 s, and fail where
+    there is no compiler.
+    """
+    caches = tmp_path_factory.mktemp("caches")
+    return {
+        "GROUNDTRACE_VLLM": str(vllm_python.with_name("vllm")),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "TORCHDYNAMO_DISABLE": "1",
+        "OMP_NUM_THREADS": "1",  # a second one waits by spinning, on the core that a test needs
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_CACHE_ROOT": str(caches / "vllm"),
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HOME": str(caches / "hf-home"),
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
 Serve = Callable[..., AbstractContextManager[VllmServer]]
 
 
 @pytest.fixture(scope="session")
 def serve(
-    vllm_python: Path, tiny_qwen3vl_dir: Path, serve_arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+    server_variables: dict[str, str],
+    tiny_qwen3vl_dir: Path,
+    serve_arguments: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Serve:
     """Starts a server of the tiny model with these options more, and these variables; it ends with the context."""
 
@@ -92,17 +120,37 @@ def serve(
         endpoint = EndpointSettings("vllm", str(tiny_qwen3vl_dir), serve_args=(*serve_arguments, *options))
         places = (str(folder / "replies.sqlite"), str(folder), str(folder))
         models = ModelsSettings((("tiny", endpoint),), (("policy", "tiny"),), *places)
+        before = set(processes())
         with pytest.MonkeyPatch.context() as patch:
-            for name, value in (_changes(_server_environment(folder)) | variables).items():
+            for name, value in (server_variables | variables | {"XDG_RUNTIME_DIR": str(folder)}).items():
                 patch.setenv(name, value)
-            patch.setenv("GROUNDTRACE_VLLM", str(vllm_python.with_name("vllm")))
-            patch.setenv("XDG_RUNTIME_DIR", str(folder))
-            patch.delenv("PYTHONPATH", raising=False)
+            patch.delenv("PYTHONPATH", raising=False)  # it belongs to another interpreter
             with serving(models, str(folder)) as running:
                 patch.undo()
-                yield VllmServer(dict(running.endpoints)["tiny"].base_url, str(tiny_qwen3vl_dir))
+                base_url = running.endpoint("policy").base_url
+                started = {pid for pid, command in processes().items() if "VLLM" in command} - before
+                assert started and is_served(base_url), "the engine runs in a process of its own"
+                yield VllmServer(base_url, str(tiny_qwen3vl_dir))
+        assert not is_served(base_url)
+        assert not started & processes().keys(), "leaving stops every process of a server"
 
     return served
+
+
+def processes() -> dict[int, str]:
+    """The processes on this machine by id, and how they were started; those that have ended are left out."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        # A process may end while it is looked at.
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            found[int(folder.name)] = command
+    return {pid: command for pid, command in found.items() if command}
+
+
+def is_served(base_url: str) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", urlsplit(base_url).port or 0)) == 0
 
 
 @pytest.fixture(scope="session")
@@ -117,37 +165,3 @@ def rollout_url(serve: Serve) -> Iterator[str]:
     """A server of the trainer's own, for its weights change: each test syncs what it needs."""
     with serve(*ROLLOUT_OPTIONS, VLLM_SERVER_DEV_MODE="1") as server:
         yield server.base_url
-
-
-@pytest.fixture
-def server_environment(tmp_path: Path) -> dict[str, str]:
-    """What a server's environment has besides this process's."""
-    return _changes(_server_environment(tmp_path))
-
-
-def _changes(environment: dict[str, str]) -> dict[str, str]:
-    """The variables that differ from this process's."""
-    inherited = os.environ.items()
-    return {name: value for name, value in environment.items() if (name, value) not in inherited}
-
-
-def _server_environment(work_dir: Path) -> dict[str, str]:
-    """This process's environment, but offline, with one thread and with the caches under ``work_dir``.
-
-    Python paths are left out, for they belong to another interpreter. TorchDynamo is off because asking for
-    log-probabilities would otherwise compile C++ for some 15 s, and fail where there is no compiler.
-    """
-    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
-    return kept | {
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "TORCHDYNAMO_DISABLE": "1",
-        "OMP_NUM_THREADS": "1",  # a second one waits by spinning, on the core that a test needs
-        "VLLM_HOST_IP": "127.0.0.1",
-        "VLLM_CACHE_ROOT": str(work_dir / "vllm-cache"),
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HOME": str(work_dir / "hf-home"),
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
