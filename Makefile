@@ -49,8 +49,8 @@ test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth 
 test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults $(call marked,faults)
 
-test-slow: $(VENV)/.all  ## whole loops, runs and trainings, on one process: each is made once for all tests of its file
-	$(BIN)/python -m pytest -m slow $(call marked,slow)
+test-slow: $(VENV)/.all  ## loops, runs and trainings that take long: each is made once for all tests of its file
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(call marked,slow)
 
 test-ranks: $(VENV)/.all  ## trainings with --gpus 2 on two processes of the CPU, compared with one process, killed and resumed
 	$(BIN)/python -m pytest -m ranks tests/trainer

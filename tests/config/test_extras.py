@@ -64,6 +64,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cli", "words", "kind", "extra", "module", "what"), COMMANDS)
 def test_a_command_that_needs_what_is_missing(
     cli: str, words: list[str], kind: str, extra: str, module: str, what: str, tmp_path: Path

@@ -418,6 +418,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 def test_settings_cross_to_a_worker_with_their_class() -> None:
     """A class of a user's own script travels by value: the worker can't import it."""
 

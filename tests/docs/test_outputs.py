@@ -8,6 +8,8 @@ import pytest
 
 from .pages import ROOT, blocks
 
+pytestmark = pytest.mark.slow
+
 OUTPUTS, RUNNING = ROOT / "docs/outputs.md", ROOT / "docs/running.md"
 
 

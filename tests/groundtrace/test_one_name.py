@@ -40,6 +40,7 @@ def python(*words: object, folder: Path, path: Path | None = None) -> "subproces
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_bundled_recipe_by_its_file_loads_no_file_twice(tmp_path: Path) -> None:
     """From the top of the repository, where its folders could be found under their short names."""
     words = [

@@ -51,6 +51,7 @@ def test_a_hard_limit_is_refused_with_the_remedy():
     ]
 
 
+@pytest.mark.slow
 def test_a_run_is_refused_before_anything_is_written(tmp_path):
     endpoint = 'kind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nfamily = "qwen3-vl"\n'
     (tmp_path / "config.toml").write_text(

@@ -61,6 +61,7 @@ def test_curves_are_the_metrics_that_a_training_has(tmp_path: Path) -> None:
     assert curves_of(tmp_path / "metrics.jsonl") == {"reward": [0.1235, None]}
 
 
+@pytest.mark.slow
 def test_the_tables_and_the_figure_are_made_of_the_results(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

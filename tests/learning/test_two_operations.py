@@ -49,6 +49,7 @@ def test_a_trajectory_reads_the_result_of_its_call(operation: str) -> None:
     assert (call, answer) == (f"ask {operation}!", f"<answer>{result}</answer>")
 
 
+@pytest.mark.slow
 def test_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_seed(tmp_path, 0, sft_steps=2, steps=1, questions=4)
     assert set(found) == {"start", "grpo", "shuffled"}

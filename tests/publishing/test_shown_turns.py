@@ -67,6 +67,7 @@ def test_hostile_turns_stay_text(tmp_path: Path) -> None:
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
 
 
+@pytest.mark.slow
 def test_a_long_trajectory_stays_small(tmp_path: Path) -> None:
     noise = picture(400, 300, noise=True)
     turns = tuple(Turn("<" * 50_000, "&" * 50_000, "ok", ">" * 50_000, 3) for _ in range(40))

@@ -98,6 +98,7 @@ def drawn_score(name: str, eta: float, p: float, draw: np.random.Generator) -> R
     return RubricScore(name, applies, int(draw.random() < p) if applies else None)
 
 
+@pytest.mark.slow
 def test_planted_rates_lie_in_their_intervals_as_often_as_stated() -> None:
     """20 rubrics with known applicability and pass rates, judged on 300 attempts, 50 times: coverage of 95 % intervals.
 

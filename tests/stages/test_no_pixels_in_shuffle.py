@@ -22,6 +22,8 @@ from groundtrace.stages.mine_rubrics import RubricTask
 from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.write_shards import SizedRow
 
+pytestmark = pytest.mark.slow
+
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
 WIDTH, HEIGHT = 160, 120
 SMALL, LARGE = 2, 6  # how many times that

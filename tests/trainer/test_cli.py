@@ -42,6 +42,7 @@ def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) ->
     assert "max_draws = 1" in resolved and "clip_high = 0.28" in resolved
 
 
+@pytest.mark.slow
 def test_the_command_in_a_process_of_its_own(folders: Any, tmp_path: Path) -> None:
     """What a terminal shows: nothing but the steps and the result."""
     config = tmp_path / "config.toml"

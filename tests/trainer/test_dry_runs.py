@@ -52,7 +52,9 @@ JUDGES: dict[str, dict[str, Any]] = {
 
 
 def cases() -> list[Any]:
-    return [pytest.param(name, marks=[pytest.mark.sandbox] * (name == "codedance")) for name in PAPERS]
+    return [
+        pytest.param(name, marks=pytest.mark.sandbox if name == "codedance" else pytest.mark.slow) for name in PAPERS
+    ]
 
 
 @pytest.fixture(params=cases())

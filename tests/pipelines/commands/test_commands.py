@@ -168,6 +168,7 @@ def test_a_preview(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> 
     assert lines[-2] == "  sft rows: 4 (95 %: 1 to 4)"
 
 
+@pytest.mark.slow
 def test_a_part_does_not_replace_a_finished_run_of_more(
     data: Path, tmp_path: Path, run_short: Callable[..., Any]
 ) -> None:

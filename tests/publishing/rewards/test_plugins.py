@@ -325,6 +325,7 @@ def test_swifts_file_has_a_folder_of_its_own() -> None:
     assert [path.name for path in (HOME / "swift").glob("*.py")] == ["__init__.py"]
 
 
+@pytest.mark.slow
 def test_swift_finds_the_reward_by_its_name(tmp_path: Path) -> None:
     package = tmp_path / "swift" / "rewards"
     package.mkdir(parents=True)
@@ -340,6 +341,7 @@ def test_swift_finds_the_reward_by_its_name(tmp_path: Path) -> None:
     assert ran.stdout == "True\n", ran.stderr
 
 
+@pytest.mark.slow
 def test_nothing_of_a_plugin_imports_torch() -> None:
     """The trainers bring their own, and a server needs none."""
     code = (
@@ -412,6 +414,7 @@ def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
         verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_forked_after_the_first_score(write: Write) -> None:
     """Trainers fork workers when they like; one that waits for its parent's thread would wait for ever."""
     found = write("argos")

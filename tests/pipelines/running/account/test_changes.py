@@ -16,6 +16,8 @@ from groundtrace.storage.places import StorageSettings
 
 from ...far_server import asking, right, said, serving
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 4
 PRICED = {"usd_per_million_tokens_in": 100.0, "usd_per_million_tokens_out": 150.0}
 PAID_USD = 0.25

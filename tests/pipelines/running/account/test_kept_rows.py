@@ -20,6 +20,8 @@ from ...conftest import PIPELINE
 from ...far_server import Answer, asking, right, serving
 from ..test_safe_runs import held
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 3
 
 

@@ -47,6 +47,7 @@ with beam.Pipeline(runner=choose_runner(options), options=options) as pipeline:
 """
 
 
+@pytest.mark.slow
 def test_worker_processes_know_the_options() -> None:
     done = subprocess.run([sys.executable, "-c", TOLD], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "eu-north-1 True\n"

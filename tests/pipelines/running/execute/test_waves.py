@@ -110,6 +110,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_exactly_n_rows_whatever_the_waves(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = 12
     summary = run(tmp_path / "a", whole / "cache", "--target-sft", str(target))
@@ -149,6 +150,7 @@ def test_a_target_beyond_the_input(whole: Path, tmp_path: Path, capsys: pytest.C
     check_balance(tmp_path / "run", summary)
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_before_the_target(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_beam: Callable[..., Any]
 ) -> None:
