@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 RunBeam = Callable[..., Any]
-NO_OBJECT = "expected a JSON object, got "
+NO_OBJECT = "the record must be a JSON object, got "
 ALLOWED = "not a path inside the data folder"
 BOX = {"label": "a", "bbox": [0, 0, 160, 80]}
 
