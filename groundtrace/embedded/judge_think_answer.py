@@ -115,7 +115,9 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
     """
     query = question_of(prompt)
     if query is None:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question")
+        raise CallError(
+            Failure.UNSUPPORTED, "the embedded engine cannot read this question: set a real model for this role"
+        )
     return f"It is enough to {steps_of(query)[0]} in the picture. This can be answered directly."
 
 
@@ -191,7 +193,8 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     sums = [each for each in stated if not each.is_comparison]
     if not sums:
         raise CallError(
-            Failure.UNSUPPORTED, "the embedded engine judges logic only by sums, and this reasoning contains no sum"
+            Failure.UNSUPPORTED,
+            "the embedded engine judges logic only by sums, and this reasoning has no sum: set a real model as judge",
         )
     wrong = next((each.text for each in sums if not each.holds), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"

@@ -122,7 +122,7 @@ SCORES: dict[str, tuple[int | None, ...] | str] = {
     "q7": '{"scores": [{"id": "always", "applicable": true, "score": null}]}',
 }
 PROBLEMS = (
-    "rubric_judge q3: not JSON: 'no idea'",
+    "rubric_judge q3: the reply is not JSON: 'no idea'",
     "rubric_judge q5: no verdict on 'always'",
     "rubric_judge q7: 'always' is applicable, so its score must be 0 or 1, not None",
 )
@@ -161,7 +161,7 @@ def test_a_bad_reply_is_a_problem_and_not_a_score(
 
 @pytest.mark.parametrize(
     ("reply", "problem"),
-    [("I cannot.", "not JSON: 'I cannot.'"), ('{"rubrics": []}', "no rubrics")],
+    [("I cannot.", "the reply is not JSON: 'I cannot.'"), ('{"rubrics": []}', "no rubrics")],
 )
 def test_a_teacher_without_candidates(
     reply: str, problem: str, drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]

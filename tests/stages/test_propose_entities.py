@@ -157,7 +157,7 @@ def test_odd_teachers_and_one_that_names_nothing(
         ProposeEntities(ProposeSettings(), models("teacher", says=says)),
         [drafts(name, attempts) for name, attempts in asked.items()],
         [("first right", ("saw good",)), ("none right", ("saw first",)), ("nothing", ())],
-        [("prose", "propose", "unparsable_reply", "not JSON: 'I see a dog.'")],
+        [("prose", "propose", "unparsable_reply", "the reply is not JSON: 'I see a dog.'")],
         show=lambda draft: (draft.id, draft.entities),
         show_rejected=lambda found: (found.id, found.stage, found.reason, found.detail),
     )

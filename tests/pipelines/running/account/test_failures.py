@@ -80,7 +80,7 @@ FAILING = {
         "judge",
         200,
         "I cannot say.",
-        "reasoning could not be checked: judge: not JSON: 'I cannot say.'",
+        "reasoning could not be checked: judge: the reply is not JSON: 'I cannot say.'",
     ),
     "a detector that is down": ("detector", 500, "", "spatial could not be checked: "),
     "a detector in prose": ("detector", 200, "I see a square.", "spatial could not be checked: "),
