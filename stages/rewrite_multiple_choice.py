@@ -102,7 +102,7 @@ async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, jud
     if opened is None:
         return draft
     texts["rewritten"] = opened.question
-    check = JudgeTask(JUDGE_PROMPT, texts, true_or_false("equivalent", "equivalent: "), media=media, sampling=sampling)
+    check = JudgeTask(JUDGE_PROMPT, texts, true_or_false("equivalent"), media=media, sampling=sampling)
     equivalent, _ = await ask_judge(check, session)
     return replace(draft, question=opened) if equivalent else draft
 
