@@ -61,7 +61,8 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
         return None
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
         raise BadReply(
-            f"question: expected a question of at most {MAX_QUESTION_CHARS} characters, or null, got {question!r:.80}"
+            f"the reply's field 'question' must be a question of at most {MAX_QUESTION_CHARS} characters, or null, got "
+            f"{question!r:.80}"
         )
     check_readable(question, "question")
     if has_option_letters(question):

@@ -172,7 +172,7 @@ def read_judgements(reply: CallResult) -> Reading:
     for completion in reply.completions:
         fields = json_object(completion.text)
         if not isinstance(agrees := fields.get("agrees"), bool):
-            raise BadReply(f"agrees: expected true or false, got {agrees!r:.80}")
+            raise BadReply(f"the reply's field 'agrees' must be true or false, got {agrees!r:.80}")
         reasons += [] if agrees else [reason_of(fields)]
     count = len(reply.completions)
     return 1 - len(reasons) / count, reasons[0] if reasons else f"{count} of {count} judgements agree"
