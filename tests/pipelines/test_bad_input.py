@@ -348,7 +348,7 @@ def test_an_input_without_records(
     content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_short: RunBeam
 ) -> None:
     done = run_short(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
-    done.check_refused(2, "data has no records: no earlier output was replaced")
+    done.check_refused(2, "data has no records: set --input to data with records (no earlier output was replaced)")
     assert not (tmp_path / "run/run.json").exists()
 
 

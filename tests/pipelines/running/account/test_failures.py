@@ -188,8 +188,8 @@ def test_when_a_run_has_failed(
         check_failures(STAGES, summed(rejected, read), staging, max_failed)
     reasons = "unverifiable" if stage == "verify" else "broken or lost"
     assert str(caught.value) == (
-        f"{stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. No earlier output was "
-        "replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
+        f"the stage {stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. No earlier "
+        "output was replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
     )
 
 
