@@ -156,7 +156,7 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
         if reason and counts and not is_step(number - 1, executed, found):
             raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
     if not any(call is not None and call.execution.ended_well for call in found):
-        raise _Fails(SHOWS_NOTHING, "no call succeeded")
+        raise _Fails(SHOWS_NOTHING, "no execution of the trajectory's code succeeded")
     return executed
 
 
@@ -239,7 +239,7 @@ async def verified(
     boxes = question.gold_boxes or ()
     if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
         raise _Fails(
-            BLIND, f"the answer is a count of {len(boxes)} objects, but no call looks at {left} groups of them"
+            BLIND, f"the answer is a count of {len(boxes)} objects, but the code does not look at {left} groups of them"
         )
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     form = Verdict("format", 1.0, "the turns have the form asked for")
