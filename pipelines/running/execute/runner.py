@@ -6,6 +6,7 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.portability.api import beam_provision_api_pb2
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
@@ -24,7 +25,12 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     Beam's own default runner is not used, for two reasons. It would first try to download a binary. And its worker
     processes would lack the pipeline's options (such as those of a file system), the stages and prompts of
     ``recipe_file``, and the config's plug-ins.
+
+    Beam's local runner would also send the data that it has buffered every second, from a thread of its own and without
+    a lock. If an element is being encoded at that moment, it is cut in two, or a part of it is lost. This is turned off
+    here: data are sent when enough are buffered, and at the end.
     """
+    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     if options.view_as(StandardOptions).runner:
         return None
     direct = options.view_as(DirectOptions)
