@@ -6,7 +6,8 @@ import time
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import Coder, registry
+from apache_beam.coders import Coder
+from apache_beam.coders.typecoders import registry
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
