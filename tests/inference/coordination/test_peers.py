@@ -98,7 +98,7 @@ Opened = Callable[[], Peers]
 Child = Callable[..., subprocess.Popen[str]]
 
 
-def until(happened: Callable[[], object], within_s: float = 20.0) -> None:
+def until(happened: Callable[[], object], within_s: float = 90.0) -> None:
     end_s = time.monotonic() + within_s
     while not happened():
         assert time.monotonic() < end_s
