@@ -227,7 +227,9 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
     try:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
-        raise PromptError(f"prompt {name}: {error}") from error
+        raise PromptError(
+            f"prompt {name}: the file is not valid ({' '.join(str(error).split())}): correct it"
+        ) from error
 
 
 def _parse(name: str, data: bytes) -> Prompt:

@@ -53,10 +53,10 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
     fields = json_object(reply.text)
     label = fields.get("complexity")
     if not isinstance(label, str) or label not in (SIMPLE, COMPLEX, CANNOT):
-        raise BadReply(f"complexity: expected {SIMPLE}, {COMPLEX} or {CANNOT}, got {label!r:.80}")
+        raise BadReply(f"the reply's field 'complexity' must be {SIMPLE}, {COMPLEX} or {CANNOT}, got {label!r:.80}")
     reason = " ".join(reason_of(fields).split())
     if not reason:
-        raise BadReply("reason: expected a sentence, but the reason is empty")
+        raise BadReply("the reply's field 'reason' is empty: write one sentence")
     return label, reason
 
 

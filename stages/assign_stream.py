@@ -62,7 +62,9 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
     """
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:
-        raise Reject(NO_BOXES, "neither record nor detector has boxes with which a grounded trace could be compared")
+        raise Reject(
+            NO_BOXES, "neither the record nor the detector has boxes, so a grounded trace could not be checked"
+        )
     return replace(draft, form=form)
 
 

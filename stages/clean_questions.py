@@ -79,9 +79,11 @@ def clean(draft: Draft, settings: CleanSettings) -> Draft:
         return draft
     text = clean_text(question.question, len(question.media))
     if not text:
-        raise Reject(INVALID_RECORD, "nothing is left of the question after cleaning")
+        raise Reject(INVALID_RECORD, "the question has no text apart from placeholders of media and special tokens")
     if len(text) > settings.max_question_chars:
-        detail = f"{len(text)} characters, clean.max_question_chars is {settings.max_question_chars}"
+        detail = (
+            f"the question has {len(text)} characters, but clean.max_question_chars is {settings.max_question_chars}"
+        )
         raise Reject(QUESTION_TOO_LONG, detail)
     choices = None if question.choices is None else tuple(map(without_hidden, question.choices))
     if choices is not None and any(has_remnants(choice) for choice in choices):

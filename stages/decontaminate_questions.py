@@ -165,12 +165,13 @@ class _Decontaminate:
             self._index = BenchmarkIndex.load(self._settings)
         for gram in ngrams(draft.question.question, self._settings.ngram):
             if gram in self._index.grams:
-                detail = f"shares {self._settings.ngram} words with {self._index.grams[gram]!r}: {' '.join(gram)}"
+                shared = f"with the benchmark's {self._index.grams[gram]!r}: {' '.join(gram)}"
+                detail = f"the question shares {self._settings.ngram} words {shared}"
                 raise Reject(CONTAMINATED, detail)
         for medium in draft.question.media:
             for benchmark_id, theirs in self._index.media:
                 if self._same(medium, theirs):
-                    raise Reject(CONTAMINATED, f"shares an image with {benchmark_id!r}")
+                    raise Reject(CONTAMINATED, f"the question shares an image with the benchmark's {benchmark_id!r}")
         return draft
 
     def _same(self, medium: MediaRef, theirs: MediaRef) -> bool:

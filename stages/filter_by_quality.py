@@ -55,7 +55,9 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
     fields = json_object(reply.text)
     verdict = fields.get("quality")
     if not isinstance(verdict, str) or verdict not in (GOOD, *REASON_OF):
-        raise BadReply(f"quality: expected one of {GOOD}, {', '.join(REASON_OF)}, got {verdict!r:.80}")
+        raise BadReply(
+            f"the reply's field 'quality' must be one of {GOOD}, {', '.join(REASON_OF)}, got {verdict!r:.80}"
+        )
     return verdict, reason_of(fields)
 
 

@@ -160,7 +160,7 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None
-        raise Reject(NO_ENTITIES, "the teacher named no visible thing", key)
+        raise Reject(NO_ENTITIES, "the teacher named no visible object to point at", key)
     answered = await session.generate("teacher", trace_prompt(draft), settings.sampling)
     return with_traces(draft, answered.completions, answered.call.keys[0])
 

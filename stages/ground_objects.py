@@ -73,7 +73,7 @@ async def ground(draft: Draft, session: Session, settings: GroundObjectSettings)
             key,
         )
     if len(boxes) > settings.max_boxes:
-        detail = f"{len(boxes)} boxes around {label!r}, ground_objects.max_boxes is {settings.max_boxes}"
+        detail = f"{len(boxes)} boxes around {label!r}, but ground_objects.max_boxes is {settings.max_boxes}"
         raise Reject(TOO_MANY, detail, key)
     return replace(draft, pseudo_boxes=tuple(boxes))
 

@@ -183,7 +183,7 @@ def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
         box, x1=max(box.x1, 0.0), y1=max(box.y1, 0.0), x2=min(box.x2, float(width)), y2=min(box.y2, float(height))
     )
     if clipped.width <= 0 or clipped.height <= 0:
-        raise ValueError(f"boxes: nothing of {(box.x1, box.y1, box.x2, box.y2)} is inside the image")
+        raise ValueError(f"boxes: no part of the box {(box.x1, box.y1, box.x2, box.y2)} is inside the image")
     return clipped
 
 

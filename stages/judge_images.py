@@ -70,7 +70,7 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
     fields = json_object(after_thinking(reply.text))
     for letter in CONDITIONS:
         if not isinstance(held := fields.get(letter), bool):
-            raise BadReply(f"{letter}: expected true or false, got {held!r:.80}")
+            raise BadReply(f"the reply's field {letter!r} must be true or false, got {held!r:.80}")
     return tuple(letter for letter in CONDITIONS if not fields[letter]), reason_of(fields)
 
 

@@ -46,7 +46,7 @@ def read_verdict(text: str) -> bool:
     """
     said = after_thinking(text).strip()
     if said not in (GOOD, BAD):
-        raise BadReply(f"expected the single word {GOOD} or {BAD} without other text, got {said!r:.80}")
+        raise BadReply(f"the reply must be the single word {GOOD} or {BAD} without other text, got {said!r:.80}")
     return said == GOOD
 
 

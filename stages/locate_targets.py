@@ -76,7 +76,7 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
     """
     names = json_object(text).get("targets")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadReply(f"targets: expected a list of phrases, got {names!r:.80}")
+        raise BadReply(f"the reply's field 'targets' must be a list of phrases, got {names!r:.80}")
     cleaned = (" ".join(name.split())[:MAX_TARGET_CHARS] for name in names)
     targets = tuple(dict.fromkeys(name for name in cleaned if name and label_fault(name) is None))
     return targets if len(targets) <= max_targets else ()

@@ -53,7 +53,7 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
     """
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
+        raise BadReply(f"the reply's field 'entities' must be a list of phrases, got {names!r:.80}")
     for name in names:
         check_readable(name, "entities")
     cleaned = (" ".join(name.split())[:MAX_ENTITY_CHARS] for name in names)
@@ -72,7 +72,7 @@ def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
     for kind in ("actions", "interactions"):
         rows = fields.get(kind)
         if not isinstance(rows, list):
-            raise BadReply(f"{kind}: expected a list of events, got {rows!r:.80}")
+            raise BadReply(f"the reply's field {kind!r} must be a list of events, got {rows!r:.80}")
         events += [_event(row, last_s) for row in rows[:most]]
     return tuple(dict.fromkeys(events))
 

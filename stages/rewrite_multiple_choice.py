@@ -61,7 +61,8 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
         return None
     if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION_CHARS:
         raise BadReply(
-            f"question: expected a question of at most {MAX_QUESTION_CHARS} characters, or null, got {question!r:.80}"
+            f"the reply's field 'question' must be a question of at most {MAX_QUESTION_CHARS} characters, or null, got "
+            f"{question!r:.80}"
         )
     check_readable(question, "question")
     if has_option_letters(question):
@@ -102,7 +103,7 @@ async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, jud
     if opened is None:
         return draft
     texts["rewritten"] = opened.question
-    check = JudgeTask(JUDGE_PROMPT, texts, true_or_false("equivalent", "equivalent: "), media=media, sampling=sampling)
+    check = JudgeTask(JUDGE_PROMPT, texts, true_or_false("equivalent"), media=media, sampling=sampling)
     equivalent, _ = await ask_judge(check, session)
     return replace(draft, question=opened) if equivalent else draft
 

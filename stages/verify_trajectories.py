@@ -156,7 +156,7 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
         if reason and counts and not is_step(number - 1, executed, found):
             raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
     if not any(call is not None and call.execution.ended_well for call in found):
-        raise _Fails(SHOWS_NOTHING, "no call succeeded")
+        raise _Fails(SHOWS_NOTHING, "no execution of the trajectory's code succeeded")
     return executed
 
 
@@ -172,7 +172,7 @@ def read_judgements(reply: CallResult) -> Reading:
     for completion in reply.completions:
         fields = json_object(completion.text)
         if not isinstance(agrees := fields.get("agrees"), bool):
-            raise BadReply(f"agrees: expected true or false, got {agrees!r:.80}")
+            raise BadReply(f"the reply's field 'agrees' must be true or false, got {agrees!r:.80}")
         reasons += [] if agrees else [reason_of(fields)]
     count = len(reply.completions)
     return 1 - len(reasons) / count, reasons[0] if reasons else f"{count} of {count} judgements agree"
@@ -239,7 +239,7 @@ async def verified(
     boxes = question.gold_boxes or ()
     if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
         raise _Fails(
-            BLIND, f"the answer is a count of {len(boxes)} objects, but no call looks at {left} groups of them"
+            BLIND, f"the answer is a count of {len(boxes)} objects, but the code does not look at {left} groups of them"
         )
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     form = Verdict("format", 1.0, "the turns have the form asked for")

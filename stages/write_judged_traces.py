@@ -97,13 +97,13 @@ def read_judgement(reply: CallResult) -> str:
     text = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
         raise BadReply(
-            f"expected one or two short sentences in words, with at most {MAX_JUDGEMENT_CHARS} characters in all, got "
+            f"the reply must be one or two short sentences with at most {MAX_JUDGEMENT_CHARS} characters in all, got "
             f"{len(text)} characters: {text!r:.80}"
         )
     if found := find_control(text):
-        raise BadReply(f"expected sentences without special tokens and control characters, got {found!r}")
+        raise BadReply(f"the reply must have no special tokens and control characters, got {found!r}")
     if _MARKUP.search(unicodedata.normalize("NFKC", text)):
-        raise BadReply(f"expected sentences without tags and without an answer, got {text!r:.80}")
+        raise BadReply(f"the reply must have no tags and no answer, got {text!r:.80}")
     return text
 
 

@@ -101,7 +101,10 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     for name in names:
         value = fields.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise BadReply(f"{name}: expected a text, or null for question, answer and object, got {value!r:.80}")
+            raise BadReply(
+                f"the reply's field {name!r} must be a text, or question, answer and object must all be null, got "
+                f"{value!r:.80}"
+            )
         check_readable(value, name)
     question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
     question = clean_text(question, media_count)
@@ -109,23 +112,23 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         answer = answer.removesuffix(".")
     if not question or len(question) > MAX_QUESTION_CHARS or len(answer) > MAX_ANSWER_CHARS:
         raise BadReply(
-            f"question: expected a question of at most {MAX_QUESTION_CHARS} characters and an answer of at most "
-            f"{MAX_ANSWER_CHARS}, got {question!r:.80} and {answer!r:.80}"
+            f"the question must have 1 to {MAX_QUESTION_CHARS} characters, and the answer at most {MAX_ANSWER_CHARS}, "
+            f"got {question!r:.80} and {answer!r:.80}"
         )
     if _TAG.search(question) or not any(map(str.isalnum, question)):
-        raise BadReply(f"question: expected a question in words, without tags, got {question!r:.80}")
+        raise BadReply(f"the question must be in words and without tags, got {question!r:.80}")
     if "<" in answer:
-        raise BadReply(f"answer: expected an answer without tags, got {answer!r:.80}")
+        raise BadReply(f"the answer must be without tags, got {answer!r:.80}")
     if folded(answer) in NO_ANSWERS or not answer.strip("."):
-        raise BadReply(f"answer: expected an answer, or null for question, answer and object, got {answer!r:.80}")
-    if len(answer.split()) > MAX_ANSWER_WORDS:
-        raise BadReply(f"answer: expected at most {MAX_ANSWER_WORDS} words, got {answer!r:.80}")
-    if _SEVERAL.search(answer):
-        raise BadReply(f'answer: expected one exact answer, without words such as "or" and "about", got {answer!r:.80}')
-    if is_given_away(question, answer):
         raise BadReply(
-            f"question: write a question that does not contain its answer {answer!r:.80}, got {question!r:.80}"
+            f"the field 'answer' has no answer, got {answer!r:.80}: write one, or null for question, answer and object"
         )
+    if len(answer.split()) > MAX_ANSWER_WORDS:
+        raise BadReply(f"the answer must have at most {MAX_ANSWER_WORDS} words, got {answer!r:.80}")
+    if _SEVERAL.search(answer):
+        raise BadReply(f'the answer must be exact, without words such as "or" and "about", got {answer!r:.80}')
+    if is_given_away(question, answer):
+        raise BadReply(f"the question must not contain its answer {answer!r:.80}, got {question!r:.80}")
     if fault := label_fault(label):
         raise BadReply(f"object: {fault}: {label!r:.80}")
     try:

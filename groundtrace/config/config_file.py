@@ -82,7 +82,7 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
     try:
         return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
-        remedy = _remedy(path, bundled) if isinstance(error, FileNotFoundError) else ""
+        remedy = _remedy(path, bundled) if isinstance(error, FileNotFoundError) else ": name a TOML file"
         remedy = f", which {named_in} extends: correct {EXTENDS}" if named_in else remedy
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -71,7 +71,10 @@ def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))
     if one is None or other is None:
         unknown = label if one is None else gold
-        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know the label {unknown!r:.60}")
+        raise CallError(
+            Failure.UNKNOWN_LABEL,
+            f"the embedded engine does not know the label {unknown!r:.60}: use a language model as the judge",
+        )
     both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
     same = both and len(one.colours) < 2  # a label with several colours is for several objects
     return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

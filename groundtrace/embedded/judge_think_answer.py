@@ -115,7 +115,7 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
     """
     query = question_of(prompt)
     if query is None:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question")
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question: use a model for this role")
     return f"It is enough to {steps_of(query)[0]} in the picture. This can be answered directly."
 
 
@@ -176,7 +176,8 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
         raise CallError(
             Failure.UNSUPPORTED,
-            "the embedded engine finds no clear decision in the judge section (to reason, or to answer directly)",
+            "the embedded engine finds no clear decision in the judge section (to reason, or to answer directly): use "
+            "a language model as the judge",
         )
     return json.dumps({"reason": "by its words", "decision": "direct" if directly else "think"})
 
@@ -191,7 +192,9 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     sums = [each for each in stated if not each.is_comparison]
     if not sums:
         raise CallError(
-            Failure.UNSUPPORTED, "the embedded engine judges logic only by sums, and this reasoning contains no sum"
+            Failure.UNSUPPORTED,
+            "the embedded engine judges logic only by sums, and this reasoning has no sum: use a language model as the "
+            "judge",
         )
     wrong = next((each.text for each in sums if not each.holds), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
@@ -224,12 +227,15 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
         raise CallError(
             Failure.UNSUPPORTED,
             "the embedded engine cannot judge grounding: the reasoning lists no numbers of objects, or the image "
-            "does not consist of flat shapes",
+            "does not consist of flat shapes: use a language model as the judge",
         )
     for claim, read in counted:
         noun = None if read is None else read_label(read.group(2))
         if read is None or noun is None:
-            raise CallError(Failure.UNSUPPORTED, f"the embedded engine does not know the object in the claim {claim!r}")
+            raise CallError(
+                Failure.UNSUPPORTED,
+                f"the embedded engine does not know the object in {claim!r}: use a language model as the judge",
+            )
         label = read.group(2).removesuffix("s")
         number = sum(shape.label == label or (not noun.colours and noun.matches(shape)) for shape in scene.shapes)
         if number != int(read.group(1)):
@@ -248,7 +254,10 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning that states no conclusion")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            "the embedded engine cannot judge reasoning that states no conclusion: use a language model as the judge",
+        )
     return json.dumps({"reason": f"it states: {stated[-1].text}", "supported": all(each.right for each in stated)})
 
 

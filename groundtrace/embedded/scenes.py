@@ -205,7 +205,7 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
     """
     name = read_name(prompt.variable("label"))
     if name is None:
-        message = f"the embedded detector does not know {prompt.variable('label')!r}"
+        message = f"the embedded detector does not know the label {prompt.variable('label')!r}"
         raise CallError(Failure.UNKNOWN_LABEL, message)
     boxes_px = [found.box_px for found in scene.detections]
     named = name.among([found.label for found in scene.detections], boxes_px, scene.panels)

@@ -213,9 +213,9 @@ def _json_object(text: str) -> Mapping[str, object]:
     try:
         fields = json.loads(text)  # NaN and infinity pass here and are refused by the checks of their field
     except (ValueError, RecursionError) as error:
-        raise InvalidRecord(Reason.INVALID_RECORD, f"the record is not JSON: {error}") from error
+        raise InvalidRecord(Reason.INVALID_RECORD, f"the record is not JSON: {error}; correct this record") from error
     if not isinstance(fields, dict):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {excerpt(fields)}")
+        raise InvalidRecord(Reason.INVALID_RECORD, f"the record must be a JSON object, got {excerpt(fields)}")
     return fields
 
 
@@ -252,7 +252,10 @@ def _choices(value: object) -> tuple[str, ...] | None:
     if not all(isinstance(choice, str) and choice.strip() for choice in value):
         raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {excerpt(value)}")
     if len({folded(choice) for choice in value}) < len(value):
-        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two choices are the same in {excerpt(value)}")
+        raise InvalidRecord(
+            Reason.INVALID_RECORD,
+            f"choices: two choices are the same in {excerpt(value)}: change or remove one of them",
+        )
     return tuple(value)
 
 
@@ -282,8 +285,10 @@ def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) ->
     if not named:
         return evident_type(answer, choices)
     if not isinstance(named, str) or named not in ANSWER_TYPES:
-        known = tuple(ANSWER_TYPES)
-        raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {excerpt(named)} is not one of {known}")
+        known = ", ".join(ANSWER_TYPES)
+        raise InvalidRecord(
+            Reason.INVALID_RECORD, f"answer_type: {excerpt(named)} is not one of {known}: correct answer_type"
+        )
     return ANSWER_TYPES[named]
 
 
@@ -313,8 +318,10 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
         if len(matching) == 1:
             return matching[0]
-    remedy = ": give the choice's text, not its letter" if _LETTER.fullmatch(answer) else ""
-    detail = f"answer {excerpt(answer)} is not among the choices {excerpt(choices)}{remedy}"
+    remedy = (
+        "give the choice's text, not its letter" if _LETTER.fullmatch(answer) else "correct the answer or the choices"
+    )
+    detail = f"answer {excerpt(answer)} is not among the choices {excerpt(choices)}: {remedy}"
     raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, detail)
 
 

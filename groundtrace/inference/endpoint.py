@@ -191,7 +191,9 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     for role, name in roles.items():
         if name not in endpoints:
             known = ", ".join(sorted(endpoints))
-            raise ValueError(f"roles.{role} must be one of {known}, got {name!r}: add a section [endpoints.{name}]")
+            raise ValueError(
+                f"roles.{role} must be one of {known}, got {name!r}: correct it, or add a section [endpoints.{name}]"
+            )
         if role in COORDINATE_ROLES:
             check_coordinates(role, name, endpoints[name])
         if kind_of(endpoints[name].kind).needs_url and not endpoints[name].base_url:

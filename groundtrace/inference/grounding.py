@@ -141,7 +141,7 @@ def numbers_of(row: object, count: int, what: str) -> list[float]:
     try:
         return [float(value) for value in row]
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise BadReply(f"{what} {row!r:.80}: {error}") from error
+        raise BadReply(f"the {what} {row!r:.80} has a value that is not a number: {error}") from error
 
 
 def boxes_in_px(
@@ -203,7 +203,7 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
     """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
-        raise BadReply(f"'masks' must be a list of {count} masks, got {rows!r:.80}")
+        raise BadReply(f"the reply's field 'masks' must be a list of {count} masks, got {rows!r:.80}")
     return tuple(_mask(row, medium) for row in rows)
 
 
@@ -251,11 +251,11 @@ def json_object(text: str) -> dict[str, object]:
     except BadReply:
         raise
     except (ValueError, RecursionError) as error:
-        raise BadReply(f"not JSON: {text[:80]!r}") from error
+        raise BadReply(f"the reply is not JSON: {text[:80]!r}") from error
     if end < len(written):
-        raise BadReply(f"not JSON: {text[:80]!r}")
+        raise BadReply(f"the reply is not JSON: {text[:80]!r}")
     if not isinstance(fields, dict):
-        raise BadReply(f"not a JSON object: {text[:80]!r}")
+        raise BadReply(f"the reply is not a JSON object: {text[:80]!r}")
     return fields
 
 

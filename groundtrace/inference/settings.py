@@ -44,15 +44,17 @@ def _checked_url(url: str) -> str:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1: {error}") from error
+        raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1 ({error})") from error
     if "@" in parts.netloc or parts.query:
         raise ValueError("must not hold a user, password or query: give the key with api_key_env")
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
-        raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
+        raise ValueError(
+            "must be a URL such as http://127.0.0.1:8000/v1, with http or https, a host, and no port or a port from 1"
+        )
     if parts.fragment:
-        raise ValueError("must not hold a fragment (# and what follows), which is never sent to a server")
+        raise ValueError("must not hold a fragment (# and the text after it): remove it")
     if parts.path.rstrip("/").endswith(_METHOD):
-        raise ValueError(f"must not end with {_METHOD}, which is added for each request")
+        raise ValueError(f"must not end with {_METHOD}, which is added for each request: remove this part")
     return url
 
 

@@ -157,7 +157,8 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
             raise SandboxLost(
-                f"a call kept its limits in one run, but ended with {ended.status} in another run: {ended.error}"
+                f"a call of the code ended within its limits once, but with {ended.status} when it was repeated "
+                f"({ended.error}), so the results cannot be compared"
             )
 
 

@@ -218,27 +218,27 @@ def _folded(label: str) -> str:
 def _rows(fields: dict[str, object], name: str) -> list[dict[str, Any]]:
     rows = fields.get(name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadReply(f"{name}: expected a list of objects, got {rows!r:.80}")
+        raise BadReply(f"the reply's field {name!r} must be a list of objects, got {rows!r:.80}")
     return rows
 
 
 def _text(row: dict[str, Any], name: str) -> str:
     if not isinstance(row.get(name), str):
-        raise BadReply(f"{name}: expected a text, got {row.get(name)!r:.80}")
+        raise BadReply(f"the reply's field {name!r} must be a text, got {row.get(name)!r:.80}")
     return row[name]
 
 
 def _coordinate(row: dict[str, Any], name: str) -> float:
     value = _seconds(row, name)
     if value is None:
-        raise BadReply(f"{name}: expected a number, got None")
+        raise BadReply(f"the reply's field {name!r} must be a number, got None")
     return value
 
 
 def _whole(row: dict[str, Any], name: str) -> int | None:
     value = _seconds(row, name)
     if value is not None and not value.is_integer():
-        raise BadReply(f"{name}: expected a whole number, got {value}")
+        raise BadReply(f"the reply's field {name!r} must be a whole number, got {value}")
     return None if value is None else int(value)
 
 
@@ -255,5 +255,5 @@ def _seconds(row: dict[str, Any], name: str) -> float | None:
     except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadReply(f"{name}: expected a number, got {value!r:.80}")
+        raise BadReply(f"the reply's field {name!r} must be a number, got {value!r:.80}")
     return number

@@ -94,18 +94,18 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
     return Verdict(name, value, f"{prefix}{reason}", failed=value is None)
 
 
-def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
+def true_or_false(field: str) -> Callable[[CallResult], Reading]:
     """Return a function that reads a judge's decision from its JSON reply: 1 for true, 0 for false, with the reason.
 
     ``field`` is the name of the field of the reply that holds true or false. For any other value, the returned function
-    raises BadReply. ``where`` is the beginning of its message, such as "score: ".
+    raises BadReply.
     """
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
         value = fields.get(field)
         if not isinstance(value, bool):
-            raise BadReply(f"{where}expected true or false, got {value!r:.80}")
+            raise BadReply(f"the reply's field {field!r} must be true or false, got {value!r:.80}")
         return float(value), reason_of(fields)
 
     return read
@@ -115,14 +115,14 @@ def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Return a function that reads a judge's decision from its JSON reply: a number from 0 to 1, with the reason.
 
     ``field`` is the name of the field of the reply that holds the number. For any other value, the returned function
-    raises BadReply. ``where`` is the beginning of its message, such as "score: ".
+    raises BadReply. ``where`` is the beginning of its message, such as "logic: ".
     """
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
         value = fields.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise BadReply(f"{where}expected a number from 0 to 1, got {value!r:.80}")
+            raise BadReply(f"{where}the reply's field {field!r} must be a number from 0 to 1, got {value!r:.80}")
         return float(value), reason_of(fields)
 
     return read
@@ -139,7 +139,7 @@ def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
         fields = json_object(reply.text)
         value = str(fields.get(field))
         if value not in VALUES:
-            raise BadReply(f"expected yes, no or cannot_judge, got {value!r:.80}")
+            raise BadReply(f"the reply's field {field!r} must be yes, no or cannot_judge, got {value!r:.80}")
         return VALUES[value], reason_of(fields)
 
     return read

@@ -133,7 +133,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
-        raise BadReply("no rubrics")
+        raise BadReply("the reply's field 'rubrics' must be a list with at least one rubric")
     names = ("id", "description", "criteria")
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
@@ -144,11 +144,11 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     written = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
     rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in written)
     if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two rubrics have the same id")
+        raise BadReply("two rubrics of the reply have the same id: give each rubric its own id")
     if any(rubric.id.lower() == PLACE.id for rubric in rubrics):
-        raise BadReply(f"a rubric has the reserved id {PLACE.id!r}: name it otherwise")
+        raise BadReply(f"a rubric has the reserved id {PLACE.id!r}: give it another id")
     if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two rubrics have the same text")
+        raise BadReply("two rubrics of the reply have the same text: remove one of them")
     candidates = _sorted_out(rubrics, TEACHER)
     if not candidates.rubrics:
         raise BadReply("every rubric is about whether the final answer is right: write rubrics about the reasoning")
@@ -162,22 +162,24 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
     rubrics have the same id, since one score could be for either of them.
     """
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two rubrics have the same id, so one score could be for either")
+        raise BadReply("two of the given rubrics have the same id, so a score could be for either of them")
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
-        raise BadReply("no scores")
+        raise BadReply("the reply's field 'scores' must be a list of scores")
     named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
     by_id = {row["id"]: row for row in named}
     if len(by_id) < len(named):
-        raise BadReply("two scores for the same rubric")
+        raise BadReply("the reply has two scores for the same rubric: write one score for each rubric")
     scores = []
     for rubric in rubrics:
         row = by_id.get(rubric.id)
         if row is None or not isinstance(row.get("applicable"), bool):
-            raise BadReply(f"no verdict on {rubric.id!r}")
+            raise BadReply(
+                f"the reply has no score for the rubric {rubric.id!r}: write one, with applicable as true or false"
+            )
         score = row.get("score") if row["applicable"] else None
         if row["applicable"] and (isinstance(score, bool) or score not in (0, 1)):
-            raise BadReply(f"{rubric.id!r} is applicable, so its score must be 0 or 1, not {score!r}")
+            raise BadReply(f"the rubric {rubric.id!r} is applicable, so its score must be 0 or 1, not {score!r}")
         scores.append(RubricScore(rubric.id, row["applicable"], score))
     return tuple(scores)
 

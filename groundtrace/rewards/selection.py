@@ -116,11 +116,11 @@ def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
     def read(reply: CallResult) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise BadReply(f"scorers: expected a list of objects, got {rows!r:.80}")
+            raise BadReply(f"the reply's field 'scorers' must be a list of objects, got {rows!r:.80}")
         wanted = {str(row.get("name")): str(row.get("reason", ""))[:MAX_REASON_CHARS] for row in rows}
         unknown = sorted(wanted.keys() - names)
         if unknown:
-            raise BadReply(f"{unknown[0]!r:.80} is not one of the scorers in the list: use only names from the list")
+            raise BadReply(f"the scorer {unknown[0]!r:.80} is not in the list of scorers: use only names from the list")
         return wanted
 
     return read

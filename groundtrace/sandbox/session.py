@@ -74,7 +74,7 @@ class Process:
             )
         except OSError as error:  # no process or file descriptor is left
             group.remove()
-            raise SandboxLost(f"a trajectory did not start: {error}") from None
+            raise SandboxLost(f"the sandbox's process did not start: {error}") from None
         process = cls(popen, group)
         uid = secrets.choice(_USERS) if os.geteuid() == 0 else 0
         hello = {"uid": uid, "paths": packages(), "readable": list(binds())}
@@ -84,7 +84,7 @@ class Process:
             process.landlock = int(header["landlock"])
         except (SandboxLost, KeyError, TypeError, ValueError) as error:
             wrote = process.end()
-            raise SandboxLost(f"a trajectory did not start: {wrote or error}") from None
+            raise SandboxLost(f"the sandbox's process did not start: {wrote or error}") from None
         return process
 
     def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
@@ -218,7 +218,7 @@ class Session:
             self._process.end()
             raise SandboxLost(self._lost) from None
         except BaseException as error:  # KeyboardInterrupt: the next call would read this one's answer
-            self._lost = f"a call was broken off by {type(error).__name__}"
+            self._lost = f"a call of this trajectory was interrupted by {type(error).__name__}"
             self._process.end()
             raise
         self._left_s -= found.duration_s

@@ -34,9 +34,9 @@ class SandboxSettings:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if name in _TIMES and value <= 0:
-                raise ValueError(f"{name} is {value!r}: it has to be a number above 0")
+                raise ValueError(f"{name} must be a number above 0, got {value!r}")
             if name not in _TIMES and value < (least := 0 if name == "warm" else 1):
-                raise ValueError(f"{name} is {value!r}: it has to be a number of at least {least}")
+                raise ValueError(f"{name} must be a number of at least {least}, got {value!r}")
 
     @property
     def limits(self) -> dict[str, int]:

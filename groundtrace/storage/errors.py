@@ -93,7 +93,7 @@ def typed(error: Exception, url: str) -> Exception:
     if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
         return StorageError(f"{url}: {bucket!r} is not the name of a bucket: correct the URL")
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
-        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({message})", url)
+        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({message}): try again later", url)
     if status == 416:
         return BeyondObjectEnd(url)
     if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):

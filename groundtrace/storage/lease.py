@@ -136,7 +136,7 @@ class Lease:
                 self._object(self._number).write_bytes(self._text())
                 self._signed_s = began_s
             except Exception as error:  # the store is away: the next try may succeed; check() watches the time
-                _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
+                _log.warning("this process could not renew its lease on %s (%s): trying again", self._folder, error)
 
     def _newest(self) -> int:
         """Return the highest number of the leases in the folder; 0 if the folder has no lease."""

@@ -110,4 +110,6 @@ def fetch(source: RemotePath, size: int, target: Path) -> None:
         for start in range(0, size, PIECE_BYTES):
             stream.write(source.read_bytes(start, min(start + PIECE_BYTES, size)))
         if stream.tell() != size:  # it became shorter since it was listed
-            raise FileNotFoundError(f"{source} has changed since it was listed: it does not have {size} bytes any more")
+            raise FileNotFoundError(
+                f"{source} changed while it was copied (it had {size} bytes): run the same command again"
+            )

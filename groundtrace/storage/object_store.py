@@ -44,7 +44,9 @@ def _variable(name: str) -> str:
 def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise ValueError("must be a URL such as https://minio.example:9000")
+        raise ValueError(
+            "must be the URL of the store's server, with http or https, such as https://minio.example:9000"
+        )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("must not hold a user, password, query or fragment (#…): give keys in environment variables")
     return url
@@ -106,7 +108,7 @@ def client(scheme: str, settings: StorageSettings) -> Any:
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
         if key not in _clients:
-            _check_endpoint(scheme, key[-1])
+            _check_endpoint(key[-1], _endpoint_variable(scheme))
             require_extra(SCHEMES[scheme][0], f"{scheme}://", SCHEMES[scheme][1])
             _clients[key] = _s3(settings) if scheme == "s3" else _gs(settings)
         return _clients[key]
@@ -118,19 +120,27 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
     ``scheme`` is ``s3`` or ``gs``. The result is "" if the default server of the provider (AWS or Google) is used.
     """
     if scheme == "s3":
-        urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
-        return settings.endpoint_url or next(filter(None, urls), "")
-    endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
+        return settings.endpoint_url or os.environ.get(_endpoint_variable(scheme), "")
+    endpoint = settings.gs_endpoint_url or os.environ.get(_endpoint_variable(scheme), "")
     return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
 
 
-def _check_endpoint(scheme: str, url: str) -> None:
-    """Raise StorageError if the endpoint is not a URL or contains a key, which the library's errors would show."""
+def _endpoint_variable(scheme: str) -> str:
+    """Return the name of the environment variable that holds the URL of the store's server if no setting holds it."""
+    if scheme == "gs":
+        return "STORAGE_EMULATOR_HOST"
+    return "AWS_ENDPOINT_URL_S3" if os.environ.get("AWS_ENDPOINT_URL_S3") else "AWS_ENDPOINT_URL"
+
+
+def _check_endpoint(url: str, variable: str) -> None:
+    """Raise StorageError if the endpoint is not a URL or contains a key, which the library's errors would show.
+
+    ``variable`` is the environment variable that holds the URL. A URL from the settings has been checked already.
+    """
     try:
         _endpoint(url)
     except ValueError as error:
-        variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
-        raise StorageError(f"the URL of {scheme}:// in {variables} is invalid: it {error}") from None
+        raise StorageError(f"the environment variable {variable} {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -182,7 +192,9 @@ def _secret(variable: str) -> str | None:
         return None
     if not (value := os.environ.get(variable)):
         shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
-        raise StorageError(f"the environment variable{shown} of the section [storage] is not set: set it")
+        raise StorageError(
+            f"the environment variable{shown} that the section [storage] names is not set: set it to the key"
+        )
     return value
 
 

@@ -113,7 +113,9 @@ class RemotePath:
         """
         info = self._info()
         if info["type"] != "file":
-            raise FileNotFoundError(f"{self.url} is a folder, not an object: give an object in the folder")
+            raise FileNotFoundError(
+                f"{self.url} is a folder, but a file is needed: give the URL of a file in this folder"
+            )
         return stat_of(info)
 
     def exists(self) -> bool:

@@ -52,5 +52,5 @@ class Uploads:
                     failing.discard(what)
                 except Exception as error:  # any error of a store: the last attempt, at the end, raises
                     if what not in failing:
-                        _log.warning("cannot %s, trying again: %s", what, error)
+                        _log.warning("cannot %s (%s): trying again", what, error)
                     failing.add(what)

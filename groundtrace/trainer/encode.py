@@ -159,7 +159,9 @@ def _pieces(
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
-        raise UnusableRow(f"{id}: an assistant turn contains {MARK}, but only turns of other roles may contain it")
+        raise UnusableRow(
+            f"{id}: an assistant turn contains {MARK}, but only turns of other roles may contain it: remove it"
+        )
     between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
     if len(between) != len(answers) + 1:
         raise UnusableRow(

@@ -178,7 +178,10 @@ class RowSampler:
             if found := self._read(self._index(at, taken + passed), is_own):
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
-        raise ShardError(f"no row{named} can be used, out of {len(part.rows)}: see the reasons in left_out.jsonl")
+        raise ShardError(
+            f"no row{named} can be used, out of {len(part.rows)}: see the reasons in left_out.jsonl of the output "
+            "folder"
+        )
 
     def _index(self, at: int, place: int) -> int:
         rows = self._parts[at].rows

@@ -223,7 +223,7 @@ class VllmSampler(Sampler):
         if mode != "processed_logprobs":
             raise self._error(
                 path,
-                "its log-probabilities are not those of sampling: start the server with --logprobs-mode "
+                "its log-probabilities are not those of the sampled tokens: start the server with --logprobs-mode "
                 "processed_logprobs",
             )
         if media.get("mm_device_do_normalize"):
@@ -232,9 +232,10 @@ class VllmSampler(Sampler):
                 "it would normalise image patches a second time: start the server with --no-mm-device-do-normalize",
             )
         if longest < self._max_tokens:
-            limit = f"a prompt with its response may have batch.max_tokens = {self._max_tokens} tokens"
             raise self._error(
-                path, f"its --max-model-len must be at least {self._max_tokens}, but is {longest}: {limit}"
+                path,
+                f"its --max-model-len must be at least batch.max_tokens = {self._max_tokens}, but is {longest}: start "
+                "the server with a larger one, or lower batch.max_tokens",
             )
         self._is_checked = True
 

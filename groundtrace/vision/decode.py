@@ -263,14 +263,16 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
         return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
     if mode in ("I", "F", "LAB"):
         raise UndecodableMedia(
-            "unsupported", f"samples of type {mode} have no defined black and white: convert the image to 8-bit RGB"
+            "unsupported",
+            f"the image has samples of type {mode}, for which black and white are not defined: convert it to 8-bit RGB",
         )
     bits = _tiff_bits(image)
     if max(bits) > 8:
         deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep only the high bytes
         if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
             raise UndecodableMedia(
-                "unsupported", f"TIFF samples of {bits} bits cannot be read: convert the image to 8-bit RGB"
+                "unsupported",
+                f"the TIFF image has samples of {bits} bits, which cannot be read: convert it to 8-bit RGB",
             )
         return to_rgb(deep)
     if image.has_transparency_data:
@@ -318,17 +320,19 @@ def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> No
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:
     """Return the typed error for a decoder's error, determined mainly from the bytes instead of the error's text."""
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
-        return UndecodableMedia("too_large", "more pixels than the decoder accepts")
+        return UndecodableMedia("too_large", "the image has more pixels than the decoder accepts: make it smaller")
     for offset, magic, name in _UNSUPPORTED:
         if data.startswith(magic, offset):
-            return UndecodableMedia("unsupported", f"{name} is not among the formats read here")
+            return UndecodableMedia(
+                "unsupported", f"files of the format {name} cannot be read: convert the image to PNG or JPEG"
+            )
     detail = " ".join(str(error).split())[:200] or type(error).__name__
     cut_riff = data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") + 8 > len(data)
     cut_jpeg = data.startswith(_JPEG) and not _ends_like_jpeg(data)
     if cut_riff or cut_jpeg or "truncated" in detail or isinstance(error, EOFError):
-        return UndecodableMedia("truncated", "the file stops before the image does")
+        return UndecodableMedia("truncated", "the file ends before the end of the image")
     if isinstance(error, UnidentifiedImageError):
         if data.startswith(_KNOWN):
-            return UndecodableMedia("corrupt", "it begins like an image, but its header is cut or damaged")
-        return UndecodableMedia("not_an_image", "no known image format begins like this")
+            return UndecodableMedia("corrupt", "the file begins like an image, but its header is truncated or damaged")
+        return UndecodableMedia("not_an_image", "the file does not begin like any image format that can be read")
     return UndecodableMedia("corrupt", detail)

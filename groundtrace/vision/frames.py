@@ -170,7 +170,9 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
                 stream.thread_type = "AUTO"
                 yield container, stream
         except av.FFmpegError as error:
-            raise UndecodableMedia("corrupt", error.strerror or type(error).__name__) from error
+            raise UndecodableMedia(
+                "corrupt", f"FFmpeg cannot read it: {error.strerror or type(error).__name__}"
+            ) from error
 
 
 def _extra() -> tuple[Any, Any]:
@@ -325,7 +327,9 @@ def _decode(
         kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
     height, width = kept[0].pixels.shape[:2]
     if any(frame.pixels.shape != kept[0].pixels.shape for frame in kept):
-        raise UndecodableMedia("unsupported", "the size of the frames changes within the clip")
+        raise UndecodableMedia(
+            "unsupported", "the size of the frames changes within the clip: encode it again with one size"
+        )
     duration_s = _timeline(starts, last[2].duration, stream).duration_s
     return Clip(width, height, duration_s, len(starts) / duration_s if duration_s else 0.0, tuple(kept))
 

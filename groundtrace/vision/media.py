@@ -290,7 +290,7 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
     except MediaNotAllowed:
         raise
     except PermissionError as error:
-        raise MediaNotAllowed(f"this user has no permission to read {uri!r}") from error
+        raise MediaNotAllowed(f"this user has no permission to read {uri!r}: make the file readable") from error
     except OSError as error:
         if error.errno in _NOT_READABLE:
             raise MediaNotAllowed(f"{uri!r} cannot be read: {error.strerror}") from error

@@ -34,7 +34,10 @@ def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         say(f"{part.name:<16}{state}")
     needed = [part.name for part in found if part.is_needed and part.missing]
     if needed:
-        print(f"beam: this machine cannot run a sandbox: {', '.join(needed)} missing", file=sys.stderr)
+        print(
+            f"beam: this machine cannot run a sandbox: {', '.join(needed)} missing, see the remedy above",
+            file=sys.stderr,
+        )
         return 2
     escaped = 0
     for outcome in trial():

@@ -82,7 +82,7 @@ def _problem(
 ) -> str:
     """Return the message of an error: why one of the two parts would be empty, and what to do."""
     if not usable:
-        return "no record of the input can be used: `beam validate` and a run over it say why"
+        return "no record of the input can be used: `beam validate` lists the reasons"
     all_of_it = f"the input has {counted(len(usable), 'usable question')} in {counted(len(members), 'media group')}"
     if held:
         return f"{all_of_it}, and all would be held out: lower held_out.share, or give more questions"

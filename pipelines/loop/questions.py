@@ -132,7 +132,8 @@ def _check_kept(rows: RowSettings) -> None:
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
             raise SplitError(
-                f"input.keep: the column {name!r} has the name of a field that has another value: rename the column"
+                f"input.keep: the column {name!r} has the name of a field that is read from another column or "
+                "constant: rename the column"
             )
 
 

@@ -80,7 +80,12 @@ def ending_of(error: BaseException) -> Ending:
             "Records were lost or made up, which is a defect of a stage: report it with the line above, or correct the "
             f"stage if it is your own. {_AGAIN}"
         )
-        return Ending(1, f"conservation violated: {error}", "This run failed", remedy)
+        return Ending(
+            1,
+            f"the run lost or added records: {error}: report this defect, or correct it in your own stage",
+            "This run failed",
+            remedy,
+        )
     if isinstance(error, JobIncomplete):
         remedy = (
             "Look in the runner's own log for the failure of the job; the usual cause is that its workers cannot "

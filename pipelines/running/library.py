@@ -139,7 +139,7 @@ def verify(
     if not answer.strip():
         raise UserError("verify() has an empty answer: pass the gold answer")
     if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
-        raise UserError(f"verify() cannot keep replies in {cache}: it is not a folder")
+        raise UserError(f"verify() cannot keep replies in {cache}: it is not a folder: pass a folder as cache")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
         store = MediaStore(folder, folder)
         refs = tuple(_medium(Path(path), store) for path in media)

@@ -33,7 +33,7 @@ def unpacked(data: bytes) -> bytes:
     try:
         found = unpacker.decompress(data)
     except zlib.error as error:
-        raise ValueError(f"the data is not packed: {error}") from error
+        raise ValueError(f"a packed record cannot be decompressed ({error}): start the run again") from error
     if not unpacker.eof or unpacker.unused_data:
         raise ValueError("a packed (compressed) record is truncated or has extra bytes: start the run again")
     return found

@@ -42,12 +42,13 @@ def hub_set(name: str) -> HubSet:
     found = _NAME.fullmatch(name)
     if found is None:
         raise InputError(
-            f"{name} is not the name of a data set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG"
+            f"{name} is not the name of a data set on the Hub: write hf://ORG/NAME, hf://ORG/NAME/rl or "
+            "hf://ORG/NAME/rl@TAG"
         )
     if Path(found["id"]).exists():  # `datasets` would read the folder of that name, and not the Hub
         raise InputError(
-            f"{name}: the library datasets would read the local folder {found['id']}: work in another folder, or give "
-            "the local path as --input"
+            f"{name} names a data set on the Hub, but the library datasets would read the local folder "
+            f"{found['id']} instead: run the command in another folder, or give the local path as --input"
         )
     return HubSet(**found.groupdict(default=""))
 

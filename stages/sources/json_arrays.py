@@ -134,7 +134,7 @@ class _Window:
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:
         """Return an error with the line and entry of the next character, or of the character at offset ``at``."""
         line = self._line + self._text.count("\n", 0, self._at if at is None else at)
-        return NotAnArray(f"(line {line}, entry {self.entry}): {why}")
+        return NotAnArray(f"line {line}, entry {self.entry}: {why}")
 
     def _grow(self) -> bool:
         """Drop the text that was parsed, and read more; returns whether the stream had more text.

@@ -118,7 +118,7 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
         try:
             yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
         except NotAnArray as error:
-            raise InputError(f"{path} is not a JSON array of objects {error}: correct this entry") from error
+            raise InputError(f"{path} is not a JSON array of objects ({error}): correct the file") from error
         except UnicodeDecodeError as error:
             remedy = "save it as UTF-8 (in Excel: CSV UTF-8)"
             raise InputError(f"{path} is not UTF-8 text (at byte {_first_odd_byte(path)}): {remedy}") from error

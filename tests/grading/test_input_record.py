@@ -177,9 +177,9 @@ def test_refusals_name_the_field_and_the_value(changes: dict[str, Any], reason: 
 NOT_RECORDS = [
     ("", "not JSON"),
     ('{"id": "q", "question": "How m', "not JSON: Unterminated string"),
-    ("[1, 2]", "expected a JSON object, got [1, 2]"),
-    ('"text"', "expected a JSON object, got 'text'"),
-    ("null", "expected a JSON object, got None"),
+    ("[1, 2]", "the record must be a JSON object, got [1, 2]"),
+    ('"text"', "the record must be a JSON object, got 'text'"),
+    ("null", "the record must be a JSON object, got None"),
     ("[" * 100_000, "not JSON"),
     ('{"id": "q", "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON"),
     (text_of(id=...), "id: expected a non-empty string, got None"),

@@ -183,7 +183,7 @@ def test_the_budget_of_a_reply_cut_short_ends_at_the_limit(server, models_settin
         server.say({"message": {"content": "I think that"}, "finish_reason": "length"})
     error, calls = ask(models_settings(repair_attempts=0), text_prompt())
     assert isinstance(error, TruncatedReply)
-    assert str(error) == "the reply was cut off at a limit of tokens: not JSON: 'I think that'"
+    assert str(error) == "the reply was cut off at a limit of tokens: the reply is not JSON: 'I think that'"
     assert error.key == calls[-1].keys[0]
     budgets = [seen.body["max_tokens"] for seen in server.seen]
     assert budgets == [*(99 * 2**n for n in range(8)), MAX_TOKENS]

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 RunBeam = Callable[..., Any]
-NO_OBJECT = "expected a JSON object, got "
+NO_OBJECT = "the record must be a JSON object, got "
 ALLOWED = "not a path inside the data folder"
 BOX = {"label": "a", "bbox": [0, 0, 160, 80]}
 
@@ -348,7 +348,7 @@ def test_an_input_without_records(
     content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_short: RunBeam
 ) -> None:
     done = run_short(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
-    done.check_refused(2, "data has no records: no earlier output was replaced")
+    done.check_refused(2, "data has no records: set --input to data with records (no earlier output was replaced)")
     assert not (tmp_path / "run/run.json").exists()
 
 

@@ -72,13 +72,13 @@ class Replied:
 READ = [
     (true_or_false("same"), {"same": True, "reason": "r" * 300}, (1.0, "r" * 200)),
     (true_or_false("same"), {"same": False}, (0.0, "")),
-    (true_or_false("same"), {"same": 1}, "expected true or false, got 1"),
-    (true_or_false("same", "same: "), {}, "same: expected true or false, got None"),
+    (true_or_false("same"), {"same": 1}, "the reply's field 'same' must be true or false, got 1"),
+    (true_or_false("same"), {}, "the reply's field 'same' must be true or false, got None"),
     (yes_or_no("shown"), {"shown": "yes", "reason": 7}, (1.0, "7")),
     (yes_or_no("shown"), {"shown": "no"}, (0.0, "")),
     (yes_or_no("shown"), {"shown": "cannot_judge"}, (None, "")),
-    (yes_or_no("shown"), {"shown": "Yes"}, "expected yes, no or cannot_judge, got 'Yes'"),
-    (yes_or_no("shown"), {}, "expected yes, no or cannot_judge, got 'None'"),
+    (yes_or_no("shown"), {"shown": "Yes"}, "the reply's field 'shown' must be yes, no or cannot_judge, got 'Yes'"),
+    (yes_or_no("shown"), {}, "the reply's field 'shown' must be yes, no or cannot_judge, got 'None'"),
 ]
 
 

@@ -263,7 +263,7 @@ def test_scores_of_the_wrong_form(text) -> None:
 
 
 def test_one_score_is_not_for_two_rubrics() -> None:
-    with pytest.raises(BadReply, match="two rubrics have the same id"):
+    with pytest.raises(BadReply, match="two of the given rubrics have the same id"):
         scores_of_reply(scores(said("a", True, 1)), (rubric("a"), rubric("a")))
 
 

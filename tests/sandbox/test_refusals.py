@@ -96,13 +96,13 @@ def test_what_is_probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"memory_mb": 0}, "memory_mb is 0: it has to be a number of at least 1"),
+        ({"memory_mb": 0}, "memory_mb must be a number of at least 1, got 0"),
         ({"memory_mb": 0.5}, "memory_mb must be an integer, got 0.5"),
-        ({"sessions": -1}, "sessions is -1: it has to be a number of at least 1"),
-        ({"warm": -1}, "warm is -1: it has to be a number of at least 0"),
+        ({"sessions": -1}, "sessions must be a number of at least 1, got -1"),
+        ({"warm": -1}, "warm must be a number of at least 0, got -1"),
         ({"call_timeout_s": float("nan")}, "call_timeout_s must be a finite number, got nan"),
-        ({"call_timeout_s": 0.0}, "call_timeout_s is 0.0: it has to be a number above 0"),
-        ({"trajectory_timeout_s": -0.5}, "trajectory_timeout_s is -0.5: it has to be a number above 0"),
+        ({"call_timeout_s": 0.0}, "call_timeout_s must be a number above 0, got 0.0"),
+        ({"trajectory_timeout_s": -0.5}, "trajectory_timeout_s must be a number above 0, got -0.5"),
     ],
 )
 def test_limits_have_to_limit(wrong: dict[str, Any], said: str) -> None:

@@ -111,10 +111,10 @@ def test_the_judge_grades_free_text(
 
 
 GARBAGE = {
-    "prose": ("I would rather not say.", "judge: not JSON: 'I would rather not say.'"),
-    "null": ('{"same": null}', "judge: expected true or false, got None"),
-    "a number": ('{"same": 1}', "judge: expected true or false, got 1"),
-    "a list": ("[true]", "judge: not JSON: '[true]'"),
+    "prose": ("I would rather not say.", "judge: the reply is not JSON: 'I would rather not say.'"),
+    "null": ('{"same": null}', "judge: the reply's field 'same' must be true or false, got None"),
+    "a number": ('{"same": 1}', "judge: the reply's field 'same' must be true or false, got 1"),
+    "a list": ("[true]", "judge: the reply is not JSON: '[true]'"),
 }
 
 

@@ -78,7 +78,7 @@ def test_the_stage(
         make_draft("copy", data, ["mine.png", "copy.png"]),
         make_draft("again", data, ["again.jpg"]),
     ]
-    picture = ("contaminated", "shares an image with 'picture'")
+    picture = ("contaminated", "the question shares an image with the benchmark's 'picture'")
     check_stage(
         DecontaminateQuestions(
             DecontaminateSettings(benchmark=str(benchmark_folder)), MediaRoots(str(data), str(tmp_path))
@@ -86,7 +86,7 @@ def test_the_stage(
         drafts,
         kept=["clear", "twelve"],
         rejected=[
-            ("words", "contaminated", f"shares 13 words with 'text': {shared.lower()}"),
+            ("words", "contaminated", f"the question shares 13 words with the benchmark's 'text': {shared.lower()}"),
             ("copy", *picture),
             ("again", *picture),
         ],

@@ -26,6 +26,7 @@ from .matching import assert_that
 CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
 CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in ("always", "often", "never"))
 APART = (Rubric("right_answer", "right answer?", "1 or 0", 0.0, None, ""),)
+NO_RUBRICS = "the reply's field 'rubrics' must be a list with at least one rubric"
 
 
 def scored(*scores: int | None, correct: bool | None = None) -> AttemptScores:
@@ -58,9 +59,9 @@ def test_eta_and_p_by_hand() -> None:
 
 
 def test_nothing_judged_gives_no_rubrics() -> None:
-    failure = Rejected("run", "rubric_candidates", "unparsable_reply", "no rubrics")
+    failure = Rejected("run", "rubric_candidates", "unparsable_reply", NO_RUBRICS)
     assert summarise([], [], RubricSettings()) == MinedRubrics()
-    problems = ("rubric_candidates run: no rubrics",)
+    problems = (f"rubric_candidates run: {NO_RUBRICS}",)
     assert summarise([], [failure], RubricSettings()) == MinedRubrics(problems=problems)
 
 
@@ -122,9 +123,9 @@ SCORES: dict[str, tuple[int | None, ...] | str] = {
     "q7": '{"scores": [{"id": "always", "applicable": true, "score": null}]}',
 }
 PROBLEMS = (
-    "rubric_judge q3: not JSON: 'no idea'",
-    "rubric_judge q5: no verdict on 'always'",
-    "rubric_judge q7: 'always' is applicable, so its score must be 0 or 1, not None",
+    "rubric_judge q3: the reply is not JSON: 'no idea'",
+    "rubric_judge q5: the reply has no score for the rubric 'always': write one, with applicable as true or false",
+    "rubric_judge q7: the rubric 'always' is applicable, so its score must be 0 or 1, not None",
 )
 
 
@@ -161,7 +162,7 @@ def test_a_bad_reply_is_a_problem_and_not_a_score(
 
 @pytest.mark.parametrize(
     ("reply", "problem"),
-    [("I cannot.", "not JSON: 'I cannot.'"), ('{"rubrics": []}', "no rubrics")],
+    [("I cannot.", "the reply is not JSON: 'I cannot.'"), ('{"rubrics": []}', NO_RUBRICS)],
 )
 def test_a_teacher_without_candidates(
     reply: str, problem: str, drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]

@@ -218,11 +218,11 @@ def test_no_credentials(s3_url: str, new_bucket: Callable[..., RemotePath], monk
     with pytest.raises(StorageError, match=r"no credentials for s3://.*AWS_ACCESS_KEY_ID"):
         (RemotePath(bucket.url, at) / "x").read_bytes()
     named = StorageSettings(endpoint_url=s3_url, access_key_id_env="MY_ID", secret_access_key_env="MY_KEY")
-    with pytest.raises(StorageError, match="MY_ID of the section"):
+    with pytest.raises(StorageError, match=r"variable MY_ID that the section \[storage\] names is not set"):
         (RemotePath(bucket.url, named) / "x").write_bytes(b"1")
     mistaken = StorageSettings(endpoint_url=s3_url, access_key_id_env="MY_ID", secret_access_key_env="hush0hush")
     monkeypatch.setenv("MY_ID", "test")
-    with pytest.raises(StorageError, match=r"the environment variable of the section \[storage\] is not set"):
+    with pytest.raises(StorageError, match=r"the environment variable that the section \[storage\] names is not set"):
         (RemotePath(bucket.url, mistaken) / "x").write_bytes(b"1")
     monkeypatch.setenv("MY_KEY", "test")
     (RemotePath(bucket.url, named) / "x").write_bytes(b"1")
@@ -259,14 +259,14 @@ def test_names_that_are_none(name: str, why: str) -> None:
     [
         (
             {"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"},
-            "the URL of s3:// in .*AWS_ENDPOINT_URL is invalid: it must not hold a user",
+            "the environment variable AWS_ENDPOINT_URL must not hold a user",
         ),
-        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* a user"),
-        ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "variable AWS_ENDPOINT_URL_S3 must .* a user"),
+        ({"AWS_ENDPOINT_URL": "minio"}, "AWS_ENDPOINT_URL must be the URL of the store's server"),
         ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up correctly"),
         (
             {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
-            "the URL of gs:// in STORAGE_EMULATOR_HOST is invalid: it must not hold a user",
+            "the environment variable STORAGE_EMULATOR_HOST must not hold a user",
         ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
         ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up correctly"),
@@ -301,7 +301,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"endpoint_url": "minio:9000"}, "must be a URL"),
+        ({"endpoint_url": "minio:9000"}, "endpoint_url must be the URL of the store's server"),
         ({"gs_endpoint_url": "http://u:hush@h"}, "must not hold a user"),
         ({"access_key_id_env": "AKIA/hush+", "secret_access_key_env": "B"}, "name of an environment variable"),
         ({"access_key_id_env": "A"}, "only one of access_key_id_env and"),

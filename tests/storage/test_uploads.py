@@ -27,7 +27,7 @@ def test_jobs_are_done_again_and_again_and_a_failing_one_stops_no_other(caplog: 
     count = len(done)
     time.sleep(0.05)
     assert len(done) == count and done[-4:] in (["fail", "work"] * 2, ["work", "fail"] * 2)
-    assert [record.getMessage() for record in caplog.records] == ["cannot fail, trying again: away"]
+    assert [record.getMessage() for record in caplog.records] == ["cannot fail (away): trying again"]
 
 
 def test_without_a_job_there_is_no_thread() -> None:

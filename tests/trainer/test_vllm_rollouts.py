@@ -316,7 +316,7 @@ def test_replies_that_must_not_be_trained_on(
     [
         ((200, info("raw_logprobs")), "--logprobs-mode processed_logprobs"),
         ((200, info(mm_device_do_normalize=True)), "--no-mm-device-do-normalize"),
-        ((200, info(tokens=4095)), "its --max-model-len must be at least 4096, but is 4095"),
+        ((200, info(tokens=4095)), "its --max-model-len must be at least batch.max_tokens = 4096, but is 4095"),
         ((404, b"Not Found"), "VLLM_SERVER_DEV_MODE=1"),
         ((200, {}), "use vLLM 0.32"),
     ],

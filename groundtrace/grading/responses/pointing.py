@@ -136,7 +136,7 @@ def _check_tags(text: str) -> None:
             raise UnparsablePointing(f"the tag {shown} has an attribute twice: write each attribute once")
         if others := [name for name in names if not (_COORDS_NAME if has_coords else _XY_NAME).fullmatch(name)]:
             raise UnparsablePointing(
-                f"the tag {shown} has the attribute {others[0]!r:.40}, which may hold a place: leave it out"
+                f"the tag {shown} has the unknown attribute {others[0]!r:.40}, which may hold a position: leave it out"
             )
         if not has_coords and tag is not None and has_unread_parts(tag):
             raise UnparsablePointing(
@@ -145,7 +145,9 @@ def _check_tags(text: str) -> None:
             )
         forms.add(has_coords)
     if len(forms) > 1:
-        raise UnparsablePointing("the reply has points as x and y and points as coords: write all in one form")
+        raise UnparsablePointing(
+            "the reply has points in the attributes x and y, and others in the attribute coords: write all in one form"
+        )
 
 
 def _names_in(opening: str) -> list[str]:
@@ -164,8 +166,8 @@ def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
         values = [parse_number(word) for word in words]
         if len(values) % 3 != 1 or len(values) == 1 or any(value is None for value in values):
             raise UnparsablePointing(
-                f"the coords group {group.strip()[:80]!r} is not an anchor (image number or time) and triples: "
-                "write the image number or time, then id, x and y of each point"
+                f"the attribute coords has the malformed group {group.strip()[:80]!r}: write the image number or the "
+                "time, then id, x and y of each point"
             )
         numbers = [value for value in values if value is not None]
         for object_id, x, y in zip(numbers[1::3], numbers[2::3], numbers[3::3], strict=True):

@@ -23,6 +23,7 @@ from groundtrace.schemas.coordinates import (
     from_px,
     to_px,
 )
+from groundtrace.schemas.text import counted
 
 Size = tuple[int, int]
 Pair = tuple[float, float]
@@ -118,10 +119,10 @@ def _rewrite(
 def _check_whole(tag: Tag) -> None:
     """Raise OutOfFrame if the tag has a place that cannot be read beside those that can."""
     if has_unread_parts(tag):
-        raise OutOfFrame(f"a tag of {tag.label[:60]!r} has a place that cannot be read")
+        raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a coordinate that cannot be read")
 
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:
     if place >= len(sizes):
-        raise OutOfFrame(f"a tag is on image {place + 1}, which the question does not have")
+        raise OutOfFrame(f"a tag names image {place + 1}, but the question has only {counted(len(sizes), 'image')}")
     return sizes[place]

@@ -95,7 +95,7 @@ def decode_body(body: str) -> Completion:
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError("the JSON of a reply is nested too deeply") from error
 
 
 def encode_line(logged: LogEntry, body: str) -> bytes:
@@ -224,13 +224,13 @@ class LogWriter:
 def _check(fields: dict[str, Any]) -> None:
     for name in ("key", "role", "prompt", "model"):
         if type(fields[name]) is not str:
-            raise ValueError(f"{name} is not a text")
+            raise ValueError(f"the field {name} of a log entry must be a text")
         fields[name].encode()  # raises ValueError for a lone surrogate, which the database cannot hold
     for name in ("max_tokens", "tokens_in", "tokens_out"):
         if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
-            raise ValueError(f"{name} is not a count")
+            raise ValueError(f"the field {name} of a log entry must be a whole number of at least 0")
     if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
-        raise ValueError("created_s is not a time")
+        raise ValueError("the field created_s of a log entry must be a time in seconds")
 
 
 def _completion(fields: Any) -> Completion:

@@ -26,7 +26,9 @@ class Neighbours:
             try:
                 self._caches.append((each, ReplyCache(each.cache_path)))
             except (CacheInUse, OSError, sqlite3.Error) as error:
-                _log.warning("the replies in %s are not used: %s", each.cache_path, error)
+                _log.warning(
+                    "the replies of the cache %s cannot be read, so they are not used: %s", each.cache_path, error
+                )
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Look up replies in the caches of the other runs.

@@ -231,14 +231,15 @@ class Budget:
             return {}
         if not is_remote(self._run) and not Path(self._run).is_dir():
             raise RunStopped(
-                f"a worker cannot find {self._run}, which holds the notes of what the run has spent: give all workers "
+                f"a worker cannot find the folder {self._run} with the records of the run's cost: give all workers "
                 "access to the run folder under the same path, or remove the budget"
             )
         try:
             return self._noted.by_process()
         except OSError as error:
             raise RunStopped(
-                f"the run's notes of its spending cannot be read ({error}): check the access to the run folder",
+                f"the records of the run's cost in {self._run} cannot be read ({error}): make them readable, then "
+                "repeat the command",
                 resumable=True,
             ) from error
 

@@ -175,7 +175,9 @@ class Peers:
                     for name in left:
                         lives(self._pipe(name), wake=True)
                 except (OSError, sqlite3.Error) as error:  # nothing that was paid for is lost
-                    _log.warning("%s: %s: the next command does not know this one's rates", self._folder, error)
+                    _log.warning(
+                        "cannot store the request rates in %s, so the next command starts anew: %s", self._folder, error
+                    )
                 finally:
                     db.close()
                     self.has_peers = False
@@ -224,11 +226,11 @@ class Peers:
         if now_s - first_s < WARN_LOOKS * LOOK_S or (self._has_warned and now_s - first_s < LOST_LOOKS * LOOK_S):
             return
         holder = (self._folder / ".lock").read_text("utf-8", "replace").strip()
-        remedy = REMEDY.format(f"process {holder or 'unknown'}, which holds {self._folder / '.lock'},")
+        cause = REMEDY.format(f"process {holder or 'unknown'} holds the lock {self._folder / '.lock'} and")
         if now_s - first_s >= LOST_LOOKS * LOOK_S:
-            raise RunStopped(f"this run cannot send requests: {remedy}, then repeat the command", resumable=True)
+            raise RunStopped(f"no request can be sent, because {cause}, then repeat the command", resumable=True)
         self._has_warned = True
-        _log.warning("%s", remedy)
+        _log.warning("%s", cause)
 
     def _wake_silent(self) -> bool:
         """Wake the peers that have not written their state yet; returns whether there are any."""
@@ -303,7 +305,7 @@ class Peers:
             for part in list(self._parts) if was_lost or is_changed else ():
                 part.changed()
         except Exception as error:  # such as a full disk: the peers wait, and wake this process again
-            _log.warning("%s: %s: other processes wait for this one", self._folder, error)
+            _log.warning("cannot update %s, so other processes wait for this one: %s", self._folder, error)
 
     def _pipe(self, name: str) -> Path:
         assert self._folder is not None

@@ -9,7 +9,7 @@ from typing import Final
 
 from groundtrace.inference.errors import RunStopped
 
-REMEDY: Final = "{} does not respond: continue it (kill -CONT) or end it"
+REMEDY: Final = "{} does not respond: continue that process (kill -CONT) or end it"
 VERSION: Final = 1
 """The version of the tables. It shows whether an existing file was written by another version of this code."""
 SCHEMA = f"""
@@ -78,7 +78,7 @@ def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStoppe
     """Return the exception that ends a run because its processes cannot coordinate in ``folder``. ``error`` is the
     error that occurred there. The message tells the user what to do about it.
     """
-    text = f"processes cannot coordinate through {folder} ({error})"
+    text = f"the processes of this reply cache cannot coordinate through the folder {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF == sqlite3.SQLITE_BUSY:
         remedy = REMEDY.format("a process that uses this reply cache")

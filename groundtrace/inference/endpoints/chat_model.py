@@ -79,7 +79,10 @@ class ChatEndpoint:
         and the reply has the log-probabilities of this text's tokens. Raises CallError if the request fails.
         """
         if any(part.kind != "image" for part in request.prompt.media):
-            raise not_sent(f"{self.settings.model} accepts only images, but {request.prompt.name} has a video")
+            raise not_sent(
+                f"{self.settings.model} accepts only images, but the prompt {request.prompt.name} has a video: use "
+                "another model"
+            )
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         with self._lock:
             self._waiting.append(waiting)

@@ -81,7 +81,9 @@ async def score(
     # In the prompt, a line break at the reply's start may be one token with the line break after the turn's header.
     first = 1 if continuation.given[:1].isspace() and shared else 0
     if prompt[len(prompt) - len(whole) + first :] != whole[first:]:
-        message = "the prompt does not end with the reply's tokens: the server's chat template changes the last turn"
+        message = (
+            "the server's chat template changes the last turn, so the reply cannot be scored: use another chat template"
+        )
         raise CallError(Failure.UNSUPPORTED, message)
     size = len(whole) - shared
     return tuple(map(_logprob, prompt[-size:], positions[-size:])), len(prompt)

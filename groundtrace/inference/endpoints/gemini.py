@@ -275,7 +275,7 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
     """Return the error for a response without candidates."""
     feedback = field_of(answer, "promptFeedback")
     if not (blocked := field_of(feedback, "blockReason")):
-        return CallError(Failure.GARBLED, "the response has no candidates")
+        return CallError(Failure.GARBLED, "the server's response has no candidates")
     message = f"the prompt was blocked: {blocked} {field_of(feedback, 'blockReasonMessage') or ''}"
     return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
 
@@ -285,13 +285,18 @@ def _sample(candidate: Any, key: str) -> Completion | CallError:
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     kind = finish_of(reason) if isinstance(reason, str) else None
     if kind in (Finish.REFUSED, Finish.BROKEN):
-        message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
+        message = (
+            f"the model ended the reply with the finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
+        )
         failure = Failure.REFUSED if kind is Finish.REFUSED else Failure.SERVER_ERROR
         return CallError(failure, scrub(message, key)[:MAX_MESSAGE].rstrip())
     texts = [field_of(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
     # A whole reply always has a known finish reason: without one it is unfinished, with another it was aborted.
     if kind is None or not all(isinstance(text, str) for text in texts):
-        return CallError(Failure.GARBLED, scrub(f"finish reason {reason!r}: {candidate!r}", key)[:MAX_MESSAGE])
+        return CallError(
+            Failure.GARBLED,
+            scrub(f"the reply has an unknown form (finish reason {reason!r}): {candidate!r}", key)[:MAX_MESSAGE],
+        )
     text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
     reasoning = "".join(text for text, part in zip(texts, parts, strict=True) if field_of(part, "thought"))
     if not text.strip() and kind is not Finish.CUT:

@@ -43,7 +43,9 @@ class HttpEndpoint(abc.ABC):
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if not settings.base_url:
-            raise EndpointError(f"endpoint {settings.model!r} of the kind {settings.kind} has no base_url: set it")
+            raise EndpointError(
+                f"endpoint {settings.model!r} of the kind {settings.kind} has no base_url: set it to the server's URL"
+            )
         self.settings = settings
         self.url = settings.base_url.rstrip("/")
         self.key = api_key(settings)
@@ -174,7 +176,7 @@ class HttpEndpoint(abc.ABC):
             return json.loads(data, strict=False)
         except (ValueError, RecursionError):
             text = scrub(data.decode("utf-8", "replace"), self.key)
-            raise CallError(Failure.GARBLED, f"the response is not JSON: {text[:120]!r}") from None
+            raise CallError(Failure.GARBLED, f"the server's response is not JSON: {text[:120]!r}") from None
 
     def _client(self) -> aiohttp.ClientSession:
         """Return the client session, which is opened at the first use, on the event loop of its connections."""

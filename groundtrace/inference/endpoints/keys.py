@@ -42,8 +42,10 @@ def api_key(settings: EndpointSettings) -> str:
         key = Path(settings.api_key_file).expanduser().read_text("utf-8").strip()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        message = f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}"
-        raise EndpointError(message) from None
+        raise EndpointError(
+            f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}: "
+            "correct api_key_file"
+        ) from None
     if not key:
         raise EndpointError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key: add it")
     return _checked(key, settings.model, f"the key file {settings.api_key_file}")

@@ -36,13 +36,17 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
         failed.partial = _spent(usage, (), 1.0)
         raise failed
     if not isinstance(choices, list) or not choices:
-        raise CallError(Failure.GARBLED, "the server's response has no list 'choices'", partial=_spent(usage, (), 1.0))
+        raise CallError(
+            Failure.GARBLED,
+            "the server's response has no list 'choices': check base_url",
+            partial=_spent(usage, (), 1.0),
+        )
     completions, failures, numbers = [], [], set()
     for place, choice in enumerate(choices[:n]):
         index = field_of(choice, "index")
         number = index if isinstance(index, int) else place
         if number in numbers:
-            failures.append(CallError(Failure.GARBLED, f"two choices have the index {number}"))
+            failures.append(CallError(Failure.GARBLED, f"two choices of the server's response have the index {number}"))
             continue
         numbers.add(number)
         try:
@@ -89,7 +93,9 @@ def _completion(choice: Any, key: str) -> Completion:
     kind = finish_of(finish_reason)
     finish_reason = TRUNCATED if kind is Finish.CUT else scrub(whole(finish_reason), key)[:MAX_FINISH_REASON_CHARS]
     if refusal or kind is Finish.REFUSED:
-        raise CallError(Failure.REFUSED, scrub(str(refusal or finish_reason), key)[:MAX_ERROR_CHARS])
+        raise CallError(
+            Failure.REFUSED, scrub(f"the model declined: {refusal or finish_reason}", key)[:MAX_ERROR_CHARS]
+        )
     if kind is Finish.BROKEN:
         raise CallError(Failure.SERVER_ERROR, f"the server ended the reply early (finish_reason {finish_reason})")
     if not text.strip() and kind is not Finish.CUT:

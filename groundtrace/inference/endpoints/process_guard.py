@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
         )
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        print(f"cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
     while not stopped and os.getppid() == parent and not _ended(process.pid):
         readable, _, _ = select.select([sys.stdin], [], [], TICK_S)

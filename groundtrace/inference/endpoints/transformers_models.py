@@ -237,10 +237,12 @@ def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T])
     try:
         return get(settings)
     except ImportError as error:
-        message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
-        raise not_sent(message) from error
+        raise not_sent(
+            f"{settings.model} needs torch, torchvision and transformers, which cannot be imported ({error}): install "
+            "them"
+        ) from error
     except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
-        raise not_sent(f"{settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
+        raise not_sent(f"the model {settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
 
 
 def _class_of(settings: EndpointSettings) -> Any:
@@ -250,7 +252,10 @@ def _class_of(settings: EndpointSettings) -> Any:
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
     if config.model_type not in MODELS:
         known = ", ".join(MODELS)
-        raise not_sent(f"{settings.model} has the type {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
+        raise not_sent(
+            f"the model {settings.model} has the type {config.model_type!r}: use a model of the type {known}",
+            Failure.BAD_REQUEST,
+        )
     module, name = MODELS[config.model_type].split(":")
     return getattr(importlib.import_module(module), name)
 
@@ -279,7 +284,8 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
     except SafetensorError as error:
         raise not_sent(f"{settings.model} is damaged ({error}): download it again", Failure.BAD_REQUEST) from error
     if missing := sorted(report["missing_keys"]):
-        message = f"{settings.model} lacks {len(missing)} weights of a {model_class.__name__}, such as {missing[0]}"
+        kind = model_class.__name__
+        message = f"{settings.model} lacks {len(missing)} weights of a {kind}, such as {missing[0]}: use another model"
         raise not_sent(message, Failure.BAD_REQUEST)
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -200,7 +200,9 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
             return None
         value = under[0]
         if not isinstance(value, list) or not all(numbers(item) is not None for item in value):
-            raise BadReply(f"expected a list of items with coordinates, got {value!r:.80}; follow the requested form")
+            raise BadReply(
+                f"the reply must be a list of items with coordinates, got {value!r:.80}; follow the requested form"
+            )
         return value
     while value and all(isinstance(item, list) and any(isinstance(each, dict) for each in item) for item in value):
         value = [each for item in value for each in item]

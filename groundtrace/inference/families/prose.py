@@ -190,4 +190,6 @@ def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) ->
             last = words[-1:] if part_end < len(text) and len(words) > 1 else []  # the number of an instance
             for word in words:
                 if word in doubts or (word.isdecimal() and word not in allowed and [word] != last):
-                    raise BadReply(f"{word!r} makes it unclear what the numbers mean ({text[:80]!r}): leave it out")
+                    raise BadReply(
+                        f"the word {word!r} makes the meaning of the numbers unclear ({text[:80]!r}): leave it out"
+                    )

@@ -126,7 +126,7 @@ class Guard:
         progress may still get replies.
         """
         if self._stopped is None:
-            self._stopped = RunStopped("the run was stopped", resumable=True)
+            self._stopped = RunStopped("the run was stopped: repeat the command to resume it", resumable=True)
             self._wake()
 
     @contextlib.contextmanager

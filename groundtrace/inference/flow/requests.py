@@ -228,7 +228,7 @@ class Flow:
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
         """Make one attempt, and report its result to the endpoint's guard."""
-        guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "given up")
+        guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "the attempt was cancelled")
         try:
             reply = await self._send(request, n, send, rank)
         except CallError as error:

@@ -37,7 +37,7 @@ class Watch:
         endpoint cannot answer calls, or if the run has been stopped.
         """
         if self._has_ended:
-            raise RunStopped("the run was stopped", resumable=True)
+            raise RunStopped("the run was stopped: repeat the command to resume it", resumable=True)
         if self._first_check is None:
             self._first_check = asyncio.ensure_future(self._check())
         await asyncio.shield(self._first_check)

@@ -38,7 +38,7 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
     if not turns:
         raise LeftOut("missing_text", column)
     if not all(isinstance(turn[name], str) for turn in turns for name in ("role", "content")):
-        raise LeftOut("missing_text", f"a turn of {column} has no text")
+        raise LeftOut("missing_text", f"a turn in the column {column} has no role or no text")
     return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
 
 

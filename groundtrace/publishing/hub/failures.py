@@ -14,7 +14,7 @@ from groundtrace.schemas.errors import causes
 from groundtrace.schemas.text import printable
 
 MAX_MESSAGE_CHARS = 300
-_AGAIN = "the same command continues where this one stopped"
+_AGAIN = "run the same command again, which continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 """The exceptions that the client raises for a response of an unexpected form, since it does not check the fields."""
 
@@ -62,7 +62,10 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
     if status == 412 or status == 409:
         return PublishError(f"{repo} changed during the upload: {message}: run the same command again")
     if status < 500 and status != 429:
-        return PublishError(f"the Hub refuses the publication: {message}")
+        return PublishError(
+            f"the Hub refuses the publication of {repo} (HTTP {status}): {message}: correct this, and run the same "
+            "command again"
+        )
     return HubDown(f"the Hub failed (HTTP {status}): {message}; {_AGAIN}")
 
 

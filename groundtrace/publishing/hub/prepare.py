@@ -130,7 +130,9 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
     if problems:
-        raise PublishError(f"the data card is not valid: {'; '.join(problems[:3])}: correct the recipe or the licences")
+        raise PublishError(
+            f"the run's data card is not valid: {'; '.join(problems[:3])}: correct the recipe or the licences"
+        )
     return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
 
 
@@ -180,7 +182,7 @@ def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
     the first source and its licence, and states what to do.
     """
     if not uses:
-        return "the run has no rows to publish"
+        return "the run has no rows to publish: choose a run that kept rows"
     use = uses[0]
     return (
         f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "

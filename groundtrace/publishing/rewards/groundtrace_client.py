@@ -560,8 +560,8 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
             wait = max(min(0.25 * 2.0 ** min(tries, 6), 10.0) * random.uniform(0.5, 1.0), again.after_s)
             wait, left = min(wait, MAX_WAIT_S), until - time.monotonic()
             if left <= 0:
-                said = f"{settings.url} sent no reward within {settings.timeout_s:g} s, in {tries} requests: {again}"
-                raise RewardUnavailable(said) from again
+                said = f"{settings.url} sent no reward within {settings.timeout_s:g} s, in {tries} requests ({again})"
+                raise RewardUnavailable(f"{said}: check the server") from again
             if tries == 1 or tries % 20 == 0:
                 _log().warning("groundtrace: %s: %s; retrying for up to %.0f s", settings.url, again, left)
             time.sleep(min(wait, left))
@@ -595,7 +595,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a JSON object. Raises ValueError for a repeated name, whose value would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name twice")
+        raise ValueError("a JSON object has a name twice")
     return found
 
 
@@ -635,7 +635,9 @@ def _exchange(
         answer = connection.getresponse()
         data = answer.read()
     except ssl.SSLCertVerificationError as error:
-        raise RewardRefused(f"{url}: {error}") from error
+        raise RewardRefused(
+            f"the certificate of {url} cannot be verified ({error}): set SSL_CERT_FILE to the file of its authority"
+        ) from error
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: cut() ended the connection
         late = f"no answer within {limit_s:.3g} s"
         raise _Again(late if is_late.is_set() or isinstance(error, TimeoutError) else _named(error)) from error

@@ -163,7 +163,7 @@ class RewardServer:
         counts = self._reward.settings.unscored
         rewards = [counts if each.reward is None else each.reward for each in scored]
         if None in rewards:
-            message = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
+            message = "the response is unscored: set the key `unscored` of the config to the reward of such a response"
             raise Refused(422, "unscored", message, rewards.index(None))
         pairs = zip(scored, rewards, strict=True)
         outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
@@ -208,7 +208,11 @@ class RewardServer:
         """Check the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
-            raise Refused(401, "unauthorised", "the Authorization header must hold the server's bearer token")
+            raise Refused(
+                401,
+                "unauthorised",
+                "the Authorization header must hold the server's bearer token: give it to the client",
+            )
         if request.content_type != "application/json":  # so that web pages in a browser cannot post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -235,7 +239,8 @@ class RewardServer:
             raise Refused(400, "bad_request", str(error), error.item) from error
         if len(asked.answers) > self._bounds.max_batch:
             message = (
-                f"the request has {len(asked.answers)} responses, but at most {self._bounds.max_batch} are allowed"
+                f"the request has {len(asked.answers)} responses, but at most {self._bounds.max_batch} are allowed: "
+                "split it"
             )
             raise Refused(413, "too_large", message)
         return asked
@@ -321,10 +326,14 @@ class RewardServer:
         except web.HTTPException as error:
             return Refused(error.status, "http", error.reason).response()
         except asyncio.CancelledError:
-            return Refused(503, "ending", "the server is stopping", retry_after_s=RETRY_AFTER_S).response()
+            return Refused(
+                503, "ending", "the server is stopping: send the request again later", retry_after_s=RETRY_AFTER_S
+            ).response()
         except Exception as error:  # a defect: the client gets an error, the log the traceback
             _log.exception("a request failed")
-            return Refused(500, "internal", f"{type(error).__name__}; the server's output has the details").response()
+            return Refused(
+                500, "internal", f"the server failed with {type(error).__name__}: see the server's output"
+            ).response()
 
 
 def _plain(scored: Scored) -> dict[str, Any]:

@@ -61,7 +61,10 @@ class Guard:
     def _refusal(self, request: web.Request) -> web.Response | None:
         """Return a response that refuses the request or sets the cookie; None if the request is accepted."""
         if not _is_this_machine(request.host):
-            return web.Response(status=403, text="the Host header names another machine")
+            return web.Response(
+                status=403,
+                text="the address in the Host header is not this machine: use the address that `beam view` printed",
+            )
         given = request.query.get(TOKEN, "")
         if request.method == "GET" and given:
             if not hmac.compare_digest(given.encode(), self.token.encode()):
@@ -75,7 +78,9 @@ class Guard:
         if request.method not in ("GET", "HEAD"):
             origin = urlsplit(request.headers.get("Origin", ""))
             if origin.netloc != request.host or request.content_type != "application/json":
-                return web.Response(status=403, text="the request does not come from this page")
+                return web.Response(
+                    status=403, text="the request does not come from the page of `beam view`: reload that page"
+                )
         return None
 
 

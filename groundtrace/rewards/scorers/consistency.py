@@ -128,7 +128,7 @@ def mean_of_reply(reply: CallResult) -> Reading:
         except BadReply as error:
             faults.append(error)
     if not reply.completions:
-        raise BadReply("the reply has no judgement")
+        raise BadReply("the reply of the judge has no judgement")
     if 2 * len(levels) < len(reply.completions):
         raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements have a wrong form: {faults[0]}")
     value = sum(LEVELS[level] for level, _ in levels) / len(levels)
@@ -140,7 +140,7 @@ def _level(text: str) -> tuple[str, str]:
     fields = json_object(text)
     level = fields.get("verdict")
     if not isinstance(level, str) or level not in LEVELS:
-        raise BadReply(f"verdict: expected one of {', '.join(LEVELS)}, got {level!r:.80}")
+        raise BadReply(f"the reply's field 'verdict' must be one of {', '.join(LEVELS)}, got {level!r:.80}")
     return level, reason_of(fields)
 
 

@@ -48,7 +48,7 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
         fields = json_object(reply.text)
         decided = fields.get("decision")
         if not isinstance(decided, str) or decided not in DECISIONS:
-            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {decided!r:.80}")
+            raise BadReply(f"the reply's field 'decision' must be one of {', '.join(DECISIONS)}, got {decided!r:.80}")
         return float(DECISIONS[decided] == complexity), f"{decided}, labelled {complexity}: {reason_of(fields)}"
 
     return await judge(NAME, JudgeTask(PROMPT, {"decision": decision}, read, max_chars=MAX_JUDGE_CHARS), caller)

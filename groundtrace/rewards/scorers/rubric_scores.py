@@ -122,7 +122,9 @@ def _rationale(row: dict[str, object], score: RubricScore) -> str:
     rationale = row.get("rationale")
     written = rationale.strip() if isinstance(rationale, str) else ""
     if score.applicable and not written:
-        raise BadReply(f"{score.rubric_id!r} has a score but no rationale: write the rationale before the score")
+        raise BadReply(
+            f"the rubric {score.rubric_id!r} has a score but no rationale: write the rationale before the score"
+        )
     names = list(row)
     if score.applicable and names.index("rationale") > names.index("score"):
         raise BadReply(f"the rationale of {score.rubric_id!r} must be before its score, not after it")

@@ -175,7 +175,7 @@ async def _consistency(asked: dict[str, str], response: Response, caller: Caller
 
 def _reader(aspect: str, signal: str) -> Callable[[CallResult], Reading]:
     field = FIELDS[aspect]
-    return true_or_false(field, f"{field}: ") if signal == "discrete" else from_0_to_1("score", f"{aspect}: ")
+    return true_or_false(field) if signal == "discrete" else from_0_to_1("score", f"{aspect}: ")
 
 
 def thinking_scorer(settings: ThinkingSettings = EQUAL) -> Scorer:

@@ -109,7 +109,7 @@ def _entry(root: bytes, path: bytes, inodes: set[int], max_bytes: int) -> Entry:
     if found.st_ino in inodes:
         return kept
     if found.st_size > max_bytes:
-        raise FolderError("its files are larger than they may be in all")
+        raise FolderError("its files are larger in total than the limit")
     return replace(kept, content=_content(full))
 
 

@@ -144,7 +144,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
         count += 1
         yield prompts
     if not count:
-        raise ShardError("no row of the data can be used: see the reasons in left_out.jsonl")
+        raise ShardError("no row of the data can be used: see the reasons in left_out.jsonl of the output folder")
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:

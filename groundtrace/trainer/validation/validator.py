@@ -198,7 +198,9 @@ class Validator:
             except UnusableRow as error:
                 self._training.monitor.leave_out(f"held-out row {index}", str(error))
         if not found:
-            raise ShardError("none of the held-out rows can be used: see the reasons in left_out.jsonl")
+            raise ShardError(
+                "none of the held-out rows can be used: see the reasons in left_out.jsonl of the output folder"
+            )
         return found
 
     def _question(self, row: TrainingRow, check: Any, room: LengthLimit) -> Question:

@@ -64,7 +64,7 @@ def _write_report(error: BaseException, plan: Plan, spending: Spending, summary:
         page = f"report: {joined(plan.arguments.output, FAILED_PAGE)}"
     except Exception as broken:  # any error: the user must still learn why the run failed
         reason = " ".join(str(broken).split()) or type(broken).__name__
-        page = f"no report of it could be written: {reason}"
+        page = f"the report of this failure could not be written: {reason}"
     return RunNote("; ".join([*paid, page]))
 
 

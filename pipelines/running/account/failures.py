@@ -33,7 +33,7 @@ def check_records(summary: RunSummary) -> None:
     counts = summary.counts
     if not counts.input:
         raise InputError(
-            f"{summary.input} has no records: no earlier output was replaced; name an input that has records"
+            f"{summary.input} has no records: set --input to data with records (no earlier output was replaced)"
         )
     reasons = counts.rejected.get(INGEST, {})
     if sum(reasons.values()) == counts.input:
@@ -68,9 +68,9 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             found = tuple(reason for reason in failures if reasons.get(reason))
             detail = most_frequent_detail(staging, stage.name, found)
             raise PipelineError(
-                f"{stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most often: {detail}"
-                f". No earlier output was replaced, and the replies are kept: remove the cause and run again, or raise "
-                "max_failed"
+                f"the stage {stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most "
+                f"often: {detail}. No earlier output was replaced, and the replies are kept: remove the cause and run "
+                "again, or raise max_failed"
             )
 
 

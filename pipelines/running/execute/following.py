@@ -116,7 +116,7 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
     server = f"the job server at {endpoint}" if endpoint else "the job server"
     code, message = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:
-        return JobIncomplete(f"{server} ended the job with an error ({code.name}: {message})")
+        return JobIncomplete(f"{server} ended the job with an error ({code.name}: {message}): see the server's log")
     return RunPaused(
         f"{server} stopped in the middle of the job ({message}): start it again, see docs/engines.md, then run the "
         "same command again to resume"

@@ -47,12 +47,12 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     try:
         _, unknown = parser.parse_known_args(list(flags))
     except argparse.ArgumentError as error:
-        raise OptionError(f"Beam option {error}") from error
+        raise OptionError(f"a Beam option is wrong: {error}") from error
     for flag in unknown:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError(f"unknown Beam option {flag!r}{hint}")
+        hint = f"did you mean {near[0]}?" if near else "remove it"
+        raise OptionError(f"unknown Beam option {flag!r}; {hint}")
     options = Options(list(flags), save_main_session=False)
     workers = options.view_as(DirectOptions).direct_num_workers
     if workers < 0:
@@ -62,7 +62,9 @@ def pipeline_options(flags: Sequence[str]) -> Options:
         try:
             create_runner(named)
         except (ValueError, ImportError, AttributeError) as error:
-            raise OptionError(f"cannot use --runner={named}: {str(error).splitlines()[0]}") from error
+            raise OptionError(
+                f"--runner={named} cannot be used ({str(error).splitlines()[0]}): name another runner"
+            ) from error
     options.view_as(SetupOptions).beam_plugins = sorted(RECORD_MODULES)
     return options
 

@@ -107,7 +107,7 @@ def test_a_word_of_a_record_is_never_imported() -> None:
 
 def test_names_are_those_of_records_and_shards() -> None:
     assert {*ANSWER_TYPES} >= {"mcq", "numeric", "text", "bool", "boxes"}
-    with pytest.raises(InvalidRecord, match=re.escape(f"is not one of {tuple(ANSWER_TYPES)}")):
+    with pytest.raises(InvalidRecord, match=re.escape(f"is not one of {', '.join(ANSWER_TYPES)}: correct")):
         parse_record(record(answer="3", answer_type="essay"))
 
 

@@ -121,7 +121,7 @@ def test_each_of_several_pictures_has_its_own_size() -> None:
 
 def test_a_picture_that_is_not_there() -> None:
     speech, text = SPEECHES[CoordinateFrame.PX], f"in picture 3 {format_points_tag('cat', [(320, 240)])}"
-    with pytest.raises(OutOfFrame, match="a tag is on image 3, which the question does not have"):
+    with pytest.raises(OutOfFrame, match="a tag names image 3, but the question has only 2 images"):
         speech.to_model(text, [SIZE, SIZE])
     assert parse_points(speech.to_pixels(text, [SIZE, SIZE])) == ()
 

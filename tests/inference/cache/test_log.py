@@ -75,7 +75,7 @@ def test_who_answered_is_kept_where_it_is_another() -> None:
     ],
 )
 def test_an_entry_that_cannot_be_kept_is_refused(entry: CacheEntry) -> None:
-    with pytest.raises(ValueError, match=r"not a text|surrogates|not a count|Out of range"):
+    with pytest.raises(ValueError, match=r"must be a text|surrogates|whole number of at least 0|Out of range"):
         line(LogEntry(entry, 1.0))
 
 

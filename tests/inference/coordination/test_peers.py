@@ -265,12 +265,13 @@ def test_a_process_that_holds_the_lock_is_waited_for_and_named(
         assert not peers.join() and not peers.has_joined
         time.sleep(0.15)
         assert not peers.join() and not peers.join()
-        line = f"process 12, which holds {folder / '.lock'}, does not respond: continue it (kill -CONT) or end it"
+        held = f"process 12 holds the lock {folder / '.lock'}"
+        line = f"{held} and does not respond: continue that process (kill -CONT) or end it"
         assert [record.getMessage() for record in caplog.records] == [line]
         time.sleep(0.6)
         with pytest.raises(RunStopped) as caught:
             peers.join()
-        message = f"this run cannot send requests: {line}, then repeat the command"
+        message = f"no request can be sent, because {line}, then repeat the command"
         assert (caught.value.message, caught.value.resumable) == (message, True)
     assert peers.join() and (folder / ".lock").read_text() == str(os.getpid())
 
@@ -316,7 +317,10 @@ def test_a_file_that_another_process_locks_ends_the_run_with_the_remedy(opened: 
 )
 def test_the_remedy_fits_the_error(error: OSError | sqlite3.Error, message: str, resumable: bool) -> None:
     found = stopped_by(error, Path("there"))
-    assert found.message == f"processes cannot coordinate through there ({error}): {message}"
+    assert (
+        found.message
+        == f"the processes of this reply cache cannot coordinate through the folder there ({error}): {message}"
+    )
     assert found.resumable is resumable
 
 
@@ -353,7 +357,7 @@ def test_one_that_was_taken_for_dead_ends_without_an_error(
 
 def test_a_folder_that_cannot_be_used_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "coordination").write_text("", "utf-8")
-    with pytest.raises(RunStopped, match=r"processes cannot coordinate through .*coordination .*: choose another"):
+    with pytest.raises(RunStopped, match=r"cannot coordinate through the folder .*coordination .*: choose another"):
         Peers(tmp_path / "coordination").join()
 
 

@@ -168,7 +168,7 @@ def test_a_folder_that_a_worker_does_not_see_ends_the_run(tmp_path: Path) -> Non
         finally:
             peers.close()
 
-    with pytest.raises(RunStopped, match=r"a worker cannot find .*elsewhere, .*: give all workers access"):
+    with pytest.raises(RunStopped, match=r"cannot find the folder .*elsewhere with .*: give all workers access"):
         asyncio.run(main())
     assert not (tmp_path / "elsewhere").exists()
 

@@ -193,7 +193,7 @@ def test_a_reply_that_is_cut_off_says_so(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_video_is_refused(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(CallError, match=r"accepts only images, but attempt\.v1 has a video"):
+    with pytest.raises(CallError, match=r"accepts only images, but the prompt attempt\.v1 has a video"):
         drawn(tmp_path, folder, asked(prompt(MediaPart("x.mp4", "0" * 64, "video"), "What happens?")))
 
 

@@ -152,7 +152,9 @@ def test_a_blocked_candidate_is_a_refusal(server, outcomes) -> None:
     for reason in reasons:
         server.say({"finishReason": reason, "finishMessage": f"as {KEY}", "content": {"parts": [{"text": "I"}]}})
     errors = outcomes(len(reasons))
-    assert [error.message for error in errors] == [f"finish reason {reason} as ***" for reason in reasons]
+    assert [error.message for error in errors] == [
+        f"the model ended the reply with the finish reason {reason} as ***" for reason in reasons
+    ]
     assert {(error.failure, error.partial.usage.tokens_wasted) for error in errors} == {(Failure.REFUSED, 15)}
     assert len(server.seen) == len(reasons)
 
@@ -163,7 +165,9 @@ def test_a_candidate_that_was_broken_off_is_sent_again(server, outcomes) -> None
     for reason in reasons:
         server.say({"finishReason": reason, "content": {"parts": [{"text": "I"}]}})
     errors = outcomes(len(reasons), max_retries=0)
-    assert [error.message for error in errors] == [f"finish reason {reason}" for reason in reasons]
+    assert [error.message for error in errors] == [
+        f"the model ended the reply with the finish reason {reason}" for reason in reasons
+    ]
     assert {(error.failure, error.retryable) for error in errors} == {(Failure.SERVER_ERROR, True)}
 
 

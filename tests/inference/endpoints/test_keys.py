@@ -59,10 +59,10 @@ def test_from_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "cannot read the key file {path}: No such file or directory"),
+        (None, "cannot read the key file {path}: No such file or directory: correct api_key_file"),
         (b"", "the key file {path} has no key: add it"),
         (b" \n\n", "the key file {path} has no key: add it"),
-        (b"\xff\xfe\x00", "cannot read the key file {path}: it is not text"),
+        (b"\xff\xfe\x00", "cannot read the key file {path}: it is not text: correct api_key_file"),
     ],
 )
 def test_a_file_that_gives_no_key_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:

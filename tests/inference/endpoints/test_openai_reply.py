@@ -110,18 +110,18 @@ def test_an_empty_error_is_none(error: Any) -> None:
 @pytest.mark.parametrize(
     ("choices", "failure", "said"),
     [
-        ([REFUSED, EMPTY], Failure.REFUSED, "I will not"),
+        ([REFUSED, EMPTY], Failure.REFUSED, "the model declined: I will not"),
         ([EMPTY, REFUSED], Failure.EMPTY, "the reply has no text (finish_reason stop)"),
-        ([FILTERED], Failure.REFUSED, "content_filter"),
-        ([choice(None, finish_reason="content_filter")], Failure.REFUSED, "content_filter"),
+        ([FILTERED], Failure.REFUSED, "the model declined: content_filter"),
+        ([choice(None, finish_reason="content_filter")], Failure.REFUSED, "the model declined: content_filter"),
         ([choice([{"type": "text", "text": "fine"}])], Failure.GARBLED, "the response has a choice of an unknown form"),
         (
             [{"message": {"content": "fine"}, "finish_reason": 3}],
             Failure.GARBLED,
             "the response has a choice of an unknown form",
         ),
-        ([choice("half a sent", finish_reason="Refusal")], Failure.REFUSED, "Refusal"),
-        ([choice("half a sent", finish_reason="SAFETY")], Failure.REFUSED, "SAFETY"),
+        ([choice("half a sent", finish_reason="Refusal")], Failure.REFUSED, "the model declined: Refusal"),
+        ([choice("half a sent", finish_reason="SAFETY")], Failure.REFUSED, "the model declined: SAFETY"),
         ([choice("half a sent", finish_reason="abort")], Failure.SERVER_ERROR, "the server ended the reply early"),
         ([choice(None, finish_reason="ERROR")], Failure.SERVER_ERROR, "the server ended the reply early"),
         ([choice(error={"code": 502, "message": "lost"})], Failure.SERVER_ERROR, "the response has an error: lost"),

@@ -64,7 +64,7 @@ def without_processor(folder: Path) -> None:
     ("damage", "said"),
     [
         (without_config, "bad_request: .* cannot be loaded"),
-        (another_class, "bad_request: .* has the type 'bert': use one of grounding-dino, owlv2"),
+        (another_class, "bad_request: .* has the type 'bert': use a model of the type grounding-dino, owlv2"),
         (pickled, "bad_request: .* cannot be loaded: .*safetensors"),
         (without_a_weight, "bad_request: .* lacks 1 weights of a Sam2Model, such as no_memory_embedding"),
         (of_another_shape, "bad_request: .* cannot be loaded"),

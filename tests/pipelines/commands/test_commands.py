@@ -383,7 +383,8 @@ BODIES = {
     "lossy": (
         "pass",
         1,
-        "conservation violated: 4 records were read, but 0 were written (lost: 'q0', 'q1', 'q2', 'q3')",
+        "the run lost or added records: 4 records were read, but 0 were written (lost: 'q0', 'q1', 'q2', 'q3'): report "
+        "this defect, or correct it in your own stage",
     ),
     "broken": ("raise RuntimeError('above\\nbelow')", 1, "RuntimeError: below (--verbose shows where)"),
     "silent": ("raise RuntimeError", 1, "RuntimeError: no message (--verbose shows where)"),

@@ -22,7 +22,13 @@ def through_beam(error: Exception) -> Exception:
             "This run failed",
             "Correct the problem that the line above names",
         ),
-        (ConservationError("3 in, 2 out"), 1, "conservation violated: 3 in, 2 out", "This run failed", "a defect"),
+        (
+            ConservationError("3 in, 2 out"),
+            1,
+            "the run lost or added records: 3 in, 2 out: report this defect, or correct it in your own stage",
+            "This run failed",
+            "a defect",
+        ),
         (RunPaused("far stays away"), 3, "far stays away", "This run was stopped", "when the server is back"),
         (
             through_beam(ValueError("1\n2")),

@@ -301,7 +301,7 @@ MISTAKES = [
     ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
     ({}, failing("/commit/", 412), REPO, 2, "changed during the upload"),
-    ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
+    ({}, failing("/tag/", 400), REPO, 2, f"the Hub refuses the publication of {REPO} (HTTP 400)"),
     ({"HF_TOKEN": "hf_accentéd"}, None, REPO, 2, "the token holds a forbidden character"),
     ({"HF_TOKEN": "hf_two words"}, None, REPO, 2, "the token holds a forbidden character"),
     ({"HF_ENDPOINT": "hub.example"}, None, REPO, 2, "HF_ENDPOINT 'hub.example' is not the URL of a Hub"),
@@ -399,7 +399,7 @@ def test_a_broken_publication_is_continued(hub: StandIn, beam: Beam, run: Path) 
     hub.fail = failing("/commit/", 503, "POST")
     broken = beam("publish", run, "--repo", REPO)
     assert broken.returncode == 1
-    assert "the same command continues where this one stopped" in broken.stderr
+    assert "run the same command again, which continues where this one stopped" in broken.stderr
     assert hub.repos[REPO].sha == NO_COMMIT
     put = hub.sent("PUT", "/lfs/")
     hub.fail = lambda method, path: None

@@ -36,7 +36,7 @@ def test_an_empty_input_is_refused(
     before = (tmp_path / "run/run.json").read_bytes()
     empty = write_records(tmp_path / "empty", [])
     for output, more in (("new", ()), ("run", ("--resume", "never"))):
-        message = "empty has no records: no earlier output was replaced"
+        message = "empty has no records: set --input to data with records (no earlier output was replaced)"
         run_beam(empty, tmp_path / output, *more).check_refused(2, message)
     assert (tmp_path / "run/run.json").read_bytes() == before
 

@@ -40,7 +40,7 @@ def test_a_run_that_fails_after_a_finished_one(data: Path, tmp_path: Path, run_b
 
     with serving(answer) as server:
         bad = run_beam(data, tmp_path / "run", *asking(server.url, max_concurrency=1, **PRICES))
-    why = f"attempt: 5 of {RECORDS} records were rejected as call_failed; most often: "
+    why = f"the stage attempt: 5 of {RECORDS} records were rejected as call_failed; most often: "
     bad.check_refused(2, why)
     cost = "$0.04: 6 requests, 2000 tokens"
     assert f" (paid {cost}; report: {tmp_path / 'run/failed.html'})" in bad.err
@@ -106,7 +106,7 @@ def test_a_page_that_cannot_be_written_hides_nothing(data: Path, tmp_path: Path,
         server.answer, server.listed = answer, (200, {"data": [{"id": "m"}]})
         ran = run_beam(data, tmp_path / "run", *asking(server.url))
     ran.check_refused(2, "HTTP 401: Incorrect key")
-    assert "no report of it could be written: " in ran.err
+    assert "the report of this failure could not be written: " in ran.err
 
 
 @pytest.mark.parametrize(("broken", "said"), [(ValueError("1\n 2"), "1 2"), (MemoryError(), "MemoryError")])
@@ -124,7 +124,7 @@ def test_a_page_that_cannot_be_made_is_told_on_the_one_line(
     monkeypatch.setattr(failure_report, "write_failure", write)
     (data / "records.jsonl").write_text("no record\n")
     bad = run_beam(data, tmp_path / "run")
-    bad.check_refused(2, f"(no report of it could be written: {said})")
+    bad.check_refused(2, f"(the report of this failure could not be written: {said})")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ FAILING = {
         "judge",
         200,
         "I cannot say.",
-        "reasoning could not be checked: judge: not JSON: 'I cannot say.'",
+        "reasoning could not be checked: judge: the reply is not JSON: 'I cannot say.'",
     ),
     "a detector that is down": ("detector", 500, "", "spatial could not be checked: "),
     "a detector in prose": ("detector", 200, "I see a square.", "spatial could not be checked: "),
@@ -188,8 +188,8 @@ def test_when_a_run_has_failed(
         check_failures(STAGES, summed(rejected, read), staging, max_failed)
     reasons = "unverifiable" if stage == "verify" else "broken or lost"
     assert str(caught.value) == (
-        f"{stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. No earlier output was "
-        "replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
+        f"the stage {stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. No earlier "
+        "output was replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
     )
 
 

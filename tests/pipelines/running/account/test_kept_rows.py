@@ -48,9 +48,14 @@ CASES = {
         saying(CUT, "length"),
         "teacher",
         (),
-        "3 of 3 as truncated (most often: the reply was cut off at a limit of tokens: not JSON",
+        "3 of 3 as truncated (most often: the reply was cut off at a limit of tokens: the reply is not JSON",
     ),
-    "every proposal is prose": (saying("I see."), "teacher", (), "3 of 3 as unparsable_reply (most often: not JSON"),
+    "every proposal is prose": (
+        saying("I see."),
+        "teacher",
+        (),
+        "3 of 3 as unparsable_reply (most often: the reply is not JSON",
+    ),
 }
 
 

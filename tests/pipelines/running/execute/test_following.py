@@ -134,9 +134,13 @@ class ServersError(grpc.RpcError):
         (
             ["--runner=PortableRunner", "--job_endpoint=h:1"],
             ServersError(),
-            "the job server at h:1 ended the job with an error (INTERNAL: no such thing)",
+            "the job server at h:1 ended the job with an error (INTERNAL: no such thing): see the server's log",
         ),
-        (["--runner=SparkRunner"], grpc.RpcError(), "the job server ended the job with an error (UNKNOWN: no message)"),
+        (
+            ["--runner=SparkRunner"],
+            grpc.RpcError(),
+            "the job server ended the job with an error (UNKNOWN: no message): see the server's log",
+        ),
     ],
 )
 def test_another_error_of_a_job_server_is_told_in_its_words(flags: list[str], error: Exception, said: str) -> None:

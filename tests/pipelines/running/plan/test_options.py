@@ -31,12 +31,15 @@ def test_no_options() -> None:
     ("flags", "said"),
     [
         (["--direct_num_worker=2"], "unknown Beam option '--direct_num_worker=2'; did you mean --direct_num_workers?"),
-        (["--xyzzy"], "unknown Beam option '--xyzzy'"),
+        (["--xyzzy"], "unknown Beam option '--xyzzy'; remove it"),
         (["stray"], "unknown Beam option 'stray'"),
         (["--direct_num_workers=-3"], "--direct_num_workers must be at least 0 (one for each core), got -3"),
-        (["--direct_num_workers=two"], "Beam option argument --direct_num_workers: invalid int value: 'two'"),
-        (["--direct_running_mode=fast"], "Beam option argument --direct_running_mode: invalid choice"),
-        (["--direct_num_workers"], "Beam option argument --direct_num_workers: expected one argument"),
+        (
+            ["--direct_num_workers=two"],
+            "a Beam option is wrong: argument --direct_num_workers: invalid int value: 'two'",
+        ),
+        (["--direct_running_mode=fast"], "a Beam option is wrong: argument --direct_running_mode: invalid choice"),
+        (["--direct_num_workers"], "a Beam option is wrong: argument --direct_num_workers: expected one argument"),
         (["--direct_num_workers=2", "--xyzzy=1"], "unknown Beam option '--xyzzy=1'"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_line_that_is_no_object_keeps_its_place(records: Any, write_json: Call
     path = write_json("q.jsonl", [llava("Q?", "1"), [1], llava("R?", "2", id="b")])
     first, bad, last = records(path, shape="conversations")
     assert (first.id, last.id, last.number) == ("a", "b", 3)
-    assert bad.startswith("None: expected a JSON object")
+    assert bad.startswith("None: the record must be a JSON object")
 
 
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
