@@ -228,9 +228,9 @@ def load(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        top, here = module.partition(".")[0], str(Path.cwd())
-        if top not in sys.modules and here not in sys.path and importlib.util.find_spec(top) is None:
-            sys.path.append(here)
+        top = module.partition(".")[0]
+        if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
+            sys.path.append(str(Path.cwd()))
         return getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
