@@ -1,16 +1,14 @@
 """Runs the command that a command line names, and reports its errors. A user's mistake is reported in one line."""
 
 import argparse
-import atexit
-import gc
 import importlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from groundtrace.pipelines.commands.streams import end_if_nobody_reads
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.pipelines.running.plan.first_checks import check_command
+from groundtrace.pipelines.running.quick_imports import quick_imports
 from groundtrace.schemas.text import say
 
 
@@ -65,38 +63,6 @@ def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         check_command(parsed.pipeline, parsed.input, parsed.config, parsed.overrides)
     module, _, name = COMMANDS[parsed.command].partition(":")
     if module not in sys.modules:
-        _import_at_once(module)
-    return getattr(sys.modules[module], name)(parsed, beam_options)
-
-
-def _import_at_once(module: str) -> None:
-    """Import a command's module without the garbage collector.
-
-    During the import of Beam the collector would free nothing, but take a quarter of the time. The imported objects are
-    frozen. Otherwise the first full collection afterwards would take the time that was saved.
-    """
-    gc.disable()
-    try:
-        with _without_pandas():
+        with quick_imports():
             importlib.import_module(module)
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # otherwise extension modules report what they hold as leaked
-    finally:
-        gc.enable()
-
-
-@contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Let imports of pandas fail within the ``with`` block.
-
-    Beam imports pandas, if it is installed, only for the type hints of its data frames. This takes a fifth of Beam's
-    import. ``apache_beam.dataframe`` imports what it needs by itself, so recipes that use data frames still work.
-    """
-    if "pandas" in sys.modules:
-        yield
-        return
-    sys.modules["pandas"] = None  # pyright: ignore[reportArgumentType]  # Python then raises ImportError
-    try:
-        yield
-    finally:
-        del sys.modules["pandas"]
+    return getattr(sys.modules[module], name)(parsed, beam_options)

@@ -44,25 +44,19 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
 
 def _worker_code(recipe_file: Path | None) -> str:
     """Return the Python code that a worker process on this machine runs."""
-    lines = ["import gc", "gc.disable()"]  # what is imported stays, see groundtrace.pipelines.commands.dispatch
     quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
-    if quiet:
-        lines += ["import logging, os, sys", "logging.disable()"]
+    modules = sorted(RECORD_MODULES)
+    lines = ["import logging, os, sys", *(["logging.disable()"] if quiet else [])]
+    lines += ["from groundtrace.pipelines.running.quick_imports import quick_imports", "with quick_imports():"]
+    lines += [f"    import {module}" for module in modules if module.startswith("groundtrace.")]
+    lines += ["    from apache_beam.runners.worker.sdk_worker_main import main"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]
         lines += [f"adopt_file({str(recipe_file)!r})"]
     if plugins := configured_plugins():
         lines += ["from groundtrace.schemas.registry import use_plugins", f"use_plugins({plugins!r})"]
-    lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
-    lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
+    lines += [f"import {module}" for module in modules if not module.startswith("groundtrace.")]
     if quiet:  # Beam prints each exception there too
         lines += ["sys.stderr = open(os.devnull, 'w')"]
-    lines += [
-        "import sys",
-        "gc.freeze()",
-        "gc.enable()",
-        "main(sys.argv)",
-        "from groundtrace.pipelines.running.execute.local_workers import leave",
-        "leave()",
-    ]
-    return "; ".join(lines)
+    lines += ["main(sys.argv)", "from groundtrace.pipelines.running.execute.local_workers import leave", "leave()"]
+    return "\n".join(lines)

@@ -55,10 +55,12 @@ def test_looking_does_without_what_is_slow_to_import(words: list[str], run: Path
 
 PLANNING = """
 import sys
-from groundtrace.pipelines.commands import dispatch
-dispatch._import_at_once("groundtrace.pipelines.commands.run")
-print(sorted({"apache_beam", "pandas"} & sys.modules.keys()))
+from groundtrace.pipelines.running.quick_imports import quick_imports
+with quick_imports():
+    import groundtrace.pipelines.commands.run
 import duckdb, pyarrow
+pyarrow.Table.from_pylist([{"a": [1]}])
+print(sorted({"apache_beam", "pandas"} & sys.modules.keys()))
 from apache_beam.typehints import pandas_type_compatibility
 print(len(pyarrow.table({"a": [1]}).to_pandas()) + len(duckdb.sql("SELECT 1").df()))
 """
