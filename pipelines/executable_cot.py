@@ -15,7 +15,8 @@ ingest → clean → deduplicate → decontaminate → draw
 of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. If the run has a target number of
 SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this number of rows; without a
 target, both keep all questions. ``cap answers`` limits the questions with the same answer. ``confirm`` removes
-questions whose gold answer is not confirmed.
+questions whose gold answer is not confirmed. ``suitable?`` and ``good?`` are checks by the judge: they reject
+unsuitable images, and written questions that are not good.
 
 Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
 judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
@@ -26,9 +27,10 @@ pass rate is above the band of pass rates that ``difficulty`` sets. A strong tea
 questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names one kind of
 operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code.
 
-Two further ways to answer hard questions are off by default. ``trajectory.rewritten_sources`` names sources whose hard
-questions are first solved in text; then code replaces the calculations (Tables 8 and 9). ``text_from`` is a pass rate:
-hard questions with at least this pass rate keep a solution in text.
+By default, no question takes the third branch, ``some``. Two settings send hard questions to it. ``text_from`` is a
+pass rate: hard questions with at least this pass rate are solved in text, and their solutions stay in text.
+``trajectory.rewritten_sources`` names sources of questions: their other hard questions are also solved in text, but
+code then replaces the calculations in the solutions (Tables 8 and 9).
 
 The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts. Here a
 question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,
@@ -119,8 +121,9 @@ class Settings(RunSettings):
         super().__post_init__()
         if self.ratio and set(self.ratio) not in (self._modes | {WITH_CODE}, self._modes | self._kinds):
             raise ValueError(
-                f"ratio must give a weight to {', '.join(sorted(self._modes))} and {WITH_CODE} ({WITH_CODE} can be "
-                f"replaced by {', '.join(sorted(self._kinds))}), but gives weights to {', '.join(sorted(self.ratio))}"
+                f"ratio must have a weight for each of {', '.join(sorted(self._modes))} and {WITH_CODE}, got weights "
+                f"for {', '.join(sorted(self.ratio))}; in place of {WITH_CODE}, give a weight for each of "
+                f"{', '.join(sorted(self._kinds))}"
             )
 
     @property
@@ -135,12 +138,16 @@ class Settings(RunSettings):
 
     @property
     def _modes(self) -> set[str]:
-        """Return the modes of rows without code."""
+        """Return the ways in which rows without code answer (modes): ``direct`` for the answer alone, and ``text`` for
+        reasoning in text. The mode ``text`` is left out if ``text_from`` is None.
+        """
         return {DIRECT} if self.text_from is None else {DIRECT, IN_TEXT}
 
     @property
     def _kinds(self) -> set[str]:
-        """Return the kinds of operation that rows with code can have."""
+        """Return the kinds of operation that the code of rows can have, such as ``drawing``, and :data:`SEVERAL` for
+        mixed code.
+        """
         kinds = {kind for kind, weight in self.trajectory.mixture.items() if weight} or {*OPERATIONS, SEVERAL}
         return kinds | ({COMPUTATION} if self.trajectory.rewritten_sources else set[str]())
 
@@ -149,10 +156,10 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
     """Return the class of an SFT row: ``direct``, ``text``, ``code``, or the row's kind of operation.
 
     ``draft`` is a question with the results of the stages (steps) so far, such as the response from which the row is
-    made. The class is the mode of the response: the answer alone, reasoning in text, or reasoning with code.
-    ``weights`` holds a weight for each class. If it has no class ``code``, rows with code are divided further: the
-    class of such a row is its kind of operation, such as a drawing, or :data:`SEVERAL` if it does not have exactly one
-    kind.
+    made. A row with the answer alone has the class ``direct``, and a row with reasoning in text has the class ``text``.
+    ``weights`` holds a weight for each class. If it has the class ``code``, all rows with code have this class.
+    Otherwise the class of a row with code is its kind of operation, such as ``drawing``, or :data:`SEVERAL` if it does
+    not have exactly one kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:
@@ -173,11 +180,11 @@ def is_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether the teacher first solves a hard question in text. A later stage replaces calculations by code.
+    """Return whether the teacher first solves a hard question in text, without code.
 
-    ``draft`` holds the question. The result is True in two cases: the pass rate of the question is at least the setting
-    ``text_from``, so that the answer stays in text; or its source is named in ``trajectory.rewritten_sources`` of
-    ``settings``.
+    ``draft`` holds the question, and ``settings`` is the config. The result is True in two cases. First, the pass rate
+    of the question is at least ``text_from``: the solution then stays in text. Second, the source of the question is
+    named in ``trajectory.rewritten_sources``: a later stage then replaces the calculations in the solution by code.
     """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 

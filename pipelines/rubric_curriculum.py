@@ -105,8 +105,8 @@ class Settings(RunSettings):
         super().__post_init__()
         if self.difficulty != AnyDifficulty() and not self.attempt_all:
             raise ValueError(
-                "difficulty sets a band of pass rates, but only the questions of the sample have attempts: set "
-                "attempt_all = true"
+                "difficulty needs the pass rate of each question, but only questions for mining rubrics are attempted: "
+                "set attempt_all = true, or remove [difficulty]"
             )
 
 

@@ -9,9 +9,9 @@ C. A detail becomes clearer when it is enlarged.
 D. A question that needs a close look can be asked.
 
 A question that comes with its answer does not need this check. So recipes give such drafts to this stage only if the
-setting ``apply_to`` is ``all``. For a draft without a question, a later stage has to box the object of the written
-question. A draft without a question is therefore rejected before any call in two cases: it has a clip, or the endpoint
-of the teacher (a model) does not declare how the teacher writes boxes.
+setting ``apply_to`` is ``all``. If a draft has no question, later stages let the teacher (a model) write one, and box
+the object of this question. Boxes are impossible in two cases: the draft has a clip, or the teacher's endpoint does not
+declare how the teacher writes boxes. A draft without a question is then rejected before any call.
 
 Deviation: in the paper, one True or False covers all four conditions. Here the judge model gives a True or False for
 each condition, so that the rejection names the fault.
@@ -109,7 +109,7 @@ async def judge_image(draft: Draft, session: Session, settings: ImageSettings, m
     if failed:
         raise Reject(
             CONDITIONS[failed[0]],
-            f"the judge finds condition {', '.join(failed)} false: {reason}",
+            f"the judge reports {', '.join(CONDITIONS[each] for each in failed)}: {reason}",
             answered.call.keys[0],
         )
     return draft

@@ -100,10 +100,10 @@ def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> st
     """
     if models.judges_text and _is_asked(settings):
         return ""
-    why = "leak.ask is none" if models.judges_text else "no judge reads prose (roles.judge names none that does)"
+    why = "leak.ask is none" if models.judges_text else "roles.judge names no model that reads text"
     return (
-        f"Leaks beyond a list of {len(phrases())} phrases were not looked for in {counted(traces, 'trace')}, for {why}:"
-        " they may still speak of what only their writer was shown."
+        f"Only a list of {len(phrases())} phrases was used to find leaks in {counted(traces, 'trace')}, because {why}: "
+        "in other words, these traces may mention marks, answers or hints that only the teacher was shown."
     )
 
 

@@ -122,9 +122,10 @@ def _words(text: str) -> list[str]:
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two lists of words.
 
-    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). In ``row``, a bit that is 0
-    marks a place of ``old`` at which the subsequence grows. The module difflib is not used, because its time is cubic
-    for texts of few different words.
+    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). ``row`` has one bit for
+    each word of ``old``. A bit is 0 if the common subsequence becomes longer when this word of ``old`` is added to the
+    words before it. So the number of zeros is the length. The module difflib is not used, because its time is cubic for
+    texts of few different words.
     """
     places = dict[str, int]()
     for place, word in enumerate(old):
@@ -152,7 +153,9 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
     if len(turns) == 1:
         raise Reject(NO_CODE, "no calculation was replaced by code")
     if (share := share_kept(text, turns)) < settings.min_kept:
-        raise Reject(OTHER_REASONING, f"only {share:.0%} of the words are from the old solution, in its order")
+        raise Reject(
+            OTHER_REASONING, f"only {share:.0%} of the rewritten words are words of the old solution in the same order"
+        )
     if (share := share_left(text, turns)) < MIN_LEFT:
         raise Reject(OTHER_REASONING, f"only {share:.0%} of the words of the old solution are left")
     return turns

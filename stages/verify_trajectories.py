@@ -239,7 +239,9 @@ async def verified(
     boxes = question.gold_boxes or ()
     if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
         raise _Fails(
-            BLIND, f"the answer is a count of {len(boxes)} objects, but the code does not look at {left} groups of them"
+            BLIND,
+            f"the answer is a count of {len(boxes)} objects, but the output of the code does not depend on "
+            f"{left} groups of these objects, and does not mark them",
         )
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     form = Verdict("format", 1.0, "the turns have the form asked for")
@@ -248,9 +250,10 @@ async def verified(
 
 
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
-    """Return the verdict on the calls; its value is the share of calls that succeeded.
+    """Return the verdict on the calls (executions of the trajectory's code): its value is the share that succeeded.
 
-    If ``computes`` is False, the reason of the verdict also states that these calls used the image.
+    A call succeeded if the code ended well and was no pretence. If ``computes`` is True, calculation alone can answer
+    the question. If it is False, a call that succeeded also used the image, and the reason of the verdict states this.
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

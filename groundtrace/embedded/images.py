@@ -81,7 +81,8 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
     if name is None:
         raise CallError(
             Failure.UNKNOWN_LABEL,
-            f"the embedded engine does not know the label {prompt.variable('label')!r}: use a model for this role",
+            f"the embedded engine does not know the label {prompt.variable('label')!r}: name a model for its role in "
+            "[roles]",
         )
     named = name.among([shape.label for shape in shapes], [shape.box_px for shape in shapes], scene.panels)
     return json.dumps({"boxes": [[round(side, 2) for side in shapes[index].box_px] for index in named]})

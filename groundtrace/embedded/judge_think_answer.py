@@ -115,7 +115,10 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
     """
     query = question_of(prompt)
     if query is None:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question: use a model for this role")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            "the embedded engine cannot read this question: name a model for the role teacher in [roles]",
+        )
     return f"It is enough to {steps_of(query)[0]} in the picture. This can be answered directly."
 
 
@@ -137,10 +140,11 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yield the sentences of a thought.
+    """Yield the sentences of a reasoning that leads to the embedded engine's answer.
 
     The first sentence has the steps. The second has the number of objects of each class that the question is about.
-    Each further sentence has the places of the supporting objects of one class, and their sum.
+    Each further sentence is about the objects of one class on which the answer is based. It has their number at each
+    place, and the sum of these numbers: "2 on the left, 1 in the middle; 2 + 1 = 3".
     """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -176,7 +180,7 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
         raise CallError(
             Failure.UNSUPPORTED,
-            "the embedded engine finds no clear decision in the judge section (to reason, or to answer directly): use "
+            "the embedded engine cannot tell whether the <judge> section decides to reason or to answer directly: use "
             "a language model as the judge",
         )
     return json.dumps({"reason": "by its words", "decision": "direct" if directly else "think"})

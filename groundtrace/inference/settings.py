@@ -49,7 +49,8 @@ def _checked_url(url: str) -> str:
         raise ValueError("must not hold a user, password or query: give the key with api_key_env")
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
         raise ValueError(
-            "must be a URL such as http://127.0.0.1:8000/v1, with http or https, a host, and no port or a port from 1"
+            "must be a URL such as http://127.0.0.1:8000/v1: it begins with http or https, has a host, no blanks, and "
+            "no port 0"
         )
     if parts.fragment:
         raise ValueError("must not hold a fragment (# and the text after it): remove it")
@@ -170,8 +171,9 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """Return the names of the price settings that are not set. Without them, the cost of a request is unknown. The
-        result is empty if the prices of input and output tokens are set.
+        """Return the names of the price settings that are missing: of the price of input tokens, of output tokens, or
+        of both. Without them, the cost of a request is unknown. The price of cached input tokens is never in the
+        result, since it is the price of input tokens by default.
         """
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)

@@ -72,7 +72,11 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """Return the image of a cell. The cell holds a shard's struct (bytes and path) or a PIL image (``datasets``)."""
+    """Return an item of the column ``images`` as a PIL image.
+
+    In a shard (Parquet file), the item is a dict with ``bytes`` and ``path``. The library ``datasets`` gives the item
+    as a PIL image, which is returned unchanged.
+    """
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
@@ -94,7 +98,9 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
         elif media:
             yield media.pop(0)
         else:
-            raise UserError("the text of a row has more <image> marks than the row has images: repeat the run")
+            raise UserError(
+                "a row's text has more <image> marks than the row has images: repeat the run that made these shards"
+            )
 
 
 def _pieces(text: str) -> Sequence[str]:

@@ -157,8 +157,8 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
             raise SandboxLost(
-                f"a call of the code ended within its limits once, but with {ended.status} when it was repeated "
-                f"({ended.error}), so the results cannot be compared"
+                f"the code was run again to compare its results, and now a call ended with {ended.status} "
+                f"({ended.error}): run it where fewer processes are busy, or raise sandbox.call_timeout_s"
             )
 
 
@@ -167,7 +167,10 @@ def _without_use(call: Executed | None) -> Executed | None:
 
 
 def _failed(call: Executed, reason: str) -> Executed:
-    """Return a copy of the call that is a pretence for this reason. A call that is already a pretence is unchanged."""
+    """Return a copy of the call that is marked as a pretence for this reason.
+
+    A pretence is a call that only pretends to look at the image. A call that is already marked is returned unchanged.
+    """
     return call if call.execution.pretence else replace(call, execution=Execution(call.execution.ended_well, reason))
 
 
@@ -176,10 +179,11 @@ def _answer_of(turns: Sequence[Turn]) -> str:
 
 
 def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> list[list[str]]:
-    """Return one list of codes for each further run; in each list, other constants of the codes are changed.
+    """Return changed copies of the codes of a trajectory: one list of codes for each further run of the trajectory.
 
-    In the first list, the next number replaces the answer. If nothing is replaced, the result is empty. If ``computes``
-    is True, two more lists follow, in which all other numbers are changed (:mod:`groundtrace.rewards.hardcoded`).
+    In the first list, each constant that is the answer is replaced by the next number, for example 5 by 6. If the codes
+    have no such constant, the result is empty. If ``computes`` is True, two more lists follow, in which all other
+    numbers except 0 and 1 are changed (:mod:`groundtrace.rewards.hardcoded`).
     """
     changed = [with_next_number(code, answer) for code in codes]
     if changed == list(codes):

@@ -129,7 +129,8 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     - The reply has the wrong form, or has no rubric to measure.
     - A rubric has a special token or a control character. The rubric would be shown to judges and published.
     - Two rubrics have the same id or the same wording. A repeated rubric would be rewarded twice.
-    - A rubric has the id of :data:`PLACE`. The judge may get this rubric together with :data:`PLACE`.
+    - A rubric has the id of :data:`PLACE`, our own rubric that requires a place in the image. The judge may get
+      :data:`PLACE` together with the teacher's rubrics, and each id must be unique.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
@@ -225,5 +226,5 @@ def empty_stratum(strata: Collection[str]) -> str:
     if len({*strata}) != 1:
         return ""
     if EASY in strata:
-        return "No hard rubric was kept: a curriculum (RuCL) stays with the easy ones, which have the whole weight."
-    return "No easy rubric was kept: the hard ones have the whole weight in a curriculum (RuCL) from the first step on."
+        return "No hard rubric was kept, so in a curriculum (RuCL) the easy rubrics have the whole weight in all steps."
+    return "No easy rubric was kept, so in a curriculum (RuCL) the hard rubrics have the whole weight in all steps."

@@ -48,7 +48,7 @@ class Optimiser:
             if weight.requires_grad:
                 self._add(name, weight)
         if not self.masters:
-            raise ValueError("the model has no weights to train: all of its weights are frozen")
+            raise ValueError("the model has no weights to train: requires_grad is False for all of them")
         self._optimisers = list(self._make())
 
     def _add(self, name: str, weight: nn.Parameter) -> None:

@@ -111,7 +111,9 @@ def read_division(out: Path) -> Division:
 
 
 def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
-    """Return the split in a folder. Raises SplitError if it is not the split with this identity."""
+    """Return the division of the questions that the folder holds. Raise SplitError if it was made from another input,
+    with another section ``[input]``, share or seed than ``identity`` holds.
+    """
     try:
         found = json.loads((folder / SPLIT).read_text("utf-8"))
         differing = [key for key, value in identity.items() if found[key] != value]
@@ -128,19 +130,23 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
 
 
 def _check_kept(rows: RowSettings) -> None:
-    """Raise SplitError if a kept column has the name of a field, but is not the column of this field."""
+    """Raise SplitError if a column in ``input.keep`` has the name of a field that is read elsewhere. An example: the
+    column ``answer`` is to be kept, but the field ``answer`` is read from the column ``label``.
+    """
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
             raise SplitError(
-                f"input.keep: the column {name!r} has the name of a field that is read from another column or "
-                "constant: rename the column"
+                f"input.keep: the column {name!r} has the name of a field of the records, but this field is read from "
+                f"{rows.columns.get(name, 'a constant')!r}: rename the column"
             )
 
 
 def _write(
     folder: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings
 ) -> Division:
-    """Write both parts into the empty ``folder``, and return the division."""
+    """Write the questions to train on and the held-out questions into two subfolders of the empty ``folder``. Return
+    the sizes of the two parts and the media groups of the held-out questions.
+    """
     store = MediaStore(found.media_root, str(folder), cache_bytes=0, storage=storage)
     lines, records = folder / _ALL, list[tuple[str, InputRecord | None]]()
     with lines.open("w", encoding="utf-8") as stream:
@@ -191,8 +197,9 @@ def _placed(line: str, has_uris: bool, media: "_Media", side: Path) -> str:
 def _line(raw: RawRecord, rows: RowSettings) -> str:
     """Return a record as one line of JSON, with its fields and the columns that the config keeps.
 
-    A line that is not a JSON object is returned unchanged: the run rejects it. If the reader found a fault, the media
-    field holds the text of the fault, so that the run's rejection shows it.
+    A line that is not a JSON object is returned unchanged: the run rejects it. ``raw.problem`` is a fault that the
+    reader found in the record, such as a wrong layout. If there is a fault, its text replaces the value of the field
+    ``media``, so that the run rejects the record and shows this text.
     """
     text = " ".join(raw.text.splitlines())
     if not (rows.keep or raw.problem):

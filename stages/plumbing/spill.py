@@ -71,7 +71,8 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
         return rest
     if kind != _SPOOLED or len(rest) != _SLIP.size or not folder:
         raise ValueError(
-            f"this run's spool did not make the bytes {crossed[:32]!r} that crossed a shuffle: start the run again"
+            f"a record that passed between two steps cannot be read, because it begins with {crossed[:32]!r}: start "
+            "the run again"
         )
     return _open(folder).get(rest)
 

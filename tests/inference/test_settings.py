@@ -149,7 +149,7 @@ def test_self_judging(judge: str | None, own: bool) -> None:
         ("file:///etc/passwd", "must be a URL"),
         ("http:///v1", "a host"),
         ("http://h:99999/v1", "Port out of range"),
-        ("http://h:0/v1", "a port from 1"),
+        ("http://h:0/v1", "no port 0"),
         ("http://h:port/v1", "Port could not be cast"),
         ("http://[::1/v1", "Invalid IPv6"),
         ("http://h/v 1", "must be a URL"),

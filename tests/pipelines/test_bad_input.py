@@ -178,7 +178,10 @@ MISTAKES = [
     ),
     (["--", ""], "no option follows `--`"),
     (["--", " \n"], "no option follows `--`"),
-    (["--", "--runner=PortableRunner\n--job_endpoint=localhost:1"], "a Beam option has several lines: if $(…)"),
+    (
+        ["--", "--runner=PortableRunner\n--job_endpoint=localhost:1"],
+        "the Beam option '--runner=PortableRunner\\n--job_endpoint=localhost:1' has several lines",
+    ),
 ]
 
 

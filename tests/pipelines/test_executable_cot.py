@@ -155,9 +155,15 @@ def test_some_questions_are_solved_in_text_and_some_solutions_rewritten_with_cod
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        ("ratio={direct=1}", "ratio must give a weight to direct and code (code can be replaced by "),
-        ("ratio={direct=1, drawing=1}", "by computation, drawing, transform), but gives weights to direct, drawing"),
-        ("ratio={direct=1, code=1, text=1}", "ratio must give a weight to direct and code"),
+        (
+            "ratio={direct=1}",
+            "ratio must have a weight for each of direct and code, got weights for direct; in place of code, ",
+        ),
+        (
+            "ratio={direct=1, drawing=1}",
+            "drawing; in place of code, give a weight for each of computation, drawing, transform",
+        ),
+        ("ratio={direct=1, code=1, text=1}", "ratio must have a weight for each of direct and code"),
         ("text_from=1.5", "text_from"),
     ],
 )

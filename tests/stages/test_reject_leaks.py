@@ -80,7 +80,7 @@ def test_no_judge_is_asked_where_the_config_has_none_read(
 
 @pytest.mark.parametrize(
     ("judge", "ask", "said"),
-    [(True, "all", ""), (True, "none", "leak.ask is none"), (False, "all", "no judge reads prose")],
+    [(True, "all", ""), (True, "none", "leak.ask is none"), (False, "all", "roles.judge names no model")],
 )
 def test_what_was_not_looked_for_is_said(
     models: Callable[..., ModelsSettings], judge: bool, ask: str, said: str

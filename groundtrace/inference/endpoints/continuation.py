@@ -62,7 +62,8 @@ async def score(
     if shared == len(whole):
         raise CallError(
             Failure.UNSUPPORTED,
-            f"the continuation {continuation.text!r:.80} adds no token to the reply, so it has no log-probability",
+            f"the continuation {continuation.text!r:.80} adds no token to the reply, so its log-probability cannot be "
+            "requested: use another answer text",
         )
     answer = await post(
         "chat/completions",
@@ -146,5 +147,6 @@ def _token_ids(value: Any) -> list[int] | None:
 
 
 def _shown(value: Any) -> str:
-    """Return the whole value as text: the endpoint removes the API key before it shortens the message."""
+    """Return ``value`` as text for an error message. The text is not shortened here, since it may contain the API key.
+    The endpoint that receives the error removes the whole key first, and then shortens the message."""
     return repr(value)

@@ -34,8 +34,8 @@ class VllmEndpoint:
         """
         model = self.settings.model
         raise VllmServerError(
-            f"the vllm endpoint {model!r} has no server: only a run on this machine starts one; start the server "
-            "yourself and use the kind openai"
+            f"the vllm endpoint {model!r} has no server, because only a run whose workers are on this machine starts "
+            "one: start a server yourself, and use the kind openai"
         )
 
     async def check(self) -> str:

@@ -131,7 +131,8 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
     if problems:
         raise PublishError(
-            f"the run's data card is not valid: {'; '.join(problems[:3])}: correct the recipe or the licences"
+            f"the run's data card is not valid: {'; '.join(problems[:3])}: correct the licences in the input or the "
+            "card's text of the recipe, and repeat the run"
         )
     return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
 
@@ -216,7 +217,11 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the requested extras and the artifacts. Return the file pattern of each extra by the name of its config."""
+    """Write the rubrics, if requested, and the run's further files. Return the file pattern of each extra by its name.
+
+    Extras are parts of a run that are published only on request: the rejected records and the rubrics. The caller has
+    already written the rejected records. The further files are ``rubrics.json`` and those in :data:`ARTIFACTS`.
+    """
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
         rubrics = read_rubrics(run)

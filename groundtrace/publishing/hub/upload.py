@@ -114,7 +114,10 @@ def _check_card(card: str) -> None:
     answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
     if answer.status_code == 400:
         message = line_of(ValueError(answer.text))
-        raise PublishError(f"the Hub refuses the data card: {message}: correct the recipe or the licences")
+        raise PublishError(
+            f"the Hub refuses the data card: {message}: correct the licences in the input or the card's text of the "
+            "recipe, and repeat the run"
+        )
     hf_raise_for_status(answer)
 
 
@@ -161,8 +164,9 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
     """Raise HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
 
-    In the commit of the tag, only the shards are checked. If the same data is published again after other data, the tag
-    still refers to the first commit of this data, whose card may be older.
+    In the commit of the tag, only the shards (Parquet files) are checked. The reason is that a tag keeps its commit: if
+    the same data was published before, the tag still refers to that earlier commit. Its shards are the same, but its
+    data card may be older.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):

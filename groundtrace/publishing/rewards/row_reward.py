@@ -200,7 +200,7 @@ class RowReward:
         if why is not None:
             raise ConfigError(
                 f"reward.recipe = {self.recipe.name!r} cannot score single responses, because it {why}: use an "
-                "interface that passes lists of responses"
+                "interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 (docs/exports.md)"
             )
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
@@ -304,9 +304,9 @@ class RowReward:
             if missing := [stream for stream in streams if stream not in found]:
                 problem = f"to the question {key[1]!r:.80} in its stream '{missing[0]}'"
                 raise BadReference(
-                    f"this call has no response {problem}. reward.recipe = {self.recipe.name!r} compares the streams "
-                    "of a question: keep the order of the exported rows, and pass an even number of prompts in each "
-                    "call (docs/exports.md)"
+                    f"reward.recipe = {self.recipe.name!r} compares the streams (prompts) of a question, but this call "
+                    f"has no response {problem}: keep the order of the exported rows, and pass an even number of "
+                    "prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
@@ -316,7 +316,8 @@ class RowReward:
     def _folder(self, run: str) -> Path:
         """Return the folder of the run that a reference names. Raises BadReference for a run that may not be read.
 
-        If folders are configured, a name is only compared as a text: the path in a reference is never opened.
+        ``run`` is the name or the path of a run, from a reference. If folders of runs are configured, ``run`` is only
+        compared with their names and paths, and is never opened as a path.
         """
         if not self._folders:
             return Path(run)

@@ -37,8 +37,11 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     ``flags`` are the arguments after ``--``. Raises :class:`OptionError` for an option that Beam would ignore, or that
     would make Beam fail.
     """
-    if any("\n" in flag.strip() for flag in flags):
-        raise OptionError("a Beam option has several lines: if $(…) prints the options, write it without quotes")
+    if broken := next((flag for flag in flags if "\n" in flag.strip()), None):
+        raise OptionError(
+            f"the Beam option {broken.strip()!r:.80} has several lines: pass each option as an argument of its own; a "
+            "$(command) that prints several options must not be in quotes"
+        )
     flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):

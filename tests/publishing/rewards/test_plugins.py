@@ -130,7 +130,7 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     found = write("ivgr")
     textual = [(reference, text) for reference, text in found.items if '"textual"' in reference]
     [reward] = trl.reward_funcs(str(found.config))
-    with pytest.raises(BadReference, match=r"no response to .* in its stream 'grounded'.*compares the streams"):
+    with pytest.raises(BadReference, match=r"compares the streams .*no response to .* in its stream 'grounded'"):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})
 
 
