@@ -45,13 +45,16 @@ _NAMES = {
 }
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")
-"""Lists the packages at the top of the repository. In a checkout, this folder has a link to each of them; in a wheel,
-this folder contains them.
+"""Lists the packages at the top of the repository. In a checkout, this folder has a symbolic link to each of them; in
+a wheel, this folder contains them.
 """
 
 
 def _require_linked(home: Path) -> None:
-    """Raise ImportError if the link to a package is missing, for example in a zip that was unpacked without links."""
+    """Raise ImportError if a package of ``_LINKED`` is not in the folder ``home``, or if its symbolic link is broken.
+
+    For example, a program that unpacks a zip file may write symbolic links as plain files.
+    """
     for folder in (home / name for name in _LINKED):
         if (folder / "__init__.py").is_file():
             continue

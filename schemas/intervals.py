@@ -61,9 +61,11 @@ def difference(hits_a: int, n_a: int, hits_b: int, n_b: int) -> tuple[float, flo
 def _combined(
     middle: float, of_b: tuple[float, float], of_a: tuple[float, float], correlation: float
 ) -> tuple[float, float]:
-    """Return the interval of the difference B − A, which is ``middle``.
+    """Return the interval of the difference B − A of two shares. ``middle`` is this difference.
 
-    ``of_a`` and ``of_b`` hold the distances of A and of B to the lower and the upper bound of their own intervals.
+    ``of_b`` holds two distances: from B down to the lower bound, and from B up to the upper bound of B's own interval.
+    ``of_a`` holds the same for A. ``correlation`` is that of the two shares, and 0 if they were measured on different
+    items.
     """
     (down_b, up_b), (down_a, up_a) = of_b, of_a
     down = math.sqrt(max(0.0, down_b**2 - 2 * correlation * down_b * up_a + up_a**2))

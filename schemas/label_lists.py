@@ -21,9 +21,10 @@ def names_several(label: str) -> bool:
     """Return whether a label names alternatives or things of several kinds.
 
     Words joined by "and" are one thing if they describe it ("black and white cat") or are its name ("salt and pepper
-    shaker"). They are several things if a noun is before the "and", and a single noun, or a noun with its own
-    attribute, is behind it ("circle and square", "red circle and blue square"). The words behind the noun, such as "in
-    red and blue", are ignored.
+    shaker"). They are several things if two conditions are true. First, the words before the "and" end with a noun.
+    Second, the words after the "and" are a single noun ("circle and square"), or begin with an attribute and end with a
+    noun ("red circle and blue square"). A phrase after the noun is ignored, such as "in red and blue" in "man in red
+    and blue".
     """
     plain = _AND_OR.sub("or", plain_label(label))
     if _ALTERNATIVES.search(plain):

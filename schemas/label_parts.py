@@ -94,10 +94,10 @@ _ONE_OF = re.compile(
 def without_counts(label: str) -> str:
     """Return a label without the articles, ordinals, quantities and numbers at its beginning and end.
 
-    For example, "the two squares" becomes "squares", and "square 2" becomes "square". Words at its end such as "in the
-    image", "visible" or "in total" are removed, too. An ordinal that belongs to a rank is not removed, as in "second
-    square from the left". The label must be in lower case with single blanks. A second call with the result of the
-    first call changes nothing.
+    For example, "the two squares" becomes "squares", and "square 2" becomes "square". Words at the end of the label,
+    such as "in the image", "visible" or "in total", are removed, too. An ordinal stays if it counts from a side or by
+    size, as in "second square from the left" or "second largest square". The label must be in lower case with single
+    blanks. A second call with the result of the first call changes nothing.
     """
     before = None
     while label != before:

@@ -204,14 +204,14 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
     """Return whether one of the ``texts`` or one of the ``phrases`` mentions the object that ``label`` names. A text is
     any text, such as a question. A phrase is a short name of objects, such as "red cars".
 
-    A phrase mentions the object if :func:`is_counted` is True for the label and the words of the phrase. A text
-    mentions the object in two cases:
+    A phrase mentions the object if the label has all words of the phrase, or the phrase has all words of the label, and
+    their attributes do not contradict each other (:func:`is_counted`). A text mentions the object in two cases:
 
     - The text contains the noun of the label. The attributes of this noun in the text must not contradict the label: a
       text about "the black circle" does not mention a yellow circle. The noun of a label is its last word before "in",
       "with" or a similar word.
-    - The text contains a general noun ("items") with an attribute of the label: "yellow items" mentions "yellow
-      square". A general noun without attributes mentions only labels without attributes ("object").
+    - The text contains a general noun, such as "items". If the general noun has attributes, the label must have one of
+      them: "yellow items" mentions "yellow square". If it has none, the label must be general, too, such as "object".
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -262,7 +262,9 @@ def names_alike(label: str, other: str) -> bool | None:
 def _general_things(text: str) -> Iterator[frozenset[str]]:
     """Yield the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
 
-    Nouns with other words before them are left out: it is unknown what "metal things" are.
+    A general noun is a noun that can mean any object, such as "item". A noun without a known attribute is left out if
+    another describing word is before it. An example is "metal things": the list of attributes has no materials, and so
+    it is unknown which things are meant.
     """
     for clause in _CLAUSE.split(text):
         words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]
@@ -302,7 +304,9 @@ def _is_listed(word: str) -> bool:
 
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
-    """Return whether both sides have attributes of one kind, such as colour, but have none of this kind in common."""
+    """Return whether ``own``, the words of a label, contradict the attributes: both have words of one kind, such as
+    colours, but share no word of this kind. For example, {"black"} contradicts {"white"}.
+    """
     return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 

@@ -1,4 +1,6 @@
-"""Reads the JSON that models write: no value gets lost, and no text has half a character."""
+"""Helps to read the JSON that models write. If a key has two different values, an error is raised, so that no value
+gets lost. A lone surrogate (half of a character, such as ``\\ud83d``) is replaced, because no file can hold it.
+"""
 
 import json
 from typing import Any
@@ -28,8 +30,9 @@ def one_value_per_key(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def whole_texts(value: Any) -> Any:
-    """Return a copy of a JSON value in which U+FFFD replaces each half of a character. JSON escapes can write such a
-    half (``\\ud83d``). Keys, and texts inside lists and objects, are changed in the same way.
+    """Return a copy of a JSON value in which U+FFFD replaces each lone surrogate, such as ``\\ud83d``. A lone surrogate
+    is half of a character that UTF-16 writes in two parts; a JSON escape can write it without the other half. Keys, and
+    texts inside lists and objects, are changed in the same way.
     """
     if isinstance(value, str):
         return whole(value)

@@ -33,10 +33,10 @@ class RawRecord:
     """Holds one record as it was read from the input. ``number`` is its line or row number (from 1), and ``text`` holds
     its fields as JSON text.
 
-    Some rows of the input contain the bytes of their media. For such a row, the reader writes the media to the run
-    folder, puts their URIs (``run:media/…``) into the row, and sets ``materialised`` to True; ``origin`` holds the
-    names of the media. For all other rows, ``text`` contains these names. ``problem`` is a fault of the record that the
-    reader found; "" if there is no fault.
+    If ``materialised`` is True, the media in ``text`` are URIs: the reader has written media that the row held as bytes
+    to the run folder (``run:media/…``), and has made a URI of each path (``input:…``). ``origin`` then holds the names
+    of the media. If it is False, the media in ``text`` are the paths in the input, and the names are taken from them.
+    ``problem`` is a fault of the record that the reader found; "" if there is no fault.
     """
 
     number: int
@@ -191,7 +191,7 @@ class Verdict:
     """Holds the result of one scorer for a response, and the reason for it. A scorer is code that checks one property
     of a response, and ``name`` is its name. A verdict has one of three states:
 
-    - Scored: ``value`` is in [0, 1].
+    - Scored: ``value`` is in [0, 1]; only the value of the scorer ``spatial`` is negative if all points are wrong.
     - Not applicable: ``value`` is None, since the response has nothing that the scorer could check.
     - Failed: ``value`` is None and ``failed`` is True, since the scorer could not check the response, for example
       because a server did not answer. A failed verdict never passes.

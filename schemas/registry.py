@@ -327,5 +327,7 @@ def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
 
 
 def _of_no_kind() -> dict[str, Plugin]:
-    """Return the plug-ins of installed packages whose names do not begin with a kind."""
+    """Return the plug-ins of installed packages whose names are wrong. A right name begins with a kind of part and a
+    dot, as in ``scorers.brevity``; the kinds are in :data:`KINDS`.
+    """
     return {key: plugin for key, plugin in _entries() if key.partition(".")[0] not in KINDS or "." not in key}

@@ -1,4 +1,6 @@
-"""Finds the commit of this code. SFT and RL rows name it in the column ``lineage``, and runs in ``run.json``."""
+"""Finds the git commit of this code. SFT and RL rows hold it in their column ``lineage``. Each run holds it in its file
+``run.json``.
+"""
 
 import contextlib
 import functools

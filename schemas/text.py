@@ -38,8 +38,9 @@ def storable(text: str) -> str:
     """Return the text with lone surrogates (half characters) written as escapes (``\\ud83d``), since rows and files
     cannot hold them.
 
-    This keeps ids and paths of the input apart, and a line of JSON keeps its meaning. Texts of models need
-    :func:`whole`, since an escape is readable text that the model did not write.
+    So two ids or paths that differ only in a surrogate stay different. In a line of JSON, the escape means the same as
+    the surrogate. Texts of models need :func:`whole` instead, since an escape is readable text that the model did not
+    write.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -48,7 +49,8 @@ def whole(text: str) -> str:
     """Return a model's text with U+FFFD in place of each lone surrogate (half a character), since rows and files cannot
     hold surrogates.
 
-    U+FFFD marks the place as unreadable: it is control text (:mod:`groundtrace.schemas.control_text`).
+    U+FFFD counts as control text, i.e. as text that a model must not learn (:mod:`groundtrace.schemas.control_text`).
+    So later checks find the place, and treat it as unreadable.
     """
     return _HALF.sub("\ufffd", text)
 

@@ -129,7 +129,9 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
 
 
 def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
-    """Lower the counts of ``keys`` in ``left`` in proportion, so that their sum is at most ``most``."""
+    """Reduce the counts of ``keys`` in ``left``, all by about the same factor, so that their sum is at most ``most``.
+    Both mappings hold the number of questions for each key.
+    """
     total = sum(keys.values())
     if total <= most:
         return
@@ -145,9 +147,11 @@ class _CapAnswers(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
-        """Emit the draft if it is within the quota of its key; otherwise emit a rejection.
+        """Emit the draft (a question with its data) if it is within the limit for its key; otherwise emit a rejection.
 
-        For each limited key, ``quotas`` has the number of questions to keep, and ``last`` the highest id hash to keep.
+        The key of a draft (:func:`written_key`) holds the kind of question, the answer, and whether the question is
+        about an absent thing. ``quotas`` maps each key with too many drafts to the number of drafts to keep, and
+        ``last`` maps it to the highest id hash to keep. Drafts with other keys are all kept.
         """
         count_in(STAGE.name)
         key = written_key(draft)

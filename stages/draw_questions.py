@@ -4,8 +4,8 @@
 questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. A
 draft is a question with its data. The questions were divided into two sides: the SFT side becomes SFT rows, and the RL
 side becomes RL rows. The highest of these N hashes is the limit of both sides. Drafts above the limit are rejected: as
-over_quota on the SFT side, and as not_drawn on the RL side. So the result is the same if a run draws more questions
-than it needs. It depends only on the ids and on the models' replies.
+over_quota on the SFT side, and as not_drawn on the RL side. If the threshold is higher than needed, more questions are
+drawn, but the same N drafts have the lowest hashes. So the result depends only on the ids and on the models' replies.
 """
 
 from collections.abc import Iterator
@@ -108,7 +108,9 @@ class DrawQuestions(DraftStage):
 
 
 class _Cut(beam.DoFn):
-    """Keeps the drafts up to the limit of their side. Without a target, all drafts pass and are not counted."""
+    """Keeps the drafts (questions with their data) whose id hash is at most the limit of their side: SFT (0) or RL (1).
+    Without a target number of rows, all drafts pass and are not counted.
+    """
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:
         self._side, self._reason, self._target = side, reason, target

@@ -274,7 +274,9 @@ class _Assemble(beam.DoFn):
 
 
 def _readable(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return a draft of a valid record that is rejected, with the record's question and its usable media."""
+    """Return a draft (a question with its data) for a rejection, with the question and the usable media of ``rec``. The
+    record has valid fields, but is rejected for another reason, such as a duplicate id or an unusable image.
+    """
     refs = (media[uri].ref for uri in rec.media)
     return Draft(_question(rec, tuple(ref for ref in refs if ref is not None), None))
 

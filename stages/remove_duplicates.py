@@ -62,12 +62,14 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the kept ones among questions with equal wording, answer and choices (:func:`question_key`), and finds
-    those with equal or nearly equal media.
+    """Holds the questions kept so far, and finds those with equal or nearly equal media for another question.
 
-    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index by parts of the
-    64-bit perceptual hash, which is divided into 5 parts. It maps the number of a part and the bits in it to the
-    questions with these bits.
+    All these questions have equal wording, answer and choices (:func:`question_key`).
+
+    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index for a fast
+    search. It divides the 64-bit perceptual hash of a question's first medium into 5 parts. Its keys are the number of
+    a part and the bits in this part, and its values are the questions with these bits. Two hashes that differ in at
+    most 4 bits have at least one equal part.
     """
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)

@@ -58,7 +58,7 @@ class _Gradable(beam.DoFn):
 
 
 class _Sample(beam.DoFn):
-    """Sends each draft to ``kept`` or ``others`` by its key."""
+    """Sends each draft (a question with its data) with a low id hash to ``kept``, and all others to ``others``."""
 
     def process(self, draft: Draft, last_key: str) -> Iterator[object]:
         """Emit the draft to ``kept`` if the hash of its id is at most ``last_key``, else to ``others``."""

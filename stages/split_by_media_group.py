@@ -76,9 +76,10 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """Yield the media of a draft with several media, with None in place of its id.
+    """Yield the pixel hashes of the media of a draft that has several media, with None in place of the question's id.
 
-    These media are in one group, even if the question itself is not split.
+    The hashes join these media into one group. The id is left out, because the question may not be one of those to
+    split.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

@@ -149,13 +149,15 @@ def why_rejected(
     """Return the reason and the detail of a draft's rejection, and the index of the trace (response of the teacher) to
     which they apply.
 
-    The function is called if none of ``traces`` is good enough. ``scorers`` are the scorers that made the verdicts. The
-    rejection applies to the first of these traces that exists:
+    The function is called if none of ``traces`` is good enough. ``scorers`` are the scorers that made the verdicts. A
+    trace is unverifiable if a scorer could not check it, e.g. because a call failed. The rejection applies to the first
+    of these traces that exists:
 
     - the right trace with the highest score;
-    - a right trace that could not be verified, and so has no score;
-    - a wrong or ungraded trace that could not be verified, if no trace has a score;
-    - the wrong trace with the highest score, or the first trace if no trace has a score.
+    - the first right trace that is unverifiable, and so has no score;
+    - the first unverifiable trace, if no trace has a score;
+    - the trace with the highest score;
+    - the first trace.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -225,10 +227,10 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """Returns whether a scorer runs and makes its calls with the given settings.
+    """Returns whether a scorer runs, and so sends its prompts to models, with the given settings.
 
-    It is a class and not a function, because descriptions of stages are compared: two objects with the same values are
-    equal.
+    It is a class and not a function, because code compares the descriptions of stages, which hold this object. Two
+    objects with equal fields are equal; two functions are not.
     """
 
     scorer: str

@@ -204,9 +204,10 @@ def write_shard(
 
 
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
-    """Return the rows with their images, and the table of their ends.
+    """Return the rows with their images as one table, and the final outcomes of their records as another table.
 
-    A few rows at a time are converted to Arrow, because they need far more memory as Python objects.
+    A final outcome lists the stages that the record passed, and its model calls. A few rows at a time are converted to
+    Arrow, because they need far more memory as Python objects.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):

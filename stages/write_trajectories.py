@@ -196,7 +196,8 @@ async def finished(
 
     ``first`` is the teacher's reply with the first turn. ``session`` makes the calls. ``sandbox`` holds the settings of
     the sandbox that executes the code, and ``store`` opens the question's images and stores the new ones. If the
-    sandbox loses the state of the trajectory, the result has no turns but this fault.
+    sandbox loses the state of the trajectory, the result has no turns, and its ``fault`` is the sandbox's error
+    message.
     """
     images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
     trajectory = await shared_sandbox(sandbox).open_async(images)

@@ -28,8 +28,8 @@ class ConfigKey:
 
     Attributes:
         name: The key without its section, such as ``n``.
-        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for a key in one of the
-            ``entries`` of a :class:`ConfigSection`.
+        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for the keys of the ``entries``
+            of a :class:`ConfigSection`, because the reference shows these keys without types.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.
@@ -50,9 +50,10 @@ class ConfigSection:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
-        entries: The subsections that the section has by default, if the user chooses the names of its subsections. For
-            example, the section ``endpoints`` has one subsection for each model server. It is empty for all other
-            sections.
+        entries: The defaults of a section that is a mapping. The section ``endpoints`` is a mapping from a name that
+            the user chooses to the settings of a model server; each default server is one entry, such as the
+            subsection ``endpoints.colour``. The section ``roles`` is a mapping to single values; its only entry holds
+            all default keys. Empty for all other sections.
     """
 
     path: str
@@ -124,8 +125,12 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Yield the section for a mapping, and the sections inside it. The values of the mapping are settings of the class
-    ``section``, or single values if ``section`` is None."""
+    """Yield the section for a settings field that is a mapping, such as ``endpoints``, and the sections inside it.
+
+    The values of the mapping are settings of the class ``section``, or single values if ``section`` is None.
+    ``place`` is the dotted key of the field, ``meaning`` is the field's line of text, ``takes`` is the field's JSON
+    schema, and ``default`` is the field's default value.
+    """
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())
@@ -140,7 +145,10 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> ConfigSection:
-    """Return a default entry, with only the values that differ from the class's own defaults."""
+    """Return the section for one default entry of a mapping, such as ``endpoints.colour``, which is its ``path``.
+
+    ``settings`` is the entry. The section has only the keys whose values differ from the defaults of the entry's class.
+    """
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
         ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "")
@@ -187,7 +195,8 @@ def _row(key: ConfigKey) -> str:
 def _toml_section(section: ConfigSection) -> str:
     """Write a section as TOML.
 
-    If the user chooses the section's name, the section is commented out and its default entries follow.
+    If the user chooses the section's name, as in ``[endpoints.NAME]``, the section's keys are commented out. The
+    default entries, such as ``[endpoints.colour]``, follow.
     """
     named = ".NAME" in section.path
     lines = [line for paragraph in section.text.split("\n\n") for line in _comment(paragraph)]

@@ -159,11 +159,11 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
 def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
     """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
-    These are the values in the config file ``path``, in the configs that this file extends (names in its key
-    ``extends``), and in ``overrides``. If ``path`` is None, no file is read. ``overrides`` are the values of ``--set``,
-    each in the form ``a.b=c``. ``bundled`` is the folder with the configs that ``extends`` may name without a path;
-    None if there is no such folder. A pipe, such as the shell's ``<(…)``, can be read only once, so call this function
-    only once for such a ``path``.
+    The values come from the config file ``path``, from the configs that this file extends, and from ``overrides``. A
+    file extends the config that its key ``extends`` names. If ``path`` is None, no file is read. If ``path`` is a pipe,
+    such as the shell's ``<(…)``, call this function only once, because a pipe can be read only once. ``overrides`` are
+    the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the folder with the configs that ``extends`` may
+    name without a path; None if there is no such folder.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
@@ -239,11 +239,12 @@ def _key_path(key: str) -> list[str]:
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
-    """Return the values with two additions: the defaults of named entries, and the values of ``holder``.
+    """Return the values of a section with two additions: the defaults of mappings, and the values of ``holder``.
 
-    If a named entry has a default, the given keys replace those of the default one by one. ``holder`` is the default
-    instance of the section. Only its values that differ from the defaults of its class are added. Raises
-    :class:`ConfigError` for a key that was renamed.
+    A mapping such as ``endpoints`` keeps its default entries. If the user sets ``endpoints.colour.model``, the given
+    value replaces only this key of the default entry ``colour``. ``holder`` is the default instance of the section.
+    Only its values that differ from the defaults of its class are added. ``where`` is the dotted key of the section,
+    such as ``trace.``, for error messages. Raises :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):

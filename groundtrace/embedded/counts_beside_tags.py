@@ -1,4 +1,4 @@
-"""Checks numbers of objects in a reasoning that stand directly beside a list of tags.
+"""Checks the numbers of objects that a reasoning states directly beside a list of tags.
 
 A tag is an XML element with a label and points, by which a reasoning points at objects. The number must equal the
 number of points in the list. For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two
@@ -50,10 +50,10 @@ class _Counted:
 def miscounted_tags(marked: MarkedText) -> str | None:
     """Return a message if a number directly beside a list of tags is wrong, as in "two squares, [3 points]"; else None.
 
-    ``marked`` is the reasoning. Its tags are XML elements that point at objects. The number is right if it is the
-    number of points in one of these texts: this list, the sentence, the reasoning up to this place, or the whole
-    reasoning. Only points at objects of the number's noun ("squares") are counted. If the sentence is about a part of
-    the image, the number may also be larger than the list.
+    ``marked`` is the reasoning. Its tags are XML elements that point at objects. The check counts the points at objects
+    that the noun after the number names ("squares"). The number is right if it equals this count in the list, in the
+    sentence, in the reasoning up to the number or up to the end of the sentence, or in the whole reasoning. If the
+    sentence names a part of the image ("left"), the number is wrong only if the first tag alone has more points.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):
@@ -83,7 +83,11 @@ def _counted(sentence: str) -> Iterator[_Counted]:
 
 
 def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted], index: int) -> int | None:
-    """Return the number of points beside the number ``found[index]`` if this number is wrong; else None."""
+    """Return the number of points in the list of tags next to a stated number if the stated number is wrong; else None.
+
+    For example, the result is 3 for "two squares, [3 points]". ``found`` are the stated numbers of the sentence with
+    their nouns, and ``index`` selects one of them.
+    """
     counted, text = found[index], sentence.text
     last = index
     while last + 1 < len(found) and _AND.fullmatch(text[found[last].end : found[last + 1].start]):
@@ -114,16 +118,20 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
 
 
 def _above(counted: _Counted, run: list[Marked]) -> int | None:
-    """Return the number of points of the first tag if it is above the stated number; else None.
+    """Return the number of points of the first tag in the list ``run`` if it is above the stated number; else None.
 
-    In a sentence about a part of the image, the tags behind the first may belong to another part.
+    The later tags may belong to another part of the image or to another number. So the stated number is surely wrong
+    only if the first tag alone has more points.
     """
     first = _points(run[:1], counted.noun)
     return first if first is not None and first > counted.number else None
 
 
 def _points(tags: list[Marked], noun: Noun) -> int | None:
-    """Return the number of different places that tags of a noun point at; None if a label may name other things."""
+    """Return the number of different places that the tags of a noun, such as "square", point at.
+
+    Return None if the label of a tag is unknown, or may name other objects too: a "block" is a square or a rectangle.
+    """
     centres: set[tuple[float, float]] = set()
     for tag in tags:
         if tag.noun is None or (tag.noun.overlaps(noun) and not noun.covers(tag.noun)):

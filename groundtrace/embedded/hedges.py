@@ -57,11 +57,12 @@ def without_settled(sentence: str, behind: str) -> str:
 
 
 def _settles(doubt: re.Match[str], told: str) -> bool:
-    """Return whether a text tells one value where a doubt has alternatives, or one value instead of the doubted one.
+    """Return whether the text ``told`` decides a doubt, as "it is blue" decides the doubt "it may be black".
 
-    ``doubt`` is the match of the doubting words. A value is a shape, a colour or a number. If there are alternatives,
-    the value must be one of them. The text may neither doubt, ask nor deny. The value must be that of the object
-    itself, not of one beside it, and not of one ("it") if the doubt is about several ("both").
+    ``doubt`` is the match of the doubting words. The text must state one value: a shape, a colour or a number. If the
+    doubt has alternatives ("a square or a circle"), the value must be one of them. The text may neither doubt, ask nor
+    deny. The value must be that of the object itself: "it is next to a square" decides nothing. If the doubt is about
+    several objects ("both may be black"), a text about a single object ("it is blue") decides nothing.
     """
     if "?" in told or HYPOTHETICAL.search(told) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", told)}:
         return False

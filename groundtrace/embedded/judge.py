@@ -1,6 +1,7 @@
 """Implements the embedded engine (OpenCV, no model) as a judge. It judges only by words, numbers and pixels.
 
-It does not understand meanings. If a verdict needs this, it raises CallError or replies "cannot_judge".
+The judge does not understand the meaning of a text. If a verdict depends on the meaning, the judge raises CallError or
+replies "cannot_judge".
 """
 
 import json

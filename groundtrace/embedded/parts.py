@@ -43,19 +43,19 @@ def with_headings(text: str) -> str:
 
 
 def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) -> str | None:
-    """Return the part of the image ("left") to which a denial is limited; None if it is not limited to another part.
+    """Return the part of the image ("left") to which a denial is limited; None if it is not limited to a part.
 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
-    contains the clause. ``asked`` are words for parts; for a denial in one of these parts, the result is None. The
-    caller passes the words of the question if such a denial would contradict the answer, and else nothing.
+    contains the clause. A part is ignored if ``asked`` contains its word. The caller passes the words of the question
+    as ``asked`` if its answer requires the object in the asked part, so that a denial there contradicts the answer.
 
-    A clause may name no part. Then the last part that the sentence names before the clause is used. There are four
-    exceptions, in which the result is None:
+    If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
+    circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:
 
     - The clause is a conclusion ("so there is none").
-    - The clause is about the whole image.
-    - The sentence names the object between this part and the clause.
-    - The clause begins with "and", and the sentence names several parts before the clause.
+    - The clause is about the whole image ("there is none in the image").
+    - The sentence names the object in the clause with this part or later ("the left box has a square, but no other").
+    - The clause begins with "and" ("and no square"), and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]
     before = sentence.partition(clause)[0]
@@ -74,7 +74,12 @@ def _side(part: re.Match[str]) -> str:
 
 
 def _carried(label: str, before: str) -> list[re.Match[str]]:
-    """Return the parts that the text before a clause names for the clause, too."""
+    """Return the last part of the image that the text before a clause names, as a list of one match.
+
+    In "the left box has a circle, but no square", the clause "no square" is about this part, too. The list is empty if
+    ``before`` names no part, ends with a word such as "so", or names the object ``label`` in the clause with this part
+    or later.
+    """
     if _CONCLUDES.search(before):
         return []
     since = ""

@@ -70,7 +70,8 @@ def _of(noun: Noun, marked: MarkedText) -> list[Marked]:
 def _differs(colour: str, tags: list[Marked]) -> bool:
     """Return whether all tags have the same single colour, and it is not ``colour``.
 
-    The result is False if the colour may be that of another thing beside a tag.
+    The result is False if the text uses a tag only to describe another object, as in "the square below [circle] is
+    blue": the colour may then be that of the other object.
     """
     if any(tag.is_beside for tag in tags):
         return False
@@ -80,7 +81,7 @@ def _differs(colour: str, tags: list[Marked]) -> bool:
 
 
 def answers_otherwise(marked: MarkedText, question: Question) -> str | None:
-    """Return a message if the answer is a colour or shape that no object has at which the reasoning points; else None.
+    """Return a message if the answer is a colour or shape, but the reasoning points at no such object; else None.
 
     ``marked`` is the reasoning; its tags are XML elements that point at objects. ``question`` holds the question, which
     must ask for a colour or shape, and the answer. The labels of all tags must have another colour (or shape). Two

@@ -23,7 +23,8 @@ def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -
 
     Facts are calculations, and the counts, colours, places and presence of objects. They are compared with the tags of
     the reasoning (XML elements that point at objects) and with its answer. ``question`` holds the question and this
-    answer. ``scene`` holds the image, which is needed for parts of the image and for towers; None if there is no image.
+    answer. ``scene`` holds the image; None if there is no image. Without an image, places such as "in the left box" and
+    towers (stacks of blocks) are not checked.
     """
     marked = read_marked(reasoning)
     return (

@@ -79,7 +79,10 @@ def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
-    """Yield for each statement that tags are in a part of the image whether their points contradict it."""
+    """Check the statements of a sentence that tags are in a part of the image, as in "[circle] is in the left box".
+
+    Yields one bool for each statement: True if one of the tags' points is certainly outside this part.
+    """
     for pattern in (_TAG_IN, _ALL_IN, *_PLACE_HAS):
         for found in pattern.finditer(sentence):
             named = found.groupdict()
@@ -95,7 +98,10 @@ def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
 
 
 def _all_of(marked: MarkedText, things: str) -> list[Marked]:
-    """Return the tags that "all things" means: all tags of the noun, or all tags for "them"."""
+    """Return the tags that the words after "all" mean, as in "all squares are in the left box".
+
+    For ``things`` = "squares", these are all tags with labels such as "black square". For "them", these are all tags.
+    """
     tags = list(marked.marks.values())
     if things == "them":
         return tags
@@ -106,8 +112,8 @@ def _all_of(marked: MarkedText, things: str) -> list[Marked]:
 def _outside(scene: Scene, panel: str | None, third: str | None) -> Callable[[tuple[float, float]], bool]:
     """Return a function that returns whether a point is certainly outside a part of the image.
 
-    ``panel`` is the name of a box ("left") and ``third`` is a side of the image ("top"); one of them is None. A point
-    beside all shapes of the image is never outside, because another check finds it.
+    ``panel`` is the name of a box ("left") and ``third`` is a side of the image ("top"); one of them is None. For a
+    point that is on no shape of the image, the function returns False, because another check detects such points.
     """
     width, height = scene.size
     panels, shapes = scene.panels, scene.shapes or []
@@ -134,7 +140,11 @@ def _in_another(x: float, panel: str, panels: Sequence[Box]) -> bool:
 
 
 def _relations(marked: MarkedText, sentence: str) -> Iterator[bool]:
-    """Yield for each relation between two things of a sentence whether their points contradict it."""
+    """Check the statements of a sentence about the relation of two objects, as in "[circle] is above [square]".
+
+    Yields one bool for each statement: True if the points of the two objects contradict the relation. A statement is
+    skipped if one of its objects has no single point.
+    """
     for found in _RELATION.finditer(sentence):
         if any(tag.is_beside for tag in marked.among(found["mark"] or "")):
             continue  # the place is that of another thing
@@ -148,7 +158,10 @@ def _relations(marked: MarkedText, sentence: str) -> Iterator[bool]:
 
 
 def _place(marked: MarkedText, thing: str) -> tuple[float, float] | None:
-    """Return the point of a tag or of a noun such as "the black square"; None if it may be one of several."""
+    """Return the point of a tag or of a noun such as "the black square".
+
+    Return None if the tag or noun does not have exactly one point, or if it is uncertain which tags the noun means.
+    """
     if re.fullmatch(MARK, thing):
         tags = marked.among(thing)
     else:

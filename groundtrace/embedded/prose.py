@@ -274,18 +274,31 @@ class _ReasoningReader:
         return None
 
     def _is_there(self, label: str) -> bool:
-        """Return whether the object exists by the answer, or by what is pointed at."""
+        """Return whether the object ``label`` must exist according to the reasoning's points or its answer.
+
+        A point at a "black square" shows that a "square" exists. The answer shows it in two cases: the answer is a
+        number above 0; or the answer is yes, and the question names the object ("is there a square?") or the reasoning
+        points at nothing.
+        """
         pointed = any({*label.split()} <= {*other.split()} for other in self.labels) if label else False
         claimed = self._side is True and (not self.labels or label in self._claimed)
         return pointed or claimed or (self._number or 0) > 0
 
     def _words_asked(self) -> frozenset[str]:
-        """Return the question's words if the answer is yes or above 0, so that the asked objects have to be there."""
+        """Return the words of the question if the answer is yes or above 0; else an empty set.
+
+        With such an answer, the objects must exist in the part of the image that the question names. So a denial in
+        this part contradicts the answer.
+        """
         is_there = self._side is True or (self._number or 0) > 0
         return frozenset(words_of(self._asked)) if is_there else frozenset()
 
     def _is_of_another(self, label: str, clause: str) -> bool:
-        """Return whether the clause only states that another object, named earlier in the sentence, is not this one."""
+        """Return whether the clause only states that another object is not a ``label``.
+
+        An example for the label "circle" is "the blue square is large, so it is not a circle". The reasoning must point
+        at the other object ("blue square"), and the sentence must name this object before the clause.
+        """
         denied, before = {*label.split()}, self._sentence.partition(clause)[0]
         named = words_of(before)
         return _IS_NONE_OF.search(clause) is not None and any(

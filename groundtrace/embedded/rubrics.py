@@ -259,10 +259,10 @@ def _is_present(seen: _AttemptEvidence) -> bool:
 
 
 def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
-    """Return whether a claim is informative, so that it could be wrong about the objects in question.
+    """Return whether a claim is informative: it could be wrong about the objects that the question is about.
 
-    Two kinds of claims are not informative: that an object is missing which the question does not name, and that there
-    are "things", without a number.
+    Two kinds of claims are not informative. The first kind denies an object that the question does not name, such as
+    "no circles" for a question about squares. The second kind has neither a class nor a number: "there are things".
     """
     if claim.of_none:
         return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
@@ -275,9 +275,9 @@ def _is_exact(claim: Claim) -> bool:
 
 
 def _is_grounded(seen: _AttemptEvidence) -> bool:
-    """Return whether all places and counts match the image, and at least one is about the question's objects.
+    """Return whether all points, boxes and counts match the image, and at least one is about the question's objects.
 
-    For a question about appearance, all claims must match."""
+    If the question asks for a colour or a shape, claims without a number ("a blue block") must match, too."""
     about_looks = isinstance(seen.query, AttributeQuery)
     stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in stated if claim.is_number or about_looks]
@@ -294,12 +294,12 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 def _gives_place(seen: _AttemptEvidence) -> bool:
     """Return whether all points and boxes are on the objects that they name, and one of them is on a target.
 
-    A target is an object that the question is about. If the engine knows neither a noun of the question nor the objects
-    of its own answer, every object is a target. If the question names a class of objects, the label of the point or box
-    on the target must name a class too, not only "object".
+    A target is an object that the question is about. Every object is a target if the engine knows neither a noun of the
+    question nor the objects of its own answer. The label "object" is enough for the point or box on the target only if
+    the question names no class: for "how many squares are there?", the label must be a class, such as "black square".
 
-    If the image has no targets, no point or box is required, but all statements must match the image. Places in
-    words do not count, since the engine does not read them.
+    If the image has no target, the result is that of :func:`_is_grounded`, which requires no point or box. Places in
+    words ("on the left") do not count, since the engine does not read them.
     """
     meant = () if seen.reading is None else seen.reading.evidence
     is_known = bool(seen.wanted or meant)

@@ -109,8 +109,10 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     """Return the reason why a sentence is unreadable; None if it is readable.
 
-    A sentence is unreadable if it has words of invention or doubt, or too many unknown words. It is also unreadable if
-    an unknown word follows a number or a possessive ("my"), or is the predicate ("is a …").
+    ``own`` are the words of the question and the answer; they are known. ``is_open`` is whether the sentence is a
+    question or a supposition: only such a sentence may have words of doubt ("perhaps"). A sentence is unreadable if it
+    has a word of invention ("guess"), or too many unknown words. It is also unreadable if an unknown word is in a place
+    that decides the meaning: after a number, after a possessive ("my"), or as the predicate after "is" or "is a".
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):
@@ -162,7 +164,7 @@ def _resolved(sentence: str) -> bool:
 def _repeats(tokens: Sequence[str]) -> str | None:
     """Return a message if the same words are repeated too often in a row; else None.
 
-    Two points (§) are never treated as the same word.
+    The token § replaces a tag, by which the reasoning points at objects. Tags are never treated as the same word.
     """
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0

@@ -55,7 +55,9 @@ def states_presence(marked: MarkedText, question: Question) -> str | None:
 
 
 def _asked_thing(question: Question) -> Noun | None:
-    """Return the thing that a question asks for, if the answer is that there is none; else None."""
+    """Return the thing that a question asks for, if the question's answer is "no" or 0. For example, the result is
+    "circle" for "Are there any circles?" with the answer "no". Returns None for another answer or form of question.
+    """
     number = read_numerals(question.answer).single
     if polarity(question.answer) is not False and (number is None or number.value != 0):
         return None
@@ -64,7 +66,9 @@ def _asked_thing(question: Question) -> Noun | None:
 
 
 def _noun_of(words: str) -> Noun | None:
-    """Return the noun at the beginning of one or two words ("yellow circle", "circle is"); None if there is none."""
+    """Return the noun in one or two words: "circle" for "circle is", "yellow circle" for "yellow circle". Returns None
+    if the words do not begin with a noun of a known kind.
+    """
     first, _, second = words.partition(" ")
     if kind_word(first) is not None:
         return read_label(first)

@@ -143,10 +143,12 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     Such a clause has a negation, but does not contradict the answer. ``sentence`` is the sentence that contains the
     clause. ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
-    - "It is not black". The question must name this colour. The reasoning must point at an object of another colour,
-      and the clause must contain no label of this colour.
-    - "So it does not count", "which does not count". The sentence must give a shape or colour that the question does
-      not ask for ("the third is a circle"), or deny one that it asks for ("the third is not black").
+    - "It is not black". The question must name this colour ("how many black squares?"). The reasoning must point at an
+      object of another colour ("yellow square"). The clause must not contain a label with this colour, if the reasoning
+      points at such an object ("black square").
+    - "So it does not count", "which does not count". The sentence must give the reason: the object has a shape or
+      colour that the question does not ask for ("the third is a circle"), or lacks one that the question asks for ("the
+      third is not black").
     """
     excluded = _EXCLUDED.search(clause)
     if excluded is not None and colour_word(excluded["colour"]) is not None:

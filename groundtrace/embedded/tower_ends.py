@@ -38,7 +38,11 @@ def wrong_end_of_tower(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _claims(marked: MarkedText) -> Iterator[tuple[Marked, bool, str]]:
-    """Yield each tag that is called an end of a tower, whether this end is the top, and the words for it."""
+    """Yield each tag that the reasoning calls an end of a tower (its top or its base), as a tuple of three values.
+
+    The values are the tag; True for the top or False for the base; and the text that calls the tag so. This text is the
+    text inside the tag, or a sentence.
+    """
     for tag in marked.marks.values():
         found = _INSIDE.fullmatch(tag.inside)
         if found is not None:
@@ -52,7 +56,10 @@ def _claims(marked: MarkedText) -> Iterator[tuple[Marked, bool, str]]:
 
 
 def _index(tag: Marked, tower: list[FoundShape]) -> int | None:
-    """Return the index of the block, from the top, that the single point of a tag is on; None if there is none."""
+    """Return the index (from the top) of the tower's block at which the tag points.
+
+    Returns None if the tag points at no block of the tower, or if it does not have exactly one point.
+    """
     if len(tag.centres) != 1:
         return None
     x, y = tag.centres[0]

@@ -1,8 +1,9 @@
 """Puts German, French and Spanish denials of shapes into English words: "kein schwarzes Quadrat", "aucun carré noir".
 
 Labels and questions name objects in English. The judge compares their words with those of a clause, so it understands a
-denial in another language if the objects, colours and places in it have their English names. The same is true for
-adjectives: "none of them is round" denies circles. The other words of a clause stay as they are.
+denial in another language if the objects, colours and places in it have their English names. The adjectives of shapes
+become nouns, also in English: "round" becomes "circle", so "none of them is round" denies circles. The other words of a
+clause stay as they are.
 """
 
 import re

@@ -63,8 +63,9 @@ def side_of_statement(clause: str) -> bool | None:
     For example, "so it is true" gives True, and "this does not hold" gives False.
 
     Words such as "true" or "wrong" are a verdict only in three cases: the clause is about the statement, "it" or
-    "this"; the clause ends with such a word; the clause has no other words. Each negation inverts the verdict. Raises
-    BothSidesError if the clause both affirms and rejects.
+    "this"; the clause ends with a word such as "agrees"; the clause has only such words, negations and fillers
+    ("clearly not true"). Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and
+    rejects.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
@@ -122,7 +123,11 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Return whether the verdict is about "it" or a similar pronoun, or the clause has no other words."""
+    """Return whether the verdict of a clause is about "it" or a similar pronoun, or the clause names nothing else.
+
+    The pronoun is one of the first three words ("it is true") or at the end ("I confirm this"). A clause names nothing
+    else if it has only words such as "true", negations, and fillers ("clearly not true").
+    """
     rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
     return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None
 

@@ -83,9 +83,10 @@ def is_known(word: str) -> bool:
 
 
 def _stems(word: str) -> list[tuple[str, bool]]:
-    """Return the possible stems of a word.
+    """Return the possible stems of a word, such as "count" for "counted". The caller looks them up in the word lists.
 
-    The second value of each pair is whether the ending also fits words that are not verbs (plural, "-er").
+    The second value of each pair is True if the stem may be a noun or an adjective ("tower" for "towers", "large" for
+    "larger"). It is False if the stem can only be a verb ("count" for "counted").
     """
     stems = []
     for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):

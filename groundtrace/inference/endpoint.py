@@ -56,21 +56,22 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """Holds the properties of an endpoint kind that are needed before its module is imported.
+    """Holds the properties of an endpoint kind (a way to reach a model) that are needed before its module is imported.
 
-    ``endpoint`` is the class of the endpoint as ``module:Class``. It is called with the settings, the media store and a
-    number of threads. ``in_process`` is True if the model runs in the worker process itself. Such a model costs nothing
-    and gives the same answer each time. So it needs no budget, and its replies are not repaired. ``server`` is the
-    context manager, as ``module:function``, that starts the server of this kind on the machine of the run
-    (:mod:`groundtrace.inference.serving`). It is "" for other kinds. ``extra`` is the optional dependency of this
-    project that installs the required ``modules``.
-
-    ``own_form`` is True if all models of this kind write points and boxes in this project's own form. The coordinates
-    are then pixels of the original image, unless the settings declare another frame. The settings must not name a
-    family in this case. ``embedded`` is True for the embedded engine: image-processing code that is used in place of a
-    model. ``needs_url`` is True if the settings must contain the server's URL. ``prompts`` is a function, as
-    ``module:function``. It returns the ids of the prompts that the model in an endpoint's settings can answer, and may
-    raise CallError. ``prompts`` is "" if the models answer all prompts.
+    - ``endpoint`` is the class of the endpoint, written as ``module:Class``. The arguments of its constructor are the
+      settings, the media store and a number of threads.
+    - ``in_process`` is True if the model runs in the worker process itself. Such a model costs nothing and gives the
+      same answer each time. So it needs no budget, and is not asked again to correct an unusable reply.
+    - ``server`` is a context manager, written as ``module:function``. It starts the server of this kind on the machine
+      of the run (:mod:`groundtrace.inference.serving`). It is "" for kinds whose server the run does not start.
+    - ``extra`` is the optional dependency of this project that installs the Python ``modules`` of this kind.
+    - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form, in pixels of
+      the original image. A setting ``frame`` may declare other units (e.g. 0 to 1000). The setting ``family`` (models
+      that write coordinates in the same way) is then not allowed.
+    - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
+    - ``needs_url`` is True if the settings must contain the server's URL.
+    - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an
+      endpoint's settings can answer, and may raise CallError. It is "" if the models answer all prompts.
     """
 
     endpoint: str

@@ -169,10 +169,11 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raise :class:`BadReply` if all numbers are from 0 to 1, not all are integers, and the frame has larger numbers.
-    Otherwise all points and boxes would be in one corner of the image.
+    """Raise :class:`BadReply` if all numbers are from 0 to 1, not all are integers, and the frame has larger numbers,
+    e.g. 0 to 1000. Otherwise all points and boxes would be in one corner of the image.
 
-    The frame of Molmo 1 is an exception, since its numbers from 0 to 100 have a decimal.
+    The frame of Molmo 1 (0 to 100) is an exception: there no error is raised. Molmo 1 writes numbers with a decimal,
+    such as 0.5, so numbers from 0 to 1 can be correct.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):

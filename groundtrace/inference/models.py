@@ -178,9 +178,12 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies, by key. ``keys`` maps each key to the key from which :func:`fresh_key` made it.
+        """Return the cached replies, by their key in this run's cache. ``keys`` maps this key of each wanted reply to
+        the reply's normal key (:func:`cache_key`). The two keys differ only if this run uses no replies older than a
+        given time (:func:`fresh_key`).
 
-        Replies that only a neighbour holds are copied into this cache, since a user may delete the neighbour.
+        The caches of other runs (neighbours) are searched too. A reply that only such a cache holds is copied into this
+        run's cache, since a user may delete the other run.
         """
         have = self._cache.get(keys)
         missing = {key: requested for key, requested in keys.items() if key not in have}

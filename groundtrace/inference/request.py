@@ -98,7 +98,8 @@ class Completion:
     taken_from: str = ""
 
     def __post_init__(self) -> None:
-        """Replace half characters, which no row or file can hold, whichever endpoint or cache the texts come from."""
+        """Replace each lone surrogate (half of a character) in the model's texts by U+FFFD, since rows and files cannot
+        hold surrogates. This is done here, because each sample from an endpoint or a cache becomes a Completion."""
         for name in ("text", "reasoning", "finish_reason", "answered_by"):
             written = getattr(self, name)
             if (kept := whole(written)) != written:

@@ -92,8 +92,9 @@ class SampleRequests:
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and note the usage of its reply. The usage of the parts in
-        ``noted`` is left out, since it is noted already."""
+        """Send the request when the budget allows it, and write the usage of its reply to the run's notes. A reply may
+        arrive in several parts, and the usage of a part is noted when the part arrives. ``noted`` holds these parts.
+        Their usage is not noted again at the end."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -130,7 +131,8 @@ class SampleRequests:
         return taken
 
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Note the usage of a reply, except for the usage of its parts ``before``, which is noted already.
+        """Write the usage of a reply to the run's notes. ``before`` holds the parts of the reply whose usage has been
+        noted already; their usage is not noted again.
 
         A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
         again, and both payments are noted.
@@ -151,9 +153,9 @@ class SampleRequests:
         max_tokens: int,
         stored: dict[str, CachedReply],
     ) -> dict[str, CachedReply]:
-        """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
-        ``arrived``. If a new sample replaces a truncated one, the tokens of the truncated sample are counted as
-        wasted.
+        """Count the usage of a reply, and cache its samples. ``stored`` holds the samples that were cached when they
+        arrived. Some endpoints return all samples only at the end, so they are cached now. If a new sample replaces a
+        truncated one, the tokens of the truncated sample are counted as wasted.
 
         Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
         result has that reply.

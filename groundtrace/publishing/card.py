@@ -207,9 +207,11 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Return for each score the number of SFT rows that lack it. The scores of further scorers come last.
+    """Return, for each scorer by name, the number of SFT rows that have no score of this scorer.
 
-    ``columns`` is the schema of the SFT shards. Rows of older versions hold the further scores in ``extra_scores``.
+    ``columns`` is the schema of the SFT shards. The scorers with an own field in the column ``scores`` come first. All
+    other scorers, such as those that a user has written, come last. Their scores are in the column ``verdicts``, or in
+    ``extra_scores`` in rows of older versions.
     """
     names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
@@ -259,10 +261,11 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """Return a rate of a rubric as text, such as "0.912 (0.880 to 0.940)"; None if the rubric has no such rate.
+    """Return a rate and its interval as text, such as "0.912 (0.880 to 0.940)"; None if ``row`` has no such rate.
 
-    ``row`` is the rubric's entry in ``rubrics.json``. ``name`` is the name of the rate. The interval is left out if the
-    file has none.
+    ``row`` is an entry of ``rubrics.json``: that of a rubric (a criterion for responses), or that of the right answers.
+    ``name`` is the field with the rate, e.g. "pass_rate" for the share of the responses that satisfy a rubric. The
+    interval is left out if the entry has none.
     """
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
@@ -272,5 +275,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Markdown:
-    """Return a text as a Markdown code span that can stand in a table cell."""
+    """Return a text as a Markdown code span in a form that a table cell may contain."""
     return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

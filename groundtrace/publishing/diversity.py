@@ -196,10 +196,11 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Return how many rows share their image with 1, 2, 3–5, … rows of their set; None if no row has images.
+    """Return how often the images of rows occur in their set (sft or rl); None if no row has images.
 
-    The row itself is counted. For a row with several images, the image that most rows share is used. Images are
-    compared by path.
+    Each row belongs to the class "1", "2", "3–5", "6–10" or "11 or more": the number of rows of its set that have the
+    same image, including the row itself. For example, a row whose image is in no other row belongs to "1". For a row
+    with several images, the image that most rows have is used. Images are compared by path.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
@@ -234,10 +235,11 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Return the balance of a property.
+    """Return the balance of a property: how the rows are distributed over its classes.
 
-    ``classes`` are the classes to show, and ``distinct`` is the number of all classes. ``totals`` holds each set's
-    number of rows, and ``logs`` each set's sum of n ln n over all classes, where n is the number of rows of a class.
+    ``name`` is the property, such as "source". ``classes`` are the classes to show, and ``distinct`` is the number of
+    all classes. ``totals`` holds each set's number of rows. ``logs`` holds each set's sum of n ln n over all classes,
+    where n is the number of rows of a class. The evenness is computed from this sum (:func:`_evenness`).
     """
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None

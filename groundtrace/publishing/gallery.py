@@ -145,7 +145,10 @@ def _opened(uri: str, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """Return the (name, value) pairs for :attr:`ShownRow.facts`."""
+    """Return the further facts about a row that the gallery shows, as (name, value) pairs of texts.
+
+    The facts are the names of the row's images or clips, and the added columns with texts, numbers or booleans.
+    """
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
     plain = str | int | float | bool

@@ -70,9 +70,11 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Return a message about the first set whose number of records differs from the rows of its shards in ``files``.
+    """Return a message about the first set (sft, rl or rejected) with two different numbers of rows in ``run.json``.
 
-    Return "" if all numbers are equal. A run without row counts in ``files`` is not checked.
+    ``summary`` is the content of ``run.json``. Its field ``counts`` holds the number of records of each set, and its
+    field ``files`` holds the number of rows of each shard. Return "" if the numbers are equal, or if ``files`` holds no
+    numbers of rows.
     """
     for name in SHARDS:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]

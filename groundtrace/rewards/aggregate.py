@@ -1,13 +1,13 @@
 """Combines the verdicts on one response, which are the results of its scorers, into one score.
 
-A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name:
-``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning`` (Argos); ``judging``, the decision to think or to
-answer directly, and ``thinking`` (SAIL-RL); ``boxes``, and ``consistency``, the agreement with a good grounded
-reasoning (iVGR). A verdict with another name is used only if the config gives it a weight (:class:`GateSettings`). A
-term is not applicable if its scorer had nothing to check, or if there is no such verdict. A mean then does not include
-the term: its weight is not in the sum of the weights. The docstring of each function in this module has its formula.
-The score of RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and the score of CodeDance in
-:mod:`groundtrace.rewards.scorers.tool_calls`.
+A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name. The terms
+of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``judging`` (is the
+decision to think, or to answer directly, right?) and ``thinking``. iVGR adds ``boxes`` and ``consistency`` (does the
+response agree with a good grounded reasoning?). A verdict with another name is used only if the config gives it a
+weight (:class:`GateSettings`). A term is not applicable if its scorer had nothing to check, or if there is no such
+verdict. A mean then does not include the term: its weight is not in the sum of the weights. The docstring of each
+function in this module has its formula. The score of RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and the
+score of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -59,14 +59,15 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
     ``verdicts`` are the results of the scorers on one response, and a term is the value of one of them: outcome (the
     final answer), grounding and reasoning. Grounding is ``spatial`` for images and ``temporal`` for clips. τ and the
-    weights are in ``settings``. The score is None if the outcome is unscored. If the outcome is at least τ, two more
-    rules apply, in this order:
+    weights are in ``settings``. A verdict has no value in two cases: it is not applicable (its scorer had nothing to
+    check), or it has failed (its scorer could not check, for example because a server did not answer). The score is
+    None if the outcome has no value. If the outcome is at least τ, two more rules apply, in this order:
 
     - If a verdict whose name is in ``gates`` has the value 0, the score is 0.
     - If any verdict has failed, the score is None.
 
-    There are three deviations. Eq. 9 prints w_S in the numerator and w_G in the denominator; here numerator and
-    denominator use the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
+    There are three deviations. For grounding, Eq. 9 prints the weight w_S in the numerator and w_G in the denominator;
+    here both have the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
     score is at least 0, although a response with only wrong points has a negative grounding
     (:mod:`groundtrace.rewards.pointing_score`).
     """
@@ -103,9 +104,10 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value 1, so that the response can reach the
     reward 1.
 
-    The product is 0 if any factor is 0. If no factor is 0 and a factor is unscored, the result is None: without this
-    factor, the product would reward something that was not judged. The result is also None if the format has failed and
-    α is below 1. If the format is not applicable, the result is the product alone.
+    The product is 0 if any factor is 0. If no factor is 0 and a factor has no value, the result is None: without this
+    factor, the product would reward something that was not judged. The format has no value in two cases. If it has
+    failed (the scorer could not check the response), the result is None, unless α is 1. If it is not applicable (there
+    was nothing to check), the result is the product alone.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None
@@ -184,10 +186,11 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     with this name: ``outcome`` is about the final answer, and ``consistency`` is the agreement with the best grounded
     reasoning for the same question. With the paper's weights of 1, the reward is in [0, 3]. As in
     :func:`grounded_stream`, the result is None if the outcome is unscored, or if a term with a weight above 0 has
-    failed. Otherwise it is the weighted mean of the terms with a value, times the sum of all weights. A question
-    without gold boxes has no such grounded reasoning (App. B), so its consistency has no value. With the paper's
-    weights, its reward is 3/2 · (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has no
-    effect, because the rewards are normalised in each group.
+    failed. Otherwise it is the weighted mean of the terms with a value, times the sum of all weights. For a question
+    without gold boxes, there is no such grounded reasoning (App. B), so consistency has no value. With the paper's
+    weights, the reward is then 3/2 · (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has
+    no effect: it is the same for all responses to the question, and the trainer normalises the rewards of these
+    responses.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 
@@ -199,7 +202,12 @@ def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, 
 
 
 def _weighed(verdicts: tuple[Verdict, ...], weights: Mapping[str, float]) -> float | None:
-    """Return the weighted mean of the scored terms; None if the outcome is unscored or a weighted term has failed."""
+    """Return the weighted mean of the values of verdicts. A verdict is the result of one scorer, such as ``format``.
+
+    ``weights`` maps the name of each verdict in the mean to its weight. Verdicts without a value are left out. The
+    result is None if the verdict ``outcome`` (on the final answer) has no value, or if a verdict with a weight above 0
+    has failed: its scorer could not check the response.
+    """
     values = _values(verdicts)
     if values.get("outcome") is None or _failed(verdicts, *(name for name, weight in weights.items() if weight)):
         return None
@@ -215,7 +223,10 @@ def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:
 
 
 def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the weighted mean of the scored terms; None if their total weight is 0."""
+    """Return the weighted mean of the values in ``terms``, which are pairs of a weight and a value.
+
+    Pairs with the value None are left out. The result is None if the total weight of the remaining pairs is 0.
+    """
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None

@@ -210,7 +210,10 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
 
 
 def _behind_the_thought(text: str) -> str:
-    """Return the text after the think section, where a judged response has its boxed answer."""
+    """Return the text after the think section.
+
+    A response with a judge section (:data:`JUDGED_FORM`) has its boxed answer there.
+    """
     return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
 
 

@@ -90,8 +90,8 @@ def served_by(
     Args:
         models: the settings of the run's models, with the endpoint of each role.
         synthetic_sources: the names of data sets with synthetic images, such as drawn charts and maps.
-        makers: the roles that made the points that are verified. The field ``own_pointer`` of the result is True if the
-            endpoint of the pointer (the model that points at objects) has one of these roles.
+        makers: the roles that made the points that are verified. The field ``own_pointer`` of the result is True if one
+            of these roles has the same endpoint (model server) as the pointer, the model that points at objects.
     """
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}

@@ -119,17 +119,18 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 
 
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
-    """Return whether code draws its marks at the same places in another image.
+    """Return whether code draws its marks in a second image at the same places as in the question's image.
 
-    Marks are pixels that the code drew. A pixel counts as marked in the other output if it differs from the other
-    image, or if it has the same colour as in the first output. The second case is needed because a black frame is not
-    visible on black.
+    Marks are pixels that the code drew. A pixel of ``other`` is marked if it differs from ``given``, or if it has the
+    same colour as in ``shown``. The second case is needed because a black frame is not visible on black. The result is
+    True if at least half of the pixels of ``marks`` are also marked in ``other``. It is False if the outputs differ in
+    size.
 
     Args:
         marks: the mask of the marks in ``shown`` (height × width), with at least one pixel.
         shown: the output of the code for the question's image.
-        other: the output of the code for the other image.
-        given: the other image, as the code received it.
+        other: the output of the same code for the second image.
+        given: the second image, as the code received it.
     """
     if other.shape != shown.shape:
         return False

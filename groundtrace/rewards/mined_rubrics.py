@@ -160,7 +160,7 @@ def _written(interval: Interval | None) -> Interval | None:
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
     """Return the share of graded attempts with a right answer, with its interval and the number of graded attempts.
 
-    The paper's candidate 20 measures this share (Table 6).
+    In the paper of RuCL, one of the proposed rubrics measures this share (candidate 20 in Table 6).
     """
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None

@@ -20,8 +20,8 @@ The following pretences are not detected, because an honest call may have the sa
 reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). One such number is
-  detected: the mean colour of the whole image, which changes too little without an object. It is not detected if the
-  code magnifies this change;
+  detected: the mean colour of the whole image. If an object is removed from the image, the mean changes so little that
+  it counts as the same number. But code can magnify this change, and is then not detected;
 - a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
   nudged image;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
@@ -149,8 +149,9 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
     If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
     image, only the marks are considered, which are pixels that the code drew. If the objects of the question are
-    unknown, the result contains 0 if the marks move when the whole image is changed. Such marks show that the code
-    finds their place in the image.
+    unknown, ``groups`` is one empty group with the index 0, and the whole image is changed instead of this group. The
+    result then contains 0 also if the marks move with this change. Such marks show that the code finds their place in
+    the image.
 
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).
@@ -169,10 +170,11 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
 
 def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
-    """Return whether the marks (pixels that code drew) in the output image with this index move.
+    """Return whether the place of the marks (pixels that code drew) in an output image depends on the question's image.
 
-    They move if they stay at their places when a few pixels of the question's image are changed, but not when its
-    objects are removed.
+    ``index`` is the index of the output image. The objects of the question are unknown. The result is True if the marks
+    keep their places when a few pixels of the question's image are changed (:func:`nudged`), but not when the whole
+    image is changed (:func:`without_objects` without boxes).
     """
     shown, *others = (_image(each, index) for each in (runs.shown, runs.nudged, runs.without[0]))
     marks = changed_pixels(shown, original)
@@ -183,7 +185,11 @@ def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
 
 
 def _images(original: Pixels) -> tuple[Pixels, Pixels]:
-    """Return the image, changed by :func:`nudged` and by :func:`without_objects`, if no objects are known."""
+    """Return two changed copies of the image, for a question whose objects are unknown.
+
+    In the first copy, a few pixels are changed (:func:`nudged`). In the second copy, the whole image is turned by 180°
+    and has inverted colours (:func:`without_objects`).
+    """
     return nudged(original, ()), without_objects(original, ())
 
 

@@ -6,14 +6,15 @@ its histogram. A policy can make such a call without knowing which objects the q
 executed on two images that are changed only outside the question's objects. In one image, all other things are erased
 (:func:`erased_elsewhere`). In the other image, a faint pattern is added outside (:func:`patterned_elsewhere`).
 
-Two numbers are compared. If the question's objects are removed, the image changes, and the output shows a share o of
-this change. The output also shows a share of the change in each of the two images above; e is the larger of these two
-shares. The selectivity of the call is (o - e) / (o + e), and at least 0:
+Two numbers are compared. o measures how much the output shows the question's objects: if they are removed from the
+image, o is the change of the output divided by the change of the image. e measures in the same way how much the output
+shows the rest: it is this quotient for one of the two changed images above, namely the larger of the two quotients. The
+selectivity of the call is (o - e) / (o + e), and at least 0:
 
 - It is 1 if the output shows nothing but the objects.
-- It is 0 if the output shows all parts of the image alike, whatever their size, colours and order. An enlarged or
-  turned image can be useful, but a policy can produce it without knowing the question. Such a call is rewarded only if
-  it leads to a right answer.
+- It is 0 if the output shows all parts of the image alike, e.g. the whole image enlarged, turned, in other colours or
+  in tiles. Such a view can be useful, but a policy can produce it without knowing the question. Such a call is rewarded
+  only if it leads to a right answer.
 - It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. The faint
   pattern does not change this output, but the erasing of the other things does.
 - It is 0 if the number or the size of the output's images depends on the other things. An example is a montage of all
@@ -64,9 +65,9 @@ _MIN_ELSEWHERE = 0.02
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image without the things that are outside the boxes.
 
-    ``boxes`` are the boxes of the question's objects in pixels. Each pixel outside gets the median colour of a square
-    around it, whose side is half the shorter side of the image. So small things disappear, and large parts of the
-    background stay. If the part outside the boxes is tiny, the copy is not changed.
+    ``boxes`` are the boxes of the question's objects in pixels. Each pixel that is more than 6 px outside all boxes
+    gets the median colour of a square around it, whose side is half the shorter side of the image. So small things
+    disappear, and large parts of the background stay. If the part outside the boxes is tiny, the copy is not changed.
     """
     found, elsewhere = image.copy(), np.ones(image.shape[:2], bool)
     for box in boxes:
@@ -99,7 +100,10 @@ def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def _outside(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """Return the mask, height × width, of the part outside the smallest rectangle around all boxes and its margin."""
+    """Return a mask, height × width, that is True outside the smallest rectangle around all boxes.
+
+    A margin of 6 px around this rectangle is False, too. Without boxes, the mask is True everywhere.
+    """
     if not boxes:
         return np.ones(image.shape[:2], bool)
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
@@ -148,13 +152,15 @@ def selectivity(
 ) -> float:
     """Return how much more the output of a call shows the question's objects than the rest of the image, from 0 to 1.
 
-    The formula is (o - e) / (o + e), and at least 0. Here o is the share of a change of the objects that the output
-    shows, and e is the share of a change of the rest. If a call has text and images as output, the selectivity is
-    computed for both, and the higher value is used. If a call marks objects on the whole image, its selectivity is at
-    least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If it marks them on an
-    enlarged view of the whole image, the precision is multiplied by the share of the groups that the call marks. The
-    selectivity is 1 if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere`` are
-    0.
+    The formula is (o - e) / (o + e), and at least 0. o is the change of the output divided by the change of the image,
+    if the objects are removed. e is the same quotient if the rest of the image is changed. The following cases apply:
+
+    - If a call has text and images as output, the higher of the two values is used.
+    - A call may draw marks, such as boxes, at objects. If the output is the whole image with these marks, the
+      selectivity is at least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If the
+      output is an enlarged view of the whole image, it is at least this precision times the share of marked groups.
+    - The selectivity is 1 if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere``
+      are 0.
 
     Args:
         runs: the outputs of the call on the image and on the image without each group of objects.
@@ -188,9 +194,11 @@ def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:
-    """Return the visible difference of the images of two outputs; infinite if an image has another size.
+    """Return how much the images of two outputs differ visibly, in colour levels.
 
-    In this case, the things outside the question's objects determine the size of the image.
+    ``shown`` is the output for the question's image, and ``elsewhere`` is the output for an image that was changed only
+    outside the question's objects. The result is infinite if the size of an image differs between the two outputs: the
+    size then depends on other things than the question's objects, so the call is not selective.
     """
     if any(image.shape != other.shape for image, other in zip(shown.images, elsewhere.images, strict=False)):
         return math.inf
@@ -214,7 +222,7 @@ def _lines(output: Output) -> Counter[str]:
 def _excess(objects: float, elsewhere: float) -> float:
     """Return (objects - elsewhere) / (objects + elsewhere), but at least 0.
 
-    If ``objects`` is infinite, return 1, or 0 if ``elsewhere`` is infinite too.
+    If only ``objects`` is infinite, the result is 1. If ``elsewhere`` is infinite, it is 0.
     """
     if math.isinf(objects):
         return 0.0 if math.isinf(elsewhere) else 1.0

@@ -78,21 +78,18 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     The caller has checked that the point is on an object of its label. ``case`` is the response with its question, and
     ``targets`` are the targets of this question (:func:`targets_of`).
 
-    If the question counts objects, such as black squares, the result is True in two cases:
+    The place of the point or its label decides. The result is True in three cases:
 
-    - The label has all words for the counted objects, and names no other objects: "small black square", but not "black
-      or blue square".
-    - The point is on an instance (a detected object) of the counted phrase.
+    - By place: the point is on an instance (a detected object) of a phrase for the targets. The phrases are
+      ``targets.counted`` if the question counts objects, else the entities of the question (its phrases for objects).
+    - By label, if the question counts objects, such as black squares: the label has all words for the counted objects,
+      and names no other objects. "small black square" is such a label; "black or blue square" is not.
+    - By label, for other questions: the question, its answer, its choices or its entities name the object of the label.
+      This case does not apply if the image shows an entity that is more exact than the label. For example, the entity
+      "black circle" is more exact than the labels "circle" and "object".
 
-    For all other questions, the result is True in two other cases:
-
-    - The question, its answer, its choices or its entities (phrases for objects) name the object of the label, and the
-      image shows no entity that is more exact than the label. For example, "black circle" is more exact than "circle"
-      and "object".
-    - The point is on an instance of an entity.
-
-    The words of a label that names several things ("blue or red circle") are no evidence: only the place of its point
-    decides. Raises CallError and BadReply if the objects cannot be searched for.
+    If a label names several things ("blue or red circle"), only the place decides. Raises CallError and BadReply if the
+    objects cannot be searched for.
     """
     question = case.question
     if names_several(point.label):

@@ -108,9 +108,10 @@ class Trajectory:
     def counted_calls(self) -> int:
         """Return the number of executions for the success rate, which is ``succeeded`` divided by this number.
 
-        The first execution is not counted if it only shows an overview of the image and a later execution succeeds. So
-        this overview does not change the reward. Each further overview lowers the reward. If further overviews were
-        free, a policy could try one kind of objects after the other.
+        The first execution is not counted if it is only an overview (:attr:`Execution.is_overview`) and a later
+        execution succeeds. So this overview does not change the reward. Each further overview is counted, and lowers
+        the reward. Otherwise attempts would be free: a policy that does not know the question's objects could search
+        for one colour after the other, since a search that finds nothing can be an overview, too.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)

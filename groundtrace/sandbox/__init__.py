@@ -1,7 +1,7 @@
 """Executes Python code that a model wrote, isolated from this machine.
 
-The steps of pipelines, the scorers of responses, and the trainer's rollouts use it. docs/sandbox.md describes the
-isolation.
+This package is used by the steps of pipelines, by the scorers of responses, and by the rollouts of the trainer.
+docs/sandbox.md describes the isolation.
 """
 
 from groundtrace.sandbox.errors import SandboxLost, SandboxRefused

@@ -88,8 +88,9 @@ def command(folder_mb: int) -> list[str]:
 
     A trajectory is a series of calls (executions of code) that share their state. ``folder_mb`` is the maximum size, in
     MiB, of the files that a call may leave in the trajectory's folder. The command line limits the folder to twice this
-    size. The second half is needed if code removes a file that it still has open, and then fails. Then both the removed
-    file and the copy that replaces it use space.
+    size. The reason is that the supervisor restores the files from a copy in memory after a failed call. If the code
+    has removed a file that a process still has open, the kernel keeps the removed file, and the restored file needs
+    space of its own.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0

@@ -82,7 +82,10 @@ def parents() -> dict[str, Path]:
 
 
 def _own_groups(controller: str) -> list[Path]:
-    """Return the folders of this process's groups for the controller, in version 1 and version 2."""
+    """Return the folders of the Linux control groups (cgroups) to which this process belongs. ``controller`` is the
+    limited resource, ``memory`` or ``pids``. The result has the folder of the group for this controller (version 1 of
+    control groups) and the folder of the common group (version 2), if they exist.
+    """
     folders = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():

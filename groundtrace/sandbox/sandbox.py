@@ -102,8 +102,9 @@ class Sandbox:
         )
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close a session whose opener was cancelled. If its start was cancelled too, only release its place (one of
-        the ``sessions`` places)."""
+        """Close the session that ``starting`` results in. :meth:`open_async` was cancelled, so nobody uses the session.
+        If ``starting`` was cancelled before it began, there is no session, and only its place (one of the ``sessions``
+        places) is released. If the start failed, nothing is left to do."""
         if starting.cancelled():
             self._places.release()
         elif starting.exception() is None:

@@ -91,7 +91,11 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """Return the files of the folder by their relative paths. In a run folder, :data:`_NOT_OF_A_RUN` are left out."""
+    """Return the files of the folder: a mapping from each file's relative path to its metadata.
+
+    In the output folder of a run, files that a reader does not need are left out. These are the files of
+    :data:`_NOT_OF_A_RUN`, such as those in ``cache`` and ``logs``, and those whose path begins with a full stop.
+    """
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found

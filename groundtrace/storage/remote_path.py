@@ -186,10 +186,11 @@ class RemotePath:
     def create(self, data: bytes) -> bool:
         """Create the object with the bytes ``data``, unless an object with this name exists.
 
-        The result is True if the object holds ``data`` after the call. It is False if the object existed before, with
-        other bytes than ``data``. The store itself ensures that an existing object is not changed. So if several
-        processes try to create the same object, exactly one of them succeeds. Each process should write unique bytes.
-        Then only the process that succeeded gets True, even if its request was sent twice.
+        An existing object is never changed; the store itself ensures this. The result is True if this call created the
+        object, or if the existing object holds exactly the bytes ``data``. It is False if the existing object holds
+        other bytes. If several processes create the same object at the same time, exactly one of them succeeds. Each
+        process should write bytes that no other process writes. Then only the process that created the object gets
+        True, even if its request was sent twice and the second attempt found the object of the first attempt.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))

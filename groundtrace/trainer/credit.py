@@ -45,9 +45,11 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
 def _over_all_ranks(
     rollouts: Sequence[Rollout], sequence: Sequence[float], settings: TrainerSettings, step: int
 ) -> list[tuple[float, ...]]:
-    """Return the advantages of this rank's turns, computed from the rollouts of all ranks.
+    """Return the advantage of each turn of this rank's responses. A rank is the process of one GPU.
 
-    A recipe, such as CodeDance's, may normalise over the batch. All ranks must call this function.
+    ``rollouts`` are this rank's responses, and ``sequence`` holds the advantage of each whole response. Some reward
+    recipes, such as CodeDance's, subtract the mean over all turns of the step. So the responses of all ranks are
+    gathered first (:func:`turn_advantages`). All ranks must call this function.
     """
     own = [(rollout.without_images(), value) for rollout, value in zip(rollouts, sequence, strict=True)]
     shares = ranks.gathered(own)
@@ -78,9 +80,10 @@ def turn_advantages(
 
 
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
-    """Return the sample with the advantage of each turn, ``values``, on the turn's tokens.
+    """Return a copy of the sample in which each token has the advantage of its turn. ``values`` holds the advantages of
+    the turns.
 
-    The tokens between two turns also get an advantage, but the loss uses only the advantages of its targets.
+    The tokens between two turns also get an advantage, but the loss does not use it.
     """
     before = len(sample) - len(rollout.ids)
     filled = torch.full((len(sample),), values[0])

@@ -13,18 +13,19 @@ outside all blocks (embeddings, output layer, norms) with their gradients. It al
 block that is computed, and the next block. It holds the gradients of one block twice: in the weights' type, and in
 float32 for the sum over the GPUs.
 
-The phases are:
+A training step has three phases, one after the other:
 
-- The update needs a chunk of logits, and the activations that the backward pass keeps of each token and image patch.
-  Without gradient checkpointing, they need 34 bytes per layer and hidden dimension at 16 bits. This is Eq. 2 of
-  Korthikanti et al. 2022 (arXiv:2205.05198) without its attention term, because the kernels used here do not keep it.
-  With gradient checkpointing, they need one hidden state per layer, and the 34 bytes of the one layer that is
-  recomputed. For a vision tower that is not trained, one layer is included.
+- The update (forward and backward pass) needs a chunk of logits, and the activations of each token and image patch,
+  which are kept for the backward pass. Without gradient checkpointing, the activations of a token need 34 bytes per
+  layer and hidden dimension at 16 bits. This is Eq. 2 of Korthikanti et al. 2022 (arXiv:2205.05198) without its term
+  for attention scores: the attention kernels used here do not keep these scores. With gradient checkpointing, only one
+  hidden state per layer is kept, and the 34 bytes are needed only for the one layer that is recomputed. For a vision
+  tower that is not trained, one layer is included.
 - The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU at
   once.
-- Rollouts that transformers samples need the keys and values of all tokens, the images of one call, and the activations
-  of one layer of the vision tower. The estimate assumes that every answer has the maximum length. If N > 1, each GPU
-  also gathers all weights to sample.
+- The rollouts (the sampling of answers) need memory only if transformers samples, not a server. They need the keys and
+  values of all tokens, the images of one call, and the activations of one layer of the vision tower. The estimate
+  assumes that every answer has the maximum length. If N > 1, each GPU also gathers all weights to sample.
 
 The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
 images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.
@@ -192,7 +193,9 @@ def _word_bytes(settings: TrainerSettings) -> int:
 
 
 def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
-    """Return the bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
+    """Return the bytes of the activations that are kept for the backward pass, per hidden dimension. ``places`` is the
+    number of tokens or image patches, and ``layers`` the number of layers.
+    """
     whole = _KEPT_BYTES_PER_HIDDEN // 2
     kept = layers + whole if settings.model.gradient_checkpointing and layers > 1 else layers * whole
     return places * kept * _word_bytes(settings)
@@ -231,8 +234,9 @@ def _prompts_at_once(settings: TrainerSettings, gpus: int) -> int:
 def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) -> int:
     """Return the bytes of the images of prompts that are sampled together: pixels, and one layer of the vision tower.
 
-    The first turns of a group have one common prompt. Each later turn has its own prompt, with the images of
-    observations.
+    A group is the responses to one question. At their first turn, all responses of a group have the same prompt, so its
+    images are counted once for the group. At later turns, each response has its own prompt, which also contains the
+    images of its observations (results of tools). If there can be such images, the later turns are estimated.
     """
     at_once, tower = _prompts_at_once(settings, gpus), model.config.vision_config
     patches = at_once * rows.patches

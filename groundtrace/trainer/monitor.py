@@ -54,8 +54,8 @@ class Monitor:
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
         number of all steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started. If all steps are done and the last command ended
-        without an error, run.json also keeps the time at which this command finished.
+        0, run.json keeps the time at which the first command started. If earlier commands completed all steps, and the
+        last of them ended without an error, run.json also keeps the time at which that last command finished.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ class SilentMonitor(Monitor):
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:
-    """Return the last step of the lines; -1 if there are no lines."""
+    """Return the largest training step in the lines of a record file, such as metrics.jsonl; -1 without lines."""
     return max((line["step"] for line in lines), default=-1)
 
 

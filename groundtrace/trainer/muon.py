@@ -13,7 +13,8 @@ import torch
 class Float32Muon(torch.optim.Muon):
     """Updates matrices as ``torch.optim.Muon`` does, except that the Newton-Schulz iteration is computed in float32.
 
-    Its state and its settings are those of ``torch.optim.Muon``; the scale of the learning rate is the original one.
+    Its state and its settings are those of ``torch.optim.Muon``. The only exception is ``adjust_lr_fn``, which has no
+    effect: the learning rate is always scaled as by torch's value "original", by sqrt(max(1, rows / columns)).
     """
 
     @torch.no_grad()

@@ -189,8 +189,8 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     For each part, its share of ``target`` is compared with the number of prompts drawn from it. The part that lacks the
     most prompts is chosen. A part is skipped if more prompts than its share were already drawn from it, or if one of
     its rows has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it lacks a prompt.
-    For example, a batch lacks one prompt if only rows with two prompts remain. If rows have one or two prompts, the
-    number of rows from each part differs from its share by at most one row after every batch.
+    For example, a batch lacks one prompt if only rows with two prompts remain. If each row has one or two prompts, the
+    plan is kept closely: after every batch, each part has had at most one row too many or one row too few.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -103,9 +103,10 @@ def _taken(take: Take, place: Place, turn: Rollout) -> Future[Sample | None]:
 
 
 def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
-    """Return the places, divided into parts of equal size that are drawn one after the other; the last may be smaller.
+    """Divide the responses whose next turn is drawn into parts of equal size; only the last part may be smaller.
 
-    The size is half the number of places, but at least ``LEAST_PART`` and at most ``most``.
+    ``places`` names these responses (:data:`Place`). The parts are drawn one after the other. The size of a part is
+    half the number of responses, but at least ``LEAST_PART`` and at most ``most``.
     """
     size = min(most, max(LEAST_PART, (len(places) + 1) // 2))
     return [places[start : start + size] for start in range(0, len(places), size)]

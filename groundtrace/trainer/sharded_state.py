@@ -80,7 +80,9 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return, for the flat name of each master weight and of each moment, the weight whose shape it has."""
+    """Return a dict from the flat name of each tensor in the optimiser's state to the weight to which it belongs. Such
+    a tensor is a float32 weight (master) or a moment. It has the shape of its weight, and is sharded like it.
+    """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):
         for place, weight in enumerate(weights):

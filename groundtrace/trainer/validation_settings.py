@@ -1,4 +1,7 @@
-"""Defines the settings of the validation, which asks the model questions during training that it is not trained on."""
+"""Defines the settings of the validation: a test of the model at intervals during the training.
+
+The test asks the model questions that are not used for the training.
+"""
 
 from typing import Annotated, Literal
 

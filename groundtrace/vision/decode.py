@@ -218,9 +218,10 @@ def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
-    """Return pixels, orientation and format of other images.
+    """Return the pixels, orientation and format of an image file that :func:`_decode_png` does not decode.
 
-    OpenCV decodes the pixels of intact RGB and grey JPEGs.
+    Pillow opens and checks the file. OpenCV then decodes the pixels of intact RGB and grey JPEGs, and Pillow those of
+    all other images.
     """
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_size(*image.size, _pixel_bytes(image), limits)

@@ -8,13 +8,13 @@ times that molmo-utils returns are not used, because its version 0.0.1 has these
 - For H.264 in AVI, all its times are 0, which gives 32 copies of one frame.
 - Its fast reader fails on some tiny images, and the reader that it then uses keeps every frame in memory.
 
-Therefore molmo-utils gets a substitute clip: blank frames with the real clip's times. The chosen moments are scaled to
-the exact duration. Then the real clip is decoded once in full, and the frames that are visible at these moments are
-kept.
+Therefore molmo-utils does not get the real clip. It gets a substitute clip of blank frames, which has the frame
+times of the real clip, and chooses moments of it. The moments are multiplied so that they fit the exact duration. Then
+the real clip is decoded once in full, and the frames that are visible at these moments are kept.
 
-Times are the container's presentation times after its edit list, relative to the first visible frame. AVI has no such
-times: its n-th visible frame gets the time of the n-th entry in the file's index. Empty entries, which repeat a frame,
-are not counted.
+Times are the container's presentation times after its edit list, relative to the first visible frame. An AVI file
+has no such times, but an index with one entry for each frame. The n-th visible frame gets the time of the n-th entry.
+Empty index entries, which only repeat the frame before, are not counted.
 
 The content of the file determines the format. Other files that the clip refers to are never opened. Non-square pixels
 and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their
@@ -281,7 +281,9 @@ def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
 
 
 def _write_stand_in(path: Path, timeline: _Timeline) -> None:
-    """Write an MP4 of blank frames with the clip's times, to the nearest 1/90,000 s; the image is encoded once."""
+    """Write the substitute clip, an MP4 of blank frames with the frame times of the real clip, to the nearest 1/90,000
+    s. All frames share one encoded blank image. The library molmo-utils reads this clip to choose moments.
+    """
     av, _ = _extra()
     hz = Fraction(1, _STAND_IN_HZ)
     with av.open(str(path), "w", format="mp4") as out:

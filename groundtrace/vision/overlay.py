@@ -109,10 +109,10 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
 def _draw(
     canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str], colours: Sequence[Colour], font_px: int
 ) -> None:
-    """Draw the points and boxes onto the canvas, in this order: boxes, lines to far captions, captions, points.
+    """Draw points, boxes and captions onto the canvas, in this order: boxes, connecting lines, captions, points.
 
-    ``targets`` is ``(n, 4)``: x1, y1, x2, y2 of each point and box on the canvas. The first ``n_points`` of them are
-    points.
+    A line connects a caption with its point or box if they are not close together. ``targets`` is ``(n, 4)``: x1,
+    y1, x2, y2 of each point and box on the canvas. The first ``n_points`` of them are points.
     """
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
     for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
@@ -206,10 +206,11 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
-    """Return a character's mask, its left and top offset from the pen on the baseline, and its advance.
+    """Return the mask (image) of a character, its left offset, its top offset, and its advance, all three in pixels.
 
-    Returns None if the font lacks the character. The results are cached, because FreeType needs 0.3 ms for a caption
-    and digits repeat.
+    A character begins at a point on the baseline of the text. The offsets lead from this point to the top-left corner
+    of the mask. The advance is the distance from this point to that of the next character. Returns None if the font
+    lacks the character. The results are cached, because FreeType needs 0.3 ms for a caption and digits repeat.
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):
@@ -313,9 +314,10 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """Return, for each rectangle, the mean of the quantity in the integral image.
+    """Return, for each rectangle, the mean visual content in it: objects and edges, as :func:`_busy_integral` measures
+    them.
 
-    The rectangles are in shares of the image's sides.
+    ``integral`` is the integral image. The rectangles are x1, y1, x2, y2 in shares (0 to 1) of the image's sides.
     """
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)

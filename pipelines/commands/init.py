@@ -103,7 +103,9 @@ def starting_config(data: str, name: str) -> str:
 
 
 def _block(found: Input) -> list[str]:
-    """Return the config lines on the input: its shape if it has one, then its columns and constants."""
+    """Return the config lines on the input. If its rows have a special layout (shape), such as the conversations of
+    LLaVA, the first lines name it. The other lines name columns and constants.
+    """
     first = first_rows(found)
     shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)

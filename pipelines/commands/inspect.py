@@ -128,9 +128,11 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
 
 
 def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return two tables: the number of classes and the evenness of each property, and the number of rows of each class.
+    """Return two tables on how evenly the rows of the run are spread over the classes of each property.
 
-    The result is empty if no property has values.
+    A property is, for example, the source of a row, and a class is one of its values. The first table has the number of
+    classes and the evenness of each property, from 0 (all rows in one class) to 1 (equal classes). The second has the
+    number of rows of each class. The result is empty if no property has values.
     """
     found, sets = balances(run, connection, summary.sets), summary.sets
     if not found:

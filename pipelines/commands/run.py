@@ -121,7 +121,9 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 
 def _detail(summary: RunSummary, reason: str) -> str:
-    """Return the most frequent detail of a reason as text in brackets, cut to one line; "" if there is no detail."""
+    """Return the most frequent explanation with which records were rejected for ``reason``, such as ``too_hard``, as
+    text in brackets, cut to one line. Return "" if there is no explanation.
+    """
     detail = printable(summary.detail_of(reason))
     return (
         f" (most often: {detail if len(detail) <= MAX_DETAIL_CHARS else detail[: MAX_DETAIL_CHARS - 1] + '…'})"
@@ -136,7 +138,7 @@ def _no_rows(summary: RunSummary) -> list[str]:
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
-    """Return a line for each stage that reads a sample and got no result from its calls."""
+    """Return a line for each stage that reads only a sample of the records and has no result for any of them."""
     return [
         f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
         for name, counts in summary.stages.items()
@@ -189,7 +191,9 @@ def _paid(summary: RunSummary) -> list[str]:
 
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
-    """Return lines on the replaced run and its differences from this run; empty if no different run was replaced."""
+    """Return lines on the old run that this run replaced in its folder, and on the differences between the two runs.
+    Return no lines if there was no old run, or if nothing differs and the old outputs were not kept.
+    """
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):
         return []

@@ -124,7 +124,9 @@ async def _official_note(plan: Plan, role: str) -> str:
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """Return one line on the role's endpoint. A server that a run would start is only searched for, not started."""
+    """Return one line on the role's endpoint (model server). If a run would start the server itself, the server is not
+    started: this function only searches for the program that starts it.
+    """
     models = Models(plan.models, cached=False)
     try:
         return await models.endpoint(role).check()

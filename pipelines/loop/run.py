@@ -139,7 +139,9 @@ def _checked_folder(output: Path) -> Path:
 
 
 def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """Return the values of the curation's config without the settings that the division has already applied."""
+    """Return the values of the curation's config with only the key ``keep`` of the section ``[input]``. The other keys
+    were already applied when ``beam loop`` divided the input into a part to train on and a part to evaluate on.
+    """
     kept = {name: value for name, value in values.items() if name != "input"}
     keep = list(settings_after(rows).keep)
     return kept | ({"input": {"keep": keep}} if keep else {})
@@ -210,7 +212,8 @@ def _check_rows(loop: Loop, step: Step) -> None:
 
 
 def _revision(loop: Loop) -> str:
-    """Return the revision of the model after SFT: a digest of the step and of its finish time; "" before.
+    """Return the revision of the model after SFT: a digest of the SFT's command, config and inputs, and of its finish
+    time. Return "" if the SFT has not finished.
 
     So a model that is trained again in the same folder has another revision, and cached replies are not used for it.
     """

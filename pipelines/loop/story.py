@@ -279,7 +279,10 @@ def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestio
 
 
 def _rows(folder: Path, ids: set[str]) -> Iterator[TrainingRow]:
-    """Yield the held-out questions with these ids; only their images are read."""
+    """Yield the questions of the folder that have one of the ids. The images of other questions are not read.
+
+    A question that cannot be used is left out, for example if its image files are missing.
+    """
     records = Records(folder)
     with (folder / "records.jsonl").open("rb") as stream:
         places = [place for place, (_, line) in enumerate(json_lines.read_lines(stream)) if _id_of(line) in ids]

@@ -101,9 +101,9 @@ def verify(
             (:mod:`groundtrace.grading.answers.registry`). None means that the type is found from the answer and the
             choices.
         choices: The choices of a multiple-choice question; None for other questions.
-        entities: The visible things that the question names; () if it names no visible thing; None if this is unknown.
-            If it is unknown, the things to count are read from the text of a counting question. For all other
-            questions, a response without points and boxes is then unscored.
+        entities: The visible things that the question names, e.g. ``["red car"]``; () if it names none. None means that
+            they are unknown. In this case, the text of a counting question is searched for the things to count. A
+            response to another question is unscored if it has neither points nor boxes.
         config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
             are used, as in a run; other sections are ignored.
         endpoints: Instead of ``config``, the endpoints (model servers) by name; None for the embedded engine, which is

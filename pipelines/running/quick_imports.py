@@ -17,8 +17,8 @@ def quick_imports() -> Iterator[None]:
 
     Beam imports pandas, if it is installed, only for the type hints of its data frames. This takes a fifth of Beam's
     import. ``apache_beam.dataframe`` imports what it needs by itself, so recipes that use data frames still work.
-    pyarrow imports pandas when it makes its first array. If this fails, it imports pandas later only for functions that
-    need it, such as ``to_pandas``.
+    pyarrow tries to import pandas when it makes its first array. Therefore this function makes an array at the end, so
+    that this import fails, too. pyarrow later imports pandas only in functions that need it, such as ``to_pandas``.
     """
     gc.disable()
     sys.meta_path.insert(0, _NoPandas)

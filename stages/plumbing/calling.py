@@ -131,7 +131,9 @@ class CallModels(beam.DoFn):
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
-    """Raise ValueError if the stage's ``asks`` do not list the call: data card and validation would omit it."""
+    """Raise ValueError if the stage sends a prompt to a role without declaring this in ``asks`` of its description. The
+    data card and ``beam validate`` list only declared prompts, and so would omit this prompt.
+    """
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
         raise ValueError(
@@ -161,7 +163,9 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
 
 
 def _passed(stage: Stage, result: Any, session: Session) -> Any:
-    """Add the session's calls and this stage to a draft, or to the draft of a route; return other results unchanged."""
+    """Return a draft (a question with its data) with the session's calls added, and with this stage in its list of
+    passed stages. The draft in a :class:`Route` is changed in the same way. Other results are returned unchanged.
+    """
     if isinstance(result, Route):
         return replace(result, draft=_passed(stage, result.draft, session))
     if not isinstance(result, Draft):

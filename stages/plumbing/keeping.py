@@ -49,7 +49,9 @@ class _KeepLowestKeys(beam.DoFn):
         self._stage, self._class_of, self._why = stage, class_of, why
 
     def process(self, draft: Draft, last: Mapping[str, str]) -> Iterator[object]:
-        """Emit the draft, or its rejection; ``last`` has the highest key to keep in each class."""
+        """Emit the draft if its key (the hash of its id) is at most the highest key to keep in its class, or if it has
+        no class; otherwise emit a rejection. ``last`` maps each class to its highest key to keep.
+        """
         count_in(self._stage.name)
         name = self._class_of(draft)
         if name is None or draft_key(draft) <= last[name]:

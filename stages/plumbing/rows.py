@@ -180,9 +180,10 @@ def _common(draft: Draft, context: RowContext, name: str) -> Row:
 
 
 def _boxes_to_learn(draft: Draft) -> Row:
-    """Return the source of the boxes with which a reward compares responses.
+    """Return the columns on the boxes with which a reward compares responses.
 
-    If the question has no gold boxes, the detector's boxes are returned in their place, if there are any.
+    ``boxes_source`` is "gold" for gold boxes, "detector" for boxes that the detector found, and None without boxes.
+    Boxes of the detector are used only if the question has no gold boxes; the column ``gold_boxes`` then holds them.
     """
     if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
         return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}
@@ -190,7 +191,9 @@ def _boxes_to_learn(draft: Draft) -> Row:
 
 
 def _frames(question: Question) -> list[Row] | None:
-    """Return, for each of the row's images, its medium and, for a frame, its number and time; None without clips."""
+    """Return the column ``frames``, with one dict for each image of the row: the index of its medium and, for a frame
+    of a clip, the frame's number and time in seconds (else None). Return None for a row without clips.
+    """
     if not any(medium.frames for medium in question.media):
         return None
     rows: list[Row] = []

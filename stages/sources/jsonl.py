@@ -143,7 +143,9 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _are_rows(rows: RowSettings) -> bool:
-    """Return whether a line needs more conversion than the mapping of its keys."""
+    """Return whether the lines must be converted like table rows, because the settings name a layout of rows (shape) or
+    a folder of media, or generate ids. Otherwise the column map and the constants are enough (:func:`_mapped`).
+    """
     return rows.shape != OneRecordPerRow.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
@@ -212,9 +214,11 @@ def _first_line(path: Place) -> bytes:
 
 
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
-    """Return the keys of the first records, and the columns that the config maps to fields that a record may lack.
+    """Return the keys of the records in a file, which are the input's columns.
 
-    A key in ``keep`` is searched for in all records.
+    Only the first :data:`MAX_LINES_FOR_KEYS` lines are read, and further lines until all columns in ``rows.keep`` are
+    found. Fields such as ``choices`` may be missing in most records. If the config maps a column to such a field, the
+    column is always in the result. The result is empty if no key is found.
     """
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
@@ -238,7 +242,9 @@ def _mapped(text: str, rows: RowSettings) -> str:
 
 
 def _origin(text: str, rows: RowSettings) -> Origin:
-    """Return the values of a line that the config keeps; the names of its media are in the text."""
+    """Return the values of a line in the columns that the setting ``keep`` names. The result has no names of media,
+    because the line itself holds the paths of its media.
+    """
     if not rows.keep:
         return NO_ORIGIN
     try:

@@ -191,7 +191,9 @@ def _line(error: Exception) -> str:
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
-    """Return the subfields of a media column that identify the media: all except ``bytes``, if there are others."""
+    """Return the subfields of a column to read: all except ``bytes``, which holds the content of media files. Return
+    the column itself if it has no subfields, or none but ``bytes``.
+    """
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]
     parts = [file.schema.column(index).path for index in range(len(file.schema))]

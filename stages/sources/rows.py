@@ -138,8 +138,9 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """Writes the media that rows contain as bytes to the run folder.
 
-    ``_uris`` maps the names by which other rows may refer to a medium to URIs. It needs about 150 bytes for each row,
-    and is empty for most shapes.
+    In one layout of rows (that of VLMEvalKit), a row may use the image of an earlier row, and names it by the index of
+    that row. ``_uris`` maps these names to the URIs of the written images. It needs about 150 bytes for each row with
+    an image. For other layouts it is empty.
     """
 
     def __init__(self, store: MediaStore) -> None:

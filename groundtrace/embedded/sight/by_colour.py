@@ -66,7 +66,12 @@ def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
 
 
 def _is_blank(palette: Palette) -> bool:
-    """Return whether an image without shapes has only background and bars, and no text that is too small to detect."""
+    """Return whether an image in which no shape was found is blank: it has only a background and bars.
+
+    A bar is a row or column of pixels of which at least 99 % have another flat colour than the background. If 0.05 % or
+    more of the pixels are neither background nor in a bar, the image is not blank: these pixels may be text that is too
+    small to be found as shapes.
+    """
     whole = palette.index.shape
     background = int(palette.shares.argmax())
     other = (palette.index != background) & (palette.index >= 0)
@@ -96,8 +101,8 @@ class _Part:
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
     """Return the connected components of every colour except the background.
 
-    Returns None if there are too many, or if too many of the drawn pixels are specks, hairlines and frames. Bars across
-    the whole image are left out: they separate panels and are not objects.
+    Returns None if there are too many components, or if too many of the drawn pixels are specks, hairlines and frames.
+    Bars across the whole image are left out: they separate panels and are not objects.
     """
     height, width = palette.index.shape
     background = int(palette.shares.argmax())
@@ -173,10 +178,11 @@ def _may_be_joined(part: _Part) -> bool:
 
 
 def _kind_or_outline(part: _Part) -> str | None:
-    """Return the kind of a component, which may be filled or an outline.
+    """Return the kind of a component, such as "square"; None if no kind fits.
 
-    A component with a single large hole is an outline: it is classified as if it were filled. Returns None if no kind
-    fits, or if the component has several holes. Such a component consists of outlines that cross or share a side.
+    A component is an outline if it covers at most 40 % of its box, its holes are larger than the component itself, and
+    its box has no side below 8 px. An outline with one large hole is classified as if the hole were filled. For an
+    outline with several large holes, the result is None: it consists of several outlines that cross or share a side.
     """
     own_px = int(np.count_nonzero(part.mask))
     if own_px > 0.4 * part.mask.size or min(part.mask.shape) < 8:
@@ -194,7 +200,8 @@ def _kind_or_outline(part: _Part) -> str | None:
 def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
     """Return the component as a shape.
 
-    Its point is its centroid or, if the centroid is too near the edge, its innermost pixel.
+    The point of the shape is the centroid of the component. If the centroid is not inside the component, or is too near
+    its edge, the point is the innermost pixel of the component.
     """
     height, width = part.mask.shape
     moments = cv2.moments(part.mask, binaryImage=True)

@@ -156,8 +156,9 @@ def _enclosed_regions(
 def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how well each template fits each box: float (boxes, templates) in [0, 1].
 
-    A point on the outline counts if the gradient there is an edge along the outline. Points on the image's border,
-    which have no gradient, are left out of numerator and denominator.
+    The fit is the mean over the points of the template's outline. A point has a value up to 1 if the gradient there is
+    an edge along the outline; else 0. Points on the image's border have no gradient, so the mean leaves them out. The
+    fit is 0 if fewer than a third of the points are inside the border.
     """
     table = templates()
     height, width = gradients.gx.shape

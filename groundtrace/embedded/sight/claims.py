@@ -74,8 +74,9 @@ class Claim:
         - A claim that only a part of the image lacks an object ("no squares on the left") always agrees, since parts
           are not checked.
         - If the claim is about only some of the objects (`is_part`), its number must not be larger than the number of
-          matching shapes. The same rule applies if the claim has `touch`, and a shape of its noun is outside all boxes
-          of `walls`. In this case, all shapes of the noun are counted.
+          matching shapes.
+        - It may be unknown which circles touch the edge, because one circle is outside all boxes of `walls`. Then the
+          number in "3 circles touch the edge" must not be larger than the number of all circles.
         - A number must equal the number of matching shapes. A bound ("at least 3") must be true for that number.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)

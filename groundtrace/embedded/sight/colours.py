@@ -79,7 +79,12 @@ def _mixes(
 def _pick_centres(
     means: NDArray[np.float32], counts: NDArray[np.int64], total: int, min_share: float
 ) -> NDArray[np.float32]:
-    """Choose flat colours greedily by frequency, leaving out neighbours and rare mixtures of chosen colours."""
+    """Choose the flat colours of an image: again and again, the most frequent colour that is left is chosen.
+
+    Colours that are similar to a chosen colour, and rare mixtures of two chosen colours, are left out. ``means`` are
+    the colours (n, 3), and ``counts`` their numbers of pixels, of ``total`` pixels. Only colours with at least the
+    share ``min_share`` of the pixels are chosen.
+    """
     order = np.argsort(-counts, kind="stable")[:400]
     order = order[counts[order] >= min_share * total]
     colours, rare = means[order], counts[order] < _COMMON_SHARE * total

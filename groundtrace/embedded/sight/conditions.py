@@ -72,7 +72,10 @@ def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[FoundShape]) -> Outcome | None:
-    """Return whether the top or bottom object of a tower matches the condition's noun; None if it is not a stack."""
+    """Return whether the top or bottom object of a group of shapes matches the condition's noun.
+
+    Return None if the shapes do not form a tower (a straight stack of blocks).
+    """
     if not group:
         return _NO
     tower = as_tower(group)

@@ -191,9 +191,10 @@ def _none_of(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _about_objects(words: Words, amount: Amount, choices: tuple[str, ...]) -> Query | None:
-    """Parse the rest of a statement after an amount; return None if it cannot be parsed.
+    """Parse the rest of a statement after an amount, such as "black blocks"; return None if it cannot be parsed.
 
-    The rest is a noun. After the noun, the statement may have a touched place, the end of a tower, or another object.
+    One of these phrases may follow the noun: a touched place ("touching the edge"), the end of a tower ("at the top of
+    a tower"), another object ("on a yellow block"), or "in each box".
     """
     noun = read_noun(words)
     if noun is None:

@@ -287,10 +287,11 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options with the same meaning as the text.
+    """Return the options that have the same value as the answer ``text``.
 
-    If one option is yes and one is no, return the option with the answer's meaning. Otherwise return the options that
-    are equal as single numbers (without tolerance) or as mathematical expressions.
+    If the answer means yes or no, and if exactly one option is yes and one is no, return the option with the answer's
+    meaning. Otherwise return the options that equal the answer as a single number (without tolerance) or as a
+    mathematical expression.
     """
     side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
     if side is not None and sides.count(True) == sides.count(False) == 1:
@@ -306,10 +307,11 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the only option that has the number of a short answer; empty if no or several options have it.
+    """Return the only option that has the number of a short answer; empty if no option or several options have it.
 
-    If both have a unit, they are compared after conversion. ``chain`` is the text after its last equals sign. The
-    result is empty for a bound such as "more than 5".
+    ``text`` is the answer, and ``chain`` is the part of the answer after its last equals sign. If the answer and an
+    option both have a unit, the two are compared after conversion to one unit. The result is empty if the answer is a
+    bound such as "more than 5", or if ``chain`` has more than three words.
     """
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:

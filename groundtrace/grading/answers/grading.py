@@ -70,7 +70,10 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
 
 
 def _is_written_option(predicted: str, choices: tuple[str, ...] | None) -> bool:
-    """Return whether an answer is the text of an option, to which its markup belongs."""
+    """Return whether an answer is exactly the text of an option, such as "$x^2$".
+
+    In such an answer, markup like ``$…$`` is part of the option, so it must not be removed.
+    """
     return predicted.strip() in (choice.strip() for choice in choices or ())
 
 

@@ -69,7 +69,8 @@ class AnswerList:
     def is_plain(self) -> bool:
         """Return whether every item is a number, a point, or a text of at most three words.
 
-        The words may have only digits and letters that have upper and lower case. So Chinese text is not plain.
+        The words may have only digits, and letters of scripts with capital letters (Latin, Greek, Cyrillic). So Chinese
+        text is not plain.
         """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
@@ -125,7 +126,8 @@ def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
 
     - The answer is not a tuple, and the gold has no brackets.
     - The gold has no brackets, and the answer has the same numbers in another order: they may be a list.
-    - The brackets of two equal numbers differ, as in (1, 2) and [1, 2]: they may be two intervals or the same point.
+    - Both have the same two numbers, but in different brackets, as (1, 2) and [1, 2] do: these may be two different
+      intervals, or the same point.
     - One is a half-open interval such as [1, 2), and the other has no brackets.
     """
     if predicted is None:
@@ -198,9 +200,10 @@ def _is_within(short: str, long: str) -> bool:
 
 
 def _is_short(words: str) -> bool:
-    """Return whether a text has one to three words.
+    """Return whether a text has one to three words, with only digits and letters of scripts that have capital letters.
 
-    The words may have only digits and letters that have upper and lower case.
+    Examples of such scripts are Latin and Greek. Chinese is not one of them: it has no blanks between words, so the
+    number of words is unknown.
     """
     if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False

@@ -253,7 +253,12 @@ def _terms(latex: str) -> int:
 
 
 def _is_tower(latex: str, at: int) -> bool:
-    """Return whether the exponent at this offset contains another power of a number, or such a power follows it."""
+    """Return whether an exponent is part of a tower of powers, such as ``2^{3^4}`` or ``2^3^4``.
+
+    ``at`` is the offset of the exponent in ``latex``. The result is True if the exponent contains a second power, or if
+    a second power directly follows the exponent. Inside the exponent, a power of a symbol does not count (the ``x^2``
+    in ``e^{x^2}``); a power of e does.
+    """
     while at < len(latex) and latex[at] == " ":
         at += 1
     end = at + 1

@@ -189,7 +189,8 @@ def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade
 def _is_surely_another(words: str, wanted: Numeral) -> bool:
     """Return whether an answer without a number certainly does not mean the gold's number.
 
-    Such answers are a code, a refusal, "many" for 0, or "nobody" for 3.
+    This is certain for a code ("B12"), for a refusal, and for an answer without letters and digits. It is also certain
+    for "nobody" if the gold is not 0, and for "many" if the gold is at least 0 and at most 1.
     """
     pair = read_pair(words)
     if pair is not None and pair.value == wanted.value:

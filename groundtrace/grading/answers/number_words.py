@@ -123,7 +123,10 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number or fraction that begins at the word ``at``, and the index after it; else 0 and ``at``."""
+    """Return the number or fraction that begins at the word with the index ``at``, and the index after its last word.
+
+    If no number begins there, returns 0 and ``at``.
+    """
     if words[at] == "half":
         of = at + 1 + (words[at + 1 : at + 2] == ["a"])
         return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
@@ -153,7 +156,11 @@ def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number with the decimal digits that follow the word "point" at the index, and the index after them."""
+    """Return the value of a number with decimals in words ("three point one four"), and the index after its last word.
+
+    ``whole`` is the number before the word "point", and ``at`` is the index of this word in ``words``. If no digit
+    follows, returns ``whole`` and ``at``.
+    """
     end = at + 1
     while end < len(words) and WORDS.get(words[end], 10) < 10:
         end += 1
@@ -162,7 +169,10 @@ def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
-    """Return the whole number that begins at the word ``at``, and the index after it; else 0 and ``at``."""
+    """Return the whole number that begins at the word with the index ``at``, and the index after its last word.
+
+    If no number begins there, returns 0 and ``at``.
+    """
     total = current = 0
     start = at
     while at < len(words):

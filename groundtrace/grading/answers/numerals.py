@@ -133,7 +133,7 @@ def read_numerals(text: str) -> ParsedNumbers:
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> ParsedNumbers:
-    """Return the numbers of a text. The result is cached, since the answers of a group are often the same."""
+    """Return the numbers of a text. The result is cached, since several responses often have the same answer."""
     text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -198,11 +198,13 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
     the fraction is rounded to the last place of the decimal (2/3 is 0.67).
 
-    If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %), with two exceptions:
+    If only one of the numbers has a percent sign, there are three cases for the absolute value of the other number:
 
-    - The number without the sign is below 1. It is compared with the percentage's value (0.02 is 2 %). If the gold is
-      the percentage, its number is also right (0.5 for 0.5 %).
-    - The number without the sign is not whole. It may also be exactly the percentage's value (1.25 is 125 %).
+    - It is 0 or a whole number: the percent sign is ignored (2 is 2 %).
+    - It is below 1, such as 0.02: 0.02 is 2 %. If the gold has the percent sign, the sign may also be ignored (0.5 is
+      right for 0.5 %).
+    - It is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). 1.25 is also 125 %, but
+      only exactly.
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)

@@ -97,10 +97,11 @@ def is_refusal(text: str) -> bool:
 def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
-    A leading "The answer is" is skipped. The first or the last word or clause decides. A later "no" inside a clause is
-    ignored ("Yes, there is no dog"). A later "no" counts in three cases: it is a whole clause, it is the last word, or
-    it is next to a "yes" ("yes no"). "True" and "false" count anywhere. "Not true" and "not yes" mean no. Never raises;
-    takes time linear in ``len(text)``.
+    An answer means yes or no if its first word, last word, first clause or last clause means yes or no. A phrase before
+    a clause ("It is") is skipped. The result is None if two of these four contradict each other, or if another part of
+    the answer contradicts them: a whole clause ("yes, no, maybe"), a "true" or "false" anywhere, or a "no" next to a
+    "yes". Any other "no" is ignored ("Yes, there is no dog"). "Not true" and "not yes" mean no. Never raises; takes
+    time linear in ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

@@ -107,7 +107,7 @@ def read_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """Return the number and unit that a short text consists of, such as "5 cm"; None for any other text.
+    """Return the quantity of a text that is only a number with its unit, such as "5 cm"; None for any other text.
 
     The unit must be known. In ``$3m$``, the letter is a symbol and not a unit. But ``$3$ m`` and ``$3\\mathrm{m}$`` are
     quantities.
@@ -133,9 +133,10 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the number, with its unit if it has one, that a short text consists of; None for any other text.
+    """Return the number of a text that is only a number, such as "5", "5 cm" or "5 red apples"; else None.
 
-    Up to two words for the counted things may follow the number, as in "5 red apples".
+    The result holds the number with its unit; the unit is None if the number has no known unit. Up to two words for the
+    counted things may follow the number ("red apples").
     """
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:

@@ -157,7 +157,7 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Return whether a text has words and not only symbols, so that its words may name the gold."""
+    """Return whether an answer has words and not only symbols. Such words may describe the gold formula."""
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
@@ -168,8 +168,8 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
     (right), 0.0 (wrong) or None (only a judge model can decide). For example, a judge decides if a gold without
     brackets and the answer differ only in the order of their numbers, because the numbers may be a list.
 
-    Returns None instead of a grade for any other gold. It also does so if the gold has no brackets and the answer is
-    not a tuple. The caller then tries the next rule.
+    Returns None instead of a grade for any other gold, and also if the gold has no brackets and the answer is not a
+    tuple. The caller then tries the next rule.
     """
     wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
@@ -185,11 +185,12 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 def grade_list(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a list, such as "red, blue and green".
 
-    ``predicted`` is the answer to grade. The grade's value is 1.0 if it has the same items, 0.0 if it surely has not,
-    and None (a judge model decides) if the gold is a set of two numbers and the answer may be an interval.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if the answer has the same items as the gold, and 0.0
+    if the answer is certainly a different list. The value is None (a judge model decides) if the gold is a set of two
+    numbers, such as "{1, 2}", and the answer may be an interval, such as "(1, 2)".
 
-    Returns None instead of a grade for any other gold. It also does so if the answer differs, but may mean the same
-    list. The caller then tries the next rule.
+    The function returns None instead of a grade if the gold is not a list, or if the answer differs from the gold but
+    may mean the same list. The caller then tries the next rule.
     """
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
@@ -222,9 +223,10 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a list whose items are joined by arrows, such as "A → B → C".
 
-    ``predicted`` is the answer to grade. The grade's value is 1.0 if it has the same items in the same order, and 0.0
-    if it surely has not. Returns None instead of a grade if the answer may mean the same list, and for any other gold;
-    the caller then tries the next rule. Try this rule before :func:`grade_maths`, which treats arrows as formulas.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if the answer has the same items in the same order,
+    and 0.0 if it certainly has not. Returns None instead of a grade if the answer may mean the same list, and for any
+    other gold; the caller then tries the next rule. Try this rule before :func:`grade_maths`, which treats arrows as
+    formulas.
     """
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None

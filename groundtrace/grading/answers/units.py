@@ -229,9 +229,10 @@ def _metres_per_second(power: int) -> Unit:
 
 
 def _times(one: Unit, other: Unit, power: int) -> Unit:
-    """Return the unit one · other^power.
+    """Return the unit one · other^power, such as metre per second for the power -1.
 
-    The currencies of both are kept. The offset is 0, because a degree per hour is a difference of temperatures.
+    The currencies of both are kept. The result has no offset. Only temperatures have one: 0 °C is 273.15 K. But in a
+    combined unit such as °C per hour, a degree is a difference of temperatures, and 1 °C of difference is 1 K.
     """
     powers = dict(one.dimension)
     for name, exponent in other.dimension:
@@ -241,9 +242,10 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """Return the unit of a name; None if it is unknown.
+    """Return the unit with this name, such as "kg"; None if no unit has this name.
 
-    An unusual case (KG, Hours) is ignored if only one unit has that name.
+    A name in capital letters (KG), or with a capital first letter (Hours), is also accepted if only one unit has this
+    name without regard to capital letters.
     """
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())

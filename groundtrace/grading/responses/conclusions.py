@@ -258,10 +258,11 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Yield the stated counts of the counted things that are conclusions.
+    """Yield the conclusions that are counts of the things in question, such as "there are 5 cups".
 
-    These are the counts that are surely of all things, the last count, and each count above the gold answer. A count
-    above the gold answer is a conclusion, since a running count never exceeds the gold answer.
+    Not all counts are conclusions: "2 cups so far" is a running count. Three kinds of counts are conclusions: a count
+    that surely includes all things ("5 in total"), the last count, and each count above the gold answer. The reason for
+    the last kind is that a running count never exceeds the gold answer.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

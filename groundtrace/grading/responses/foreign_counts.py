@@ -2,7 +2,8 @@
 
 The noun after the number is in another language than the question, so it cannot be compared with the counted things.
 Therefore a count is read only if the sentence draws a conclusion ("also", "donc", "por lo tanto"), and if at most two
-words follow the number, so that the count is not one of a part ("im linken Feld").
+words follow the number. A longer sentence may count only the objects in a part of the image ("drei Kreise im linken
+Feld").
 """
 
 import re
@@ -43,7 +44,7 @@ _FORMS = tuple(
 
 
 def foreign_count(sentence: str) -> Fraction | None:
-    """Return the count that a sentence concludes in German, French or Spanish; None if it concludes none.
+    """Return the count that a sentence concludes in German, French or Spanish; None if it does not conclude a count.
 
     For example, the result is 8 for "Il y a donc huit triangles", and None for "Es gibt drei im linken Feld".
     """

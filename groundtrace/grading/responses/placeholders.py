@@ -47,8 +47,8 @@ def without_remnants(text: str, media_count: int = 1) -> str:
     """Return the text without placeholders (:func:`without_placeholders`) and without special tokens of models.
 
     After a placeholder is removed, the texts before and after it may together form a new placeholder or token. In this
-    case, a space is inserted after its first character, so that no placeholder or token is left. ``media_count`` is the
-    number of images and clips in the message.
+    case, a space is inserted after the first character of the new placeholder or token, so that none is left in the
+    text. ``media_count`` is the number of images and clips in the message.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):

@@ -117,7 +117,7 @@ def _rewrite(
 
 
 def _check_whole(tag: Tag) -> None:
-    """Raise OutOfFrame if the tag has a place that cannot be read beside those that can."""
+    """Raise OutOfFrame if a part of the tag cannot be read, such as ``x2`` without ``y2``, although other parts can."""
     if has_unread_parts(tag):
         raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a coordinate that cannot be read")
 

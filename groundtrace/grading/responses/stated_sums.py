@@ -1,8 +1,8 @@
 """Finds sums with their result in a sentence, such as "3 + 2 = 5" or "3 on the left and 2 on the right make 5".
 
-The result of a sum is a count that the sentence states. The numbers that are added are not. So the module that reads
-counts (:mod:`groundtrace.grading.responses.stated_counts`) replaces each sum by its result. This is done only if the
-sum is right: in "Total: 6 + 0 = 5", the 6 remains a count.
+The result of a sum is a count that the sentence states. The added numbers are only steps of the calculation, and must
+not be read as stated counts. So the module that reads counts (:mod:`groundtrace.grading.responses.stated_counts`)
+replaces each sum by its result. This is done only if the sum is right: in "Total: 6 + 0 = 5", the 6 remains a count.
 """
 
 import re
@@ -67,7 +67,7 @@ def without_addends(sentence: str) -> str:
 
 
 def _is_right(match: re.Match[str]) -> bool:
-    """Return whether the addends of a match of a sum have its result."""
+    """Return whether a stated sum such as "3 + 2 = 5" is right. ``match`` is the match of the sum in a sentence."""
     total, term = Fraction(0), Fraction(0)
     for part in _PART.finditer(match["addends"]):
         value, join = value_of(part["number"]), (part["join"] or "").strip(" ,").casefold()

@@ -43,7 +43,10 @@ def plain_proses(text: str) -> tuple[str, ...]:
 
 
 def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
-    """Return the text with each tag replaced by the text beside it, as prose would have it."""
+    """Return the text with each tag replaced by its text in ``tags``, without a number that only counts its points.
+
+    For example, "one cup" as the text of a tag with one point becomes "cup" (:func:`spoken_label`).
+    """
     spoken: list[tuple[Tag, str]] = []
     done, before = 0, ""
     for tag, shown in tags:
@@ -83,7 +86,7 @@ def _label_of(tag: Tag, text: str) -> str:
 
 
 def _replaced(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
-    """Return the text with each tag replaced by the text beside it in ``tags``."""
+    """Return the text with each tag replaced by its text in ``tags``, which are pairs of a tag and a text."""
     pieces: list[str] = []
     done = 0
     for tag, shown in tags:

@@ -97,11 +97,12 @@ class Tag:
     def label(self) -> str:
         """Return the name of the object: the attribute ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
-        All model families write the label both as an attribute and as the inner text. A short inner text that agrees
-        with the attribute ("the first one"), or that numbers the object ("1", "#2"), is no label. In the following
-        cases, the inner text is the label: it adds a word ("red ball" for "ball"), it contradicts the attribute, it has
-        more than six words, or it has digits, punctuation or words that count, deny or conclude. If the attribute were
-        used, it could hide such a text from the scorers.
+        All model families write the label both as an attribute and as the inner text. The attribute is the label if the
+        inner text adds nothing to it: the inner text is the same name, a short phrase for the same thing ("the first
+        one"), or only a number of the object ("1", "#2"). In all other cases, the inner text is the label. Otherwise
+        the attribute could hide a text from the scorers. Examples are an inner text that adds a word ("red ball" for
+        "ball"), that contradicts the attribute, that has more than six words, that has punctuation or other digits than
+        such a number, or that has a word that counts ("three"), denies ("no") or concludes ("so").
         """
         named = dict(reversed(self.attributes))
         label = named.get("alt") or named.get("label") or ""
@@ -123,8 +124,8 @@ def is_number_only(text: str) -> bool:
 def _is_phrase(inner: str, label: str) -> bool:
     """Return whether the text inside a tag is a short phrase that can name the same thing as its label.
 
-    Such phrases are also a number alone, a number before words that name the thing ("3 yellow"), words for counted
-    things without their name ("these four"), and a text without letters and digits ("●").
+    The result is also True for a number alone ("1"), for a number before such a phrase ("3 yellow"), for words that
+    mean the objects without naming them ("these four"), and for a text without letters and digits ("●").
     """
     if is_number_only(inner) or _THESE.fullmatch(inner) or not any(map(str.isalnum, inner)):
         return True

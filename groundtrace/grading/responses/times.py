@@ -108,11 +108,15 @@ def format_span(start_s: float, end_s: float) -> str:
 def anchor_points(text: str) -> tuple[Point, ...]:
     """Return all points of a text about a video clip, each with the frame and time that the text names for it.
 
-    Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, its
-    frame and its time are None. The moment of a point is one that introduces its tag or directly follows it, else the
-    nearest one before it in the same sentence, else one after a list of tags to which it belongs
-    (:func:`groundtrace.grading.responses.anchors.anchor_tags`). Argos (Fig. 10) uses only the closest moment in the
-    same sentence. Never raises; takes time linear in ``len(text)``.
+    Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, the
+    frame and the time of the point are None. The moment of a point is the first of these that the text has
+    (:func:`groundtrace.grading.responses.anchors.anchor_tags`):
+
+    1. the moment that introduces the point's tag, or directly follows the tag;
+    2. the nearest moment before the tag in the same sentence;
+    3. the moment directly after a list of tags, if the tag is in this list.
+
+    Argos (Fig. 10) uses only the closest moment in the same sentence. Never raises; takes time linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])

@@ -193,8 +193,9 @@ def _fenced(inner: str) -> str:
 def _called(inner: str) -> str | None:
     """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``.
 
-    The result is also None if the code has a lone surrogate, which no row can hold, or if the call has two different
-    values for one key, of which other readers may use the first.
+    ``inner`` is the call as JSON. The result is also None if the code has a lone surrogate (half of a character), which
+    no row can hold. It is also None if the JSON has two different values for one key, because some JSON parsers use the
+    first value, and others the last value.
     """
     try:
         call = json.loads(inner, strict=False, object_pairs_hook=one_value_per_key)

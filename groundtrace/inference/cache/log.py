@@ -177,10 +177,10 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """Writes this process's log file in ``folder``, which holds the replies that the process received. The file is
-    created when the first line is written.
+    """Writes the replies that this process receives to the process's own log file. The file is created in ``folder``
+    when the first line is written.
 
-    ``name`` is the file's name, and ``size_bytes`` the number of bytes written to it so far. A writer is not
+    ``name`` is the file's name, and ``size_bytes`` the number of bytes written to the file so far. A writer is not
     thread-safe.
     """
 

@@ -31,13 +31,14 @@ class Neighbours:
                 )
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Look up replies in the caches of the other runs.
+        """Look up replies in the caches of the other runs, and return the replies that were found, by their key in this
+        run's cache.
 
-        ``keys`` has one item for each wanted reply: it maps the key in this run's cache to the original key of the same
-        reply (:func:`groundtrace.inference.request.cache_key`). The two keys differ if this run uses no replies older
-        than a given time. Returns the replies that were found, by the key in this run's cache. If several caches hold a
-        reply, the reply of the first of these caches is returned. ``taken_from`` of a returned reply is the name of the
-        run that owns this cache.
+        ``keys`` has one item for each wanted reply. The item maps the reply's key in this run's cache to the reply's
+        normal key (:func:`groundtrace.inference.request.cache_key`). The two keys differ if this run uses no replies
+        older than a given time. The reason is that such a run stores its replies under other keys
+        (:func:`groundtrace.inference.request.fresh_key`). If several caches hold a reply, the first of these caches is
+        used. ``taken_from`` of a returned reply is the name of the other run whose cache held the reply.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

@@ -149,8 +149,8 @@ class ReplyCache:
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> int:
-        """Log and insert the entries. Their time is read within the transaction, so that the times of all entries are
-        in the order of insertion."""
+        """Write the entries to the log, and insert them into the database. Each entry gets the current time. The clock
+        is read within the transaction, so that the times of all entries are in the order of insertion."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [LogEntry(entry, self._newest_s) for entry in entries]

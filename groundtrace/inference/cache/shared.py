@@ -261,8 +261,8 @@ def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads 
     A path on a local disk is a SQLite file. If ``path`` is on a network file system or is a URL, the file itself is
     never created. Instead its folder holds segments: files with replies, which several machines share
     (:class:`SegmentStore`). ``storage`` holds the settings of the object storage. ``uploads`` is the background thread
-    that regularly exchanges the segments with other machines. If it is None, they are exchanged only when the cache is
-    opened, and uploaded when it is closed.
+    that regularly uploads the new replies of this machine and downloads those of other machines. If ``uploads`` is
+    None, replies are uploaded and downloaded only when the cache is opened, and uploaded again when it is closed.
     """
     location = shared_location(path)
     if location is None:

@@ -26,19 +26,21 @@ class Budget:
     """Limits what a run spends on model requests. A request may be sent only if the amounts spent and reserved stay
     within ``usd`` (dollars) and ``tokens`` (input plus output). None means no limit.
 
-    A request that does not fit into the budget waits until the costs of the requests in progress are known. So the
-    whole budget can be used. The cost of a request is estimated from earlier requests. If the last requests in progress
-    cost more than estimated, the run exceeds its budget by at most this difference. If a request still does not fit, it
-    is refused. Then all later requests are refused as well, so that a run stops cleanly.
+    The cost of a request is estimated from earlier requests, and reserved. A request that does not fit is not refused
+    while other requests are in progress. It waits for their real costs, which may be lower than reserved. So the whole
+    budget can be used. If the last requests in progress cost more than estimated, the run exceeds its budget by at most
+    this difference. If a request does not fit and no request is in progress, it is refused. Then all later requests are
+    refused as well, so that a run stops cleanly.
 
     ``run`` is the folder of the run's notes (files in which each process records what it spends), a path or a URL.
-    ``peers`` are the other processes on this machine. Processes with the same run and the same peers share one budget.
-    The first process reads from the notes what all earlier processes have spent, including killed processes.
+    ``peers`` connects this process with the other processes on this machine. Those with the same ``run`` share one
+    budget. The first of them reads from the notes what all earlier processes have spent, including killed processes.
     ``storage`` holds the settings of the object storage.
 
-    ``workers`` is the number of machines of the run. Each machine spends at most an equal part of the budget. In
-    addition, the spending of this machine and the noted spending of all other machines together stay within the whole
-    budget (:meth:`read_notes`). So a machine that replaces a lost machine does not spend the lost machine's part again.
+    ``workers`` is the number of machines of the run. Each machine may spend an equal part of the budget. In addition,
+    all machines together stay within the whole budget; the notes record what the other machines have spent
+    (:meth:`read_notes`). This is important if a machine is lost: the machine that replaces it gets an equal part, but
+    the amount that the lost machine has spent still counts towards the whole budget.
     """
 
     def __init__(
@@ -80,9 +82,9 @@ class Budget:
         """Return an estimate of how many output tokens ``n`` samples (replies) will have. ``prompt`` is the prompt's
         name. ``max_tokens`` is the largest number of tokens of one sample.
 
-        The estimate is ``n`` times the mean length of the earlier samples of this prompt in this process, where
-        :data:`FIRST_GUESS_TOKENS_OUT` tokens count as one earlier sample. A mean above ``max_tokens`` is replaced by
-        ``max_tokens``.
+        The estimate is ``n`` times the mean length of this prompt's earlier samples in this process. The mean includes
+        one imaginary sample of :data:`FIRST_GUESS_TOKENS_OUT` tokens, so it exists before the first real sample. A mean
+        above ``max_tokens`` is replaced by ``max_tokens``.
         """
         samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
         return n * min(max_tokens, -(-tokens_out // samples))
@@ -179,7 +181,8 @@ class Budget:
         return ", ".join(parts) + (f", by {self._workers} workers in equal parts" if self._workers > 1 else "")
 
     async def _wait(self, wait_s: float) -> None:
-        """Wait until a request of this process has ended. If the process has peers, wait at most ``wait_s`` seconds."""
+        """Wait until a request of this process has ended. If other processes on this machine (peers) share the budget,
+        wait at most ``wait_s`` seconds, since the end of their requests is not reported to this process."""
         self._settled.clear()
         is_alone = self._peers.join() and not self._peers.has_peers
         with contextlib.suppress(TimeoutError):
@@ -190,8 +193,9 @@ class Budget:
 
     @contextlib.contextmanager
     def _shared(self) -> Iterator[sqlite3.Connection | None]:
-        """Read the state from the file that the peers share, and yield the file in a transaction. Yields None if the
-        budget is unlimited or has no run, or if this process has no peers."""
+        """Read the amounts spent and reserved from the file that this process shares with its peers (other processes on
+        this machine), and yield the open file in a transaction. Yields None if this process has no peers, if the budget
+        is unlimited, or if it belongs to no run."""
         if not (self._bounded and self._run and self._peers.has_peers):
             yield None
             return

@@ -43,9 +43,10 @@ class Claims:
         ``keys`` are the cache keys. While the body of the ``with`` statement runs, this process claims the keys without
         a usable reply. It claims all of them or none, so that two processes never wait for each other.
 
-        ``had_joined`` is True if this process had already registered with the other processes when the caller read the
-        cache. If it is False, this method reads the cache again after it has claimed the keys, because another process
-        may have put a reply into the cache and ended since then.
+        The caller has looked for the replies in the cache before this call. ``had_joined`` is True if this process had
+        already registered with the other processes of the machine at that time. If it is False, another process may
+        have cached a reply and ended before this process registered. Then this process has never noticed that process.
+        So the method reads the cache again after it has claimed the keys.
 
         Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
@@ -59,8 +60,10 @@ class Claims:
             self._release(key for key in keys if key not in found)
 
     def _claimed(self, keys: Sequence[str], max_tokens: int, had_joined: bool) -> dict[str, CachedReply] | None:
-        """Claim the keys that have no usable reply, and return the replies of the other keys. Returns None if a peer
-        claims one of the keys without a reply, or if this process may not send requests yet."""
+        """Claim the keys whose reply is not cached, so that no other process requests these replies. Returns the cached
+        replies of the other keys. Returns None, and claims nothing, if another process (a peer) already claims one of
+        the keys, or if the peers are not yet ready for requests of this process. ``had_joined`` is explained in
+        :meth:`holding`."""
         if not self._peers.join():
             return None
         found: dict[str, CachedReply] = {}

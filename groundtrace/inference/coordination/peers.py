@@ -216,8 +216,9 @@ class Peers:
             return True
 
     def _wait_for_lock(self) -> None:
-        """Record that another process holds the lock. If it holds the lock for some time, log a warning; after about
-        a minute, raise RunStopped."""
+        """Record that this process could not register, because another process holds the lock file ``.lock``. The
+        caller tries again later. If this goes on for about ten seconds, the method logs a warning. After about a
+        minute it raises RunStopped."""
         assert self._folder is not None
         now_s = time.monotonic()
         first_s, last_s = self._refused_s or (now_s, now_s)
@@ -233,7 +234,8 @@ class Peers:
         _log.warning("%s", cause)
 
     def _wake_silent(self) -> bool:
-        """Wake the peers that have not written their state yet; returns whether there are any."""
+        """Wake the peers (other processes on this machine) that have not yet written their state, e.g. their claims and
+        reservations, into the shared file. Returns whether there are such peers."""
         with self.transaction() as db:
             silent = dict(self._living(db, "AND NOT is_open"))
         for name in silent:
@@ -255,8 +257,9 @@ class Peers:
         return db.execute("INSERT OR IGNORE INTO processes VALUES (?, ?, ?, 0)", row).rowcount > 0
 
     def _publish_again(self, db: sqlite3.Connection) -> None:
-        """Write the state of this process again after its peers treated it as lost. The process may send requests again
-        when its peers have answered."""
+        """Write the state of this process into the shared file again. The other processes had deleted it, because this
+        process did not respond for a long time. This process may send requests again when all other processes have
+        written their state too (:meth:`join`)."""
         self._may_send = False
         for part in self._parts:
             part.publish(db)
@@ -283,8 +286,9 @@ class Peers:
         return bool(living)
 
     def _look(self) -> None:
-        """Write the state into the file if this process has its first peer now. Read the state back into memory if the
-        last peer has ended."""
+        """Check which peers (other processes on this machine) are running. If this process has its first peer now,
+        write its state, such as its claims, into the shared file. If the last peer has ended, read the state back into
+        memory."""
         try:
             with self.lock:
                 if self._db is None:

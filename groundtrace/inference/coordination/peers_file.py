@@ -41,10 +41,10 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
     """Open the SQLite file ``path`` through which the processes of this machine coordinate, and return the connection.
     ``is_alone`` is True if no other process that uses the file is running.
 
-    The file is needed only while processes run. So if the process is alone, the entries of ended processes are deleted.
-    If the file cannot be used, it is replaced by an empty file. A file cannot be used if it is damaged or was written
-    by another version of this code. If the process is not alone and the file cannot be used, sqlite3.DatabaseError is
-    raised.
+    The file is needed only while processes run. So if this process is alone, the entries of ended processes are
+    deleted. A file that is damaged or was written by another version of this code is then replaced by an empty file. If
+    this process is not alone, the version is not checked, and no file is replaced. Raises sqlite3.DatabaseError if the
+    process is not alone and the file is damaged, or if the file cannot be created.
     """
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)

@@ -26,10 +26,11 @@ class Presence:
     """Shows that this process is running, by a named pipe at ``path``. A thread waits for bytes in the pipe. Each time
     another process writes a byte, the thread calls the function ``woken``.
 
-    ``interval_s`` is a function that returns a number of seconds. If no byte arrives within this time, the thread calls
-    ``woken`` all the same. If ``interval_s`` returns None, the thread calls ``woken`` only when a byte arrives. There
-    is one exception: if the pipe was deleted, other processes treat this process as ended, so the thread creates the
-    pipe again and calls ``woken``. The constructor raises OSError if the folder cannot hold a pipe.
+    ``interval_s`` is a function that returns a number of seconds, or None for no limit. If no byte arrives within this
+    time, the thread calls ``woken`` all the same. The thread also checks whether the pipe still exists: after each
+    wait, or every ``CHECK_S`` seconds if there is no limit. If the pipe was deleted, other processes treat this process
+    as ended. So the thread creates the pipe again and calls ``woken``. The constructor raises OSError if the folder
+    cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:

@@ -67,15 +67,16 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 
 def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: int, turn: int) -> tuple[int, int]:
-    """Return two numbers of slots for the process ``me``: the slots that it may use now, and the slots that it will get
-    after other processes have given slots back. A slot permits one concurrent request.
+    """Return two numbers for the process ``me``: the number of slots that it may use now, and its share of the slots. A
+    slot permits one concurrent request. The process can use its whole share as soon as the other processes have given
+    back all slots above their own shares.
 
     ``most`` is the number of slots of the endpoint. ``wanted`` is the number of slots for which ``me`` has requests.
     ``others`` maps the name of each other process to two numbers: the slots that it holds, and the slots that it wants.
     ``turn`` is a counter that determines which processes get the slots that cannot be divided evenly (:func:`divided`).
 
-    All processes together never hold more than ``most`` slots, since a process holds the slot of a request until the
-    request has ended.
+    The first number is at most ``most`` minus all slots that the other processes hold. So all processes together never
+    hold more than ``most`` slots. A process holds the slot of a request until the request has ended.
     """
     due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
     return max(0, min(due, most - sum(held for held, _ in others.values()))), due
@@ -83,14 +84,16 @@ def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: in
 
 class Quota:
     """Applies an endpoint's limits in this process: concurrent requests, requests per minute and tokens per minute.
-    Processes of one machine share these limits if their ``endpoint``, a text that identifies the endpoint, is the same.
-    ``peers`` connects this process with the other processes.
+    ``settings`` holds these limits.
 
-    ``settings`` holds the limits. A slot is the permission for one concurrent request. ``concurrency`` gives the slots
-    of this process to its requests, and this class decides how many slots it has
-    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`). If ``peers`` is None, this process shares the
-    limits with no other process. The methods run on one event loop. Only :meth:`publish`, :meth:`withdraw` and
-    :meth:`changed` may run on another thread.
+    A slot is the permission for one concurrent request. This class decides how many slots this process has. It passes
+    this number to ``concurrency``, which gives the slots to the single requests
+    (:meth:`~groundtrace.inference.flow.limits.ConcurrencyLimit.lend`).
+
+    ``peers`` connects this process with the other processes of the machine. If ``peers`` is None, this process shares
+    the limits with no other process. ``endpoint`` is a text that identifies the endpoint: processes with the same text
+    share the limits. The methods run on one event loop. Only :meth:`publish`, :meth:`withdraw` and :meth:`changed` may
+    run on another thread.
     """
 
     def __init__(
@@ -132,8 +135,8 @@ class Quota:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Return the seconds until both rates are free. If both are free now, take one request and ``tokens`` tokens
-        from them, and return 0."""
+        """Return how many seconds a request must wait because of the limits per minute, on requests and on tokens. If
+        it need not wait, count one request and ``tokens`` tokens as used at the time ``now_s``, and return 0."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
         self._requests.take(1, now_s)
@@ -141,7 +144,9 @@ class Quota:
         return 0.0
 
     def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
-        """Return the result of ``work(tokens, now_s)`` on the rates that all processes share."""
+        """Return the result of ``work(tokens, now_s)``. The function ``work`` uses the limits per minute: it reads or
+        changes the times at which the next request and the next tokens are allowed. If other processes share the
+        endpoint, these times are read from the shared file before the call, and written to the file afterwards."""
         with self._peers.lock:
             if not self._peers.has_peers:
                 return work(tokens, self._now_s())
@@ -236,8 +241,8 @@ class Quota:
         more. The state consists of the times at which the next request and the next tokens are allowed. They take
         the requests of other processes into account. This process's slots are removed from the file.
 
-        The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
-        measured in Unix time.
+        The file may have been written before the machine was restarted, and a restart resets the monotonic clock. So
+        the time since the file was last written is measured with the Unix time in the file.
         """
         requests_free_s, tokens_free_s, at_s, world_s = self._row(db)
         passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()

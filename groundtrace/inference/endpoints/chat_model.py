@@ -112,7 +112,8 @@ class ChatEndpoint:
     def _taken(self) -> list[_Waiting]:
         """Remove the next batch from the waiting requests, and return it.
 
-        When the process ends, the batch is empty: Python waits for this thread, and no caller waits for the replies.
+        When the process is about to end, the batch is empty, and the requests stay unanswered. No caller waits for
+        their replies any more, but Python waits for the thread of the model, so the thread must end soon.
         """
         if getattr(executors, "_shutdown", False):  # private; Python sets nothing public before it waits
             return []

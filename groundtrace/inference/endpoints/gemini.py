@@ -55,9 +55,9 @@ class GeminiEndpoint:
     to ``settings.base_url`` if it is set, else to Google's API. ``media`` is the store from which the images and
     videos of prompts are read. The argument ``threads`` is not used.
 
-    No seed is sent. Two requests with the same prompt and the same seed would return the same sample twice. Separate
-    seeds for the samples of a request are not possible either, since it is not known in advance how many samples a
-    request will return.
+    No seed is sent. If a request returns too few samples (generated texts), the prompt is sent again. With the same
+    seed, the second request would return the same samples as the first. A seed for each sample is not possible either:
+    a request has one seed for all its samples, and it is not known in advance how many samples it will return.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -179,7 +179,8 @@ class GeminiEndpoint:
         return scrub(message, self._key)[:MAX_MESSAGE]
 
     def _client(self) -> genai.Client:
-        """Return the client, opened at the first use, on the event loop of its connections."""
+        """Return the client of Gemini's API. It is created at the first call, since its connections belong to the event
+        loop on which they are created, and this loop must be the one that sends the requests."""
         if self._opened is None:
             settings, connector = self.settings, aiohttp.TCPConnector(limit=0)
             timeout = aiohttp.ClientTimeout(sock_connect=settings.connect_timeout_s, sock_read=settings.read_timeout_s)

@@ -179,7 +179,8 @@ class HttpEndpoint(abc.ABC):
             raise CallError(Failure.GARBLED, f"the server's response is not JSON: {text[:120]!r}") from None
 
     def _client(self) -> aiohttp.ClientSession:
-        """Return the client session, which is opened at the first use, on the event loop of its connections."""
+        """Return the HTTP client session. It is created at the first call, since its connections belong to the event
+        loop on which they are created, and this loop must be the one that sends the requests."""
         if self._session is None:
             timeout = aiohttp.ClientTimeout(
                 total=None,

@@ -88,8 +88,9 @@ _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
 
 @dataclass(frozen=True)
 class _Form:
-    """Describes a form in which the key may be written. If the form has ``hints``, each text with the key in this form
-    contains one of the hints. A search for hints is fast."""
+    """Describes one form in which a text may contain the API key, e.g. in hexadecimal. ``pattern`` finds the key in
+    this form. The ``hints`` are short texts. Each key in this form contains at least one of them. The pattern is slow,
+    so it is used only for texts that contain a hint. If there are no hints, it is always used."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -120,16 +121,17 @@ def _longest_plain(text: str) -> str:
 
 
 def _hexadecimal(text: str) -> str:
-    r"""Return a pattern of the text's bytes in hexadecimal: without separators, with signs or blanks between, or with
-    0x or \x before each byte."""
+    r"""Return a pattern that finds the bytes of ``text`` in hexadecimal: without separators ("6b65"), with a separator
+    of one or two characters ("6b:65", "6b, 65"), or with 0x or \x before each byte."""
     return r"[\s:,;.-]{0,2}(?:0x|\\++x)?".join(f"{ord(char):02x}" for char in text)
 
 
 def _escaped(text: str, with_letters: bool = False) -> str:
-    """Return a pattern of the text in which signs may be escaped, even several times; with ``with_letters``, letters
-    and digits may be escaped too.
+    """Return a pattern that finds ``text`` even if its punctuation is escaped. E.g. "/" may be written as "%2F", or be
+    escaped twice as "%252F". If ``with_letters`` is True, letters and digits may be escaped too.
 
-    A run of backslashes is one unit, matched possessively: a malicious text must not make matching slow.
+    A malicious server could send many backslashes to make the search slow. To prevent this, the pattern matches them
+    possessively: it never gives back a matched backslash. Several backslashes in a row are therefore one unit.
     """
     found = re.findall(r"\\+|[^\\]", text)
     units = [unit if unit.isalnum() and not with_letters else _escaped_unit(unit) for unit in found]
@@ -138,7 +140,8 @@ def _escaped(text: str, with_letters: bool = False) -> str:
 
 @lru_cache(maxsize=128)
 def _escaped_unit(unit: str) -> str:
-    """Return a pattern of one character, or of a run of backslashes."""
+    r"""Return a pattern that finds ``unit``, plain or escaped. ``unit`` is one character, or several backslashes in a
+    row. E.g. the pattern for "/" finds "/", "\/", "%2F", "&#47;" and "\u002f"."""
     char, code = unit[0], f"{ord(unit[0]):02x}"
     names = "".join(f"|{re.escape(name)}" for name, meant in html5.items() if meant == char and name.endswith(";"))
     coded = rf"%(?:25)*(?i:{code})|&(?:amp;)*(?:#0*{ord(char)};|(?i:#x0*{code};){names})"

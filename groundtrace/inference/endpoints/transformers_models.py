@@ -261,8 +261,8 @@ def _class_of(settings: EndpointSettings) -> Any:
 
 
 def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:
-    """Load the checkpoint that the settings name as a ``model_class``. The model is in evaluation mode, and on the GPU
-    if this machine has one.
+    """Load the checkpoint ``settings.model``, and return the model, an object of the class ``model_class``. The model
+    is in evaluation mode, and on the GPU if this machine has one.
 
     ``model_class`` is a class of the ``transformers`` library. ``dtype`` is the type of the weights: None means
     float32, "auto" means the type in the checkpoint.

@@ -193,11 +193,12 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
-    """Yield the descriptor of a locked file, and close it on exit. A child that has inherited the descriptor keeps
-    the lock.
+    """Lock the lock file of ``server``, so that this machine runs only one server for the same model and arguments.
+    Yields the descriptor of the file, and closes it on exit. Raises VllmServerError if another run holds the lock.
 
-    The guard inherits the descriptor, and must keep the lock until it ends. So this function uses flock and never
-    unlocks the file. The package filelock would unlock it on exit, and the guard would lose the lock.
+    The guard (the child process that runs the server) inherits the descriptor, and must keep the lock until it ends. A
+    lock of ``flock`` lasts until all copies of the descriptor are closed. So this function closes its own copy, but
+    never unlocks the file. The package filelock is not used, since it would unlock the file for the guard too.
     """
     # Machines may share a home folder, and each of them may serve the model.
     identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))

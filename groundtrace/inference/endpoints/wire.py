@@ -87,10 +87,12 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """Return the effective HTTP status of an error.
+    """Return the HTTP status that describes an error best. It is ``status``, or a more exact status if the body
+    ``data`` contains the reason of the error.
 
-    OpenAI's 429 becomes 402 if the account has no credit left, since a retry does not help in this case. Google's 400
-    for a wrong API key becomes 401; only the details of the error name the key.
+    OpenAI returns 429 if the account has no credit left. The result is then 402, since a retry does not help. Google
+    returns 400 if the API key is wrong. The result is then 401. This case is found by the reason API_KEY_INVALID in the
+    body, since 400 has many other reasons.
     """
     if _BAD_KEY.search(data):
         return 401

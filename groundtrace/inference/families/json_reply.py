@@ -68,8 +68,8 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     - It is an object with a list of coordinates under one of the keys ``names``.
     - It is an object with one key for each coordinate (``x``, ``x_min``, ``left``, …). If ``y_first`` is True, each y
       is returned before its x.
-    - It is a plain list of numbers. :func:`json_items` accepts this form only if the list of items is under one of its
-      ``wrappers`` (keys).
+    - It is a plain list of numbers. :func:`json_items` accepts this form only under a key of an object: the box in
+      {"boxes": [[1, 2, 3, 4]]} is accepted, but not the box in [[1, 2, 3, 4]].
     """
 
     def numbers(item: Any) -> object | None:
@@ -151,7 +151,8 @@ def label_of(item: object) -> str:
 
 
 def _rows(found: object) -> list[object]:
-    """Return the rows of an item, which may hold one row or a list of rows."""
+    """Return the coordinates of an item as a list of rows. A row is the list of numbers of one point or box. ``found``
+    is one row or a list of rows: both [1, 2] and [[1, 2]] become [[1, 2]], and [[1, 2], [3, 4]] is two points."""
     several = isinstance(found, list) and bool(found) and all(isinstance(row, list) for row in found)
     return found if several else [found]  # type: ignore[return-value]
 
@@ -188,11 +189,13 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """Return the items of a list, which may be under a wrapper; None for other values. Raises BadReply if only some of
-    the list's elements are items.
+    """Return the items (points or boxes) of ``value``, a JSON value of a reply. ``value`` is a list of items, or an
+    object that has this list under one of the keys ``wrappers``. Returns None for any other value. Raises BadReply if
+    only some elements of the list are items.
 
-    Lists of numbers are items only under a wrapper: in prose they may mean anything
-    (:mod:`groundtrace.inference.families.prose`).
+    In a list without a key, each item must be an object, such as {"bbox_2d": [1, 2, 3, 4]}. Under a key, as in
+    {"boxes": [[1, 2, 3, 4]]}, an item may also be a list of numbers. Without a key, a list of numbers may be something
+    else than coordinates (:mod:`groundtrace.inference.families.prose` parses such lists).
     """
     if isinstance(value, dict):
         under = [value[name] for name in wrappers if name in value]

@@ -64,19 +64,21 @@ def quoted(label: str) -> str:
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Return those points or boxes of a reply that belong to the requested label (the name of an object). ``found``
-    holds all points or boxes of the reply, and ``label`` is the requested label.
+    holds all points or boxes of the reply, and ``label`` is the requested label. Each label of the reply is compared
+    with the requested label (:func:`closeness`). There are four cases:
 
-    Items without a label are returned. Items with a label are compared with the requested label (:func:`closeness`),
-    and only the closest ones are returned. For example, if "red dog" was requested and the reply has items labelled
-    "red dog" and "dog", only the "red dog" items are returned.
-
-    A reply may use another word for the object, such as "sofa" for "couch". So if the reply has only one label, all
-    items are returned even if this label is not close. Labels that contradict the requested one, such as "blue dog" and
-    "red dog", are never accepted in this way.
+    - No item has a label: all items are returned.
+    - At least one label is close to the requested label: the items with the closest label and the items without a label
+      are returned. E.g. if "red dog" was requested, and the reply has the labels "red dog" and "dog", the "dog" items
+      are dropped.
+    - No label is close, but the reply has only one label: all items are returned, since the model may have used another
+      word for the object, such as "sofa" for "couch". But a label that contradicts the requested one, such as "blue
+      dog" for "red dog", is an error.
+    - No label is close, and the reply has several labels: this is an error, since the reply is about other objects.
 
     The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
-    Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects, and for a
-    label with a special token or a control character.
+    Raises :class:`groundtrace.inference.grounding.BadReply` in the two cases of an error, and for a label with a
+    special token or a control character.
     """
     for one in found:
         check_readable(one.label, "label")

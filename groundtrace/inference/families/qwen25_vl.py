@@ -49,7 +49,9 @@ def read_boxes(text: str) -> Sequence[RawBox]:
 
 
 def _marked(text: str) -> list[tuple[list[float], str]]:
-    """Return the numbers between each pair of tokens, with the label before them."""
+    """Return the points or boxes of a reply in the form of Qwen2-VL: for each pair of ``<|box_start|>`` and
+    ``<|box_end|>``, the numbers between them, and the last label before them ("" if there is no label). Raises
+    BadReply if the reply is truncated."""
     before, *opened = text.split(_BEGIN)
     found: list[tuple[list[float], str]] = []
     label = ""

@@ -90,8 +90,9 @@ class Place:
 
     async def send(self, request: Request, n: int) -> Reply:
         """Make one attempt to get ``n`` samples (generated texts) for this part of the request, and return the reply.
-        If the request has a function ``arrived``, it is awaited with the reply while the request still counts as
-        concurrent. So a killed process loses at most one reply for each concurrent request.
+        If the request has a function ``arrived`` (which stores a reply), this method waits until the reply is stored.
+        In the meantime the request counts as concurrent, and no other request is sent in its place. So a killed process
+        loses at most one reply for each concurrent request.
 
         If a second copy of the same request (a hedge) also gets a reply, its samples get the same numbers. Surplus
         samples of this reply are dropped. Raises :class:`NotNeeded` before the first attempt if another part has

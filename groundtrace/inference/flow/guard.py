@@ -153,7 +153,8 @@ class Guard:
         - The server answers the check, but refuses it or cannot serve the endpoint's calls.
         - The server is down, and it has never answered any process of this run.
         - The server is down, and the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
-        - The server still demands a wait when the outage timeout has passed, and it answers no other call.
+        - The server demands a wait (Retry-After), still demands it when the outage timeout has passed, and has not yet
+          answered a call of any process of this run.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -197,17 +198,19 @@ class Guard:
         self._go_on()
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait ``wait_s`` seconds before a retry, or longer if the server demands it (Retry-After). ``error`` is the
-        error of the failed attempt.
+        """Wait before a retry. ``error`` is the error of the failed attempt, and ``wait_s`` is the planned wait in
+        seconds. There are three cases:
+
+        - The server demands no wait (its response has no Retry-After): the method waits ``wait_s`` seconds.
+        - The server demands a wait, and the endpoint has an outage timeout (setting ``outage_timeout_s``): the method
+          waits ``wait_s`` seconds or as long as the server demands, whichever is longer. But it waits at most until the
+          outage timer reaches the timeout. After that it raises an error: ``error`` if the server still answers other
+          calls, else :class:`RunStopped`. The progress display shows the wait.
+        - The server demands a wait, and the endpoint has no outage timeout: the method waits ``wait_s`` seconds, or
+          raises ``error`` if ``wait_s`` is above ``MAX_WAIT_S``.
 
         The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, and
-        is reset when any call of the endpoint gets an answer. The progress display shows the wait. A wait that the
-        server demands never lasts beyond the outage timeout (setting ``outage_timeout_s``). When the timer has reached
-        the outage timeout, the method raises an error instead of waiting. It raises ``error`` if the server still
-        answers other calls, otherwise :class:`RunStopped`.
-
-        For an endpoint without an outage timeout, the method raises ``error`` if the server demands a wait and
-        ``wait_s`` is above ``MAX_WAIT_S``.
+        is reset when any call of the endpoint gets an answer. Raises :class:`RunStopped` if the run is stopped.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)

@@ -49,9 +49,8 @@ class OutageTimer:
             self.report(why)
 
     def report_end(self) -> None:
-        """Remove the message that the run waits for a server from the terminal, because it does not wait any more.
-
-        The time since the server's last reply is counted until :meth:`forget`.
+        """Remove the message of :meth:`report` from the progress display, because the run no longer waits for the
+        server. The timer is not reset: it goes on until :meth:`forget` is called.
         """
         if self._reported_s is not None:
             self._reported_s = None

@@ -48,16 +48,16 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Read the files of a request, and yield them while their size counts as used memory. The files are the images
-        and videos of its prompt.
+        """Read the files of a request (the images and videos of its prompt), and yield them. Until the ``with``
+        statement ends, their size counts against the limit of request bodies in memory (setting
+        ``max_bytes_in_flight``).
 
         ``read`` is a function that returns the files. It runs in a thread. ``size_bytes`` is a function that returns
-        the size of these files. This size counts against the limit of request bodies in memory (setting
-        ``max_bytes_in_flight``) until the ``with`` statement ends.
+        the size of these files. If the limit has no room for this size, the method waits.
 
-        The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. The size is
-        known only after ``read`` has returned. So at most ``READ_AT_ONCE`` reads run at the same time, which keeps the
-        uncounted data small.
+        The caller makes all attempts of the request within the ``with`` statement, so the bytes are counted only once.
+        Files that are being read are not counted yet, since their size is not known. At most ``READ_AT_ONCE`` requests
+        read files or wait for room at the same time, so that the uncounted data stays small.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:

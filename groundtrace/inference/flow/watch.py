@@ -32,9 +32,10 @@ class Watch:
         """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard waits for a
         server that is down, or ends the run. Returns None for a model in this process, which needs no guard.
 
-        The first call of this method checks all endpoints. It happens when the first reply is not in the cache. So no
-        paid request is wasted if the run cannot continue. Raises :class:`groundtrace.inference.errors.RunStopped` if an
-        endpoint cannot answer calls, or if the run has been stopped.
+        The first call of this method checks all endpoints. A process makes this call before it sends its first request
+        to a server, so no paid request is wasted if another endpoint cannot be used. If all replies are in the cache,
+        nothing is checked. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint cannot answer calls,
+        or if the run has been stopped.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped: repeat the command to resume it", resumable=True)

@@ -150,7 +150,10 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
 
 
 def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
-    """Return one sentence with the number of ids whose side differs, and the first settings that differ."""
+    """Return one sentence with the number of records that ended differently in the two runs (``moved``), and the first
+    settings that differ. A record ended differently if its set (sft, rl or rejected) differs, or the stage (pipeline
+    step) or reason of its rejection.
+    """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)
     shown += [f"and {left} more"] if left else []

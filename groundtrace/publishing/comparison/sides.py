@@ -57,8 +57,8 @@ class Side:
 class MovedRecord:
     """Holds a record that two runs put into different sets, or rejected differently.
 
-    ``before`` is the record's set (and reason of rejection) in the first run, and ``after`` that in the second run;
-    None if this run did not read the record. ``question`` is the record's question; "" if it has none.
+    ``before`` is the record's set (and the reason of a rejection) in the first run; None if the first run did not read
+    the record. ``after`` is the same for the second run. ``question`` is the record's question; "" if it has none.
     """
 
     id: str
@@ -280,17 +280,23 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
 
 
 def _of(side: Side | None) -> str:
-    """Return where a record ended as text; a fixed text if the run did not read the record (None)."""
+    """Return a short text with the set into which a run put a record (sft, rl or rejected), and the reason of a
+    rejection. If ``side`` is None, the run did not read the record, and the text states this.
+    """
     return ABSENT if side is None else side.text
 
 
 def _side(name: str | None, stage: str | None, reason: str | None, detail: str | None) -> Side | None:
-    """Return where a record ended; None if ``name`` (its set) is None."""
+    """Return the side of a record: the set into which a run put it (``name``), and the reason if it was rejected. The
+    result is None if ``name`` is None, because the run then did not read the record.
+    """
     return None if name is None else Side(name, stage, reason, detail)
 
 
 def _text(name: str | None, stage: str | None, reason: str | None) -> str:
-    """Return where a record ended as text."""
+    """Return a short text with the set ``name`` into which a run put a record, and the stage (pipeline step) and reason
+    of a rejection, such as "rejected: verify/low_grounding". If ``name`` is None, the run did not read the record.
+    """
     return _of(_side(name, stage, reason, None))
 
 

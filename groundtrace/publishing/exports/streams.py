@@ -25,10 +25,11 @@ COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
-    """Return one row for each stream (prompt) of the question, in order. A row without streams is returned unchanged.
+    """Return one row for each stream of the question, in order. A row without streams is returned unchanged.
 
-    In each returned row, ``prompt`` and ``problem`` hold the stream's prompt, and ``stream`` holds its name. Raises
-    LeftOut if a stream has no prompt.
+    A stream is one of several prompts for the same question: for example, one prompt asks for reasoning with boxes, and
+    the other for reasoning only in words. In each returned row, ``prompt`` and ``problem`` hold the stream's prompt,
+    and ``stream`` holds its name. Raises LeftOut if a stream has no prompt.
     """
     streams = row.fields.get("streams") or ()
     prompts = {each["stream"]: each["content"] for each in row.fields.get("stream_prompts") or ()}
@@ -46,11 +47,12 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Return a check that refuses a run whose questions have several streams (prompts).
+    """Return a function that refuses to export a run whose questions have several streams (prompts).
 
-    The check is for a trainer that requests the reward of each response separately, because the rewards of a question's
-    streams are computed together. ``trainer`` is the name of this trainer, for the error message. The check takes a run
-    folder, and raises ExportError if a question of the run has several streams.
+    Such a question needs one reward call with the responses to all its prompts, because the reward of one response
+    depends on the others. ``trainer`` is the name of a trainer that requests the reward of each response separately, so
+    that it cannot make such a call. The name is used in the error message. The returned function takes a run folder. It
+    raises ExportError if a question of the run has several streams.
     """
 
     def check(run: Path) -> None:

@@ -46,10 +46,10 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raise LeftOut if the turns have too few placeholders ``<image>``, or if a text has a forbidden special token.
 
     ``images`` is the number of the row's images. A row with two images, for example, must have at least two
-    placeholders. The first two show where the images are, since :func:`groundtrace.grading.question_text.user_text`
-    puts the images before the question. Any further placeholder of an image, a video or a sound is part of the
-    question's text. It is forbidden if ``is_strict`` is True. Other special tokens and control characters
-    (:mod:`groundtrace.schemas.control_text`) are always forbidden.
+    placeholders. :func:`groundtrace.grading.question_text.user_text` writes the placeholders of the images before the
+    question. So the first two placeholders are those of the two images. Any further placeholder of an image, a video or
+    a sound is part of the text of a question or an answer. Such further placeholders are forbidden if ``is_strict`` is
+    True. Other special tokens and control characters (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")

@@ -215,7 +215,10 @@ def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
 
 
 def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers for verl about one score of the server."""
+    """Return the result for verl: the reward of a response as ``score``, and its outcome as two more numbers.
+
+    ``score`` is the server's result for the response. The outcome is 1 for a right answer.
+    """
     return {"score": _reward(settings, score), **_figures("outcome", score["outcome"])}
 
 
@@ -312,8 +315,8 @@ def _leaves_out() -> bool:
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the mean of each verdict over the responses in which the verdict is scored.
 
-    If several processes train, TRL needs the same names from each process. The result then holds only the outcome,
-    which is NaN if a process has no outcome.
+    If several processes train, each process must give TRL the means of the same verdicts. But a verdict may be scored
+    in only some of the processes. So the result then holds only the mean outcome, which is NaN if no outcome is scored.
     """
     values: dict[str, list[float]] = {"outcome": []}
     for score in found:
@@ -329,8 +332,8 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _last_turn(completion: Any) -> Any:
     """Return the text of a completion. If the completion is a list of turns, return the text of its last turn.
 
-    The result is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an
-    answer.
+    The result is "" if the last turn is the result of a tool. In this case, TRL ended the completion before the policy
+    (the model in training) could write an answer.
     """
     if not isinstance(completion, (list, tuple)):
         return completion  # scores() refuses a completion that is not a text
@@ -532,7 +535,8 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
 class _Again(Exception):
     """Raised if a request failed and may be sent again after ``after_s`` seconds.
 
-    ``is_defect`` is True if the failure counts towards :data:`MAX_DEFECTS`.
+    ``is_defect`` is True for an answer with status 500, or with status 200 and an unreadable body. After
+    :data:`MAX_DEFECTS` such failures, the request is not sent again.
     """
 
     def __init__(self, why: str, after_s: float = 0.0, is_defect: bool = False) -> None:

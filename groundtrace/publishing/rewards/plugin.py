@@ -29,7 +29,10 @@ _lock = threading.Lock()
 
 
 def _forget() -> None:
-    """Clear the rewards in a forked process, since the thread on which they score exists only in the parent."""
+    """Remove the objects that compute rewards from a forked process, so that this process makes its own objects.
+
+    The thread in which these objects compute the rewards exists only in the parent process.
+    """
     global _lock
     _lock = threading.Lock()
     _rewards.clear()

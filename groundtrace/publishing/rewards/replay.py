@@ -6,10 +6,10 @@ trajectory (the turns with the results of their code) is the same as in such a r
 used, because a policy could have written them itself.
 
 Chat templates of Qwen models put each result between two turns of the policy. When the special tokens are removed from
-the text, a result is a message of the user with ``<tool_response>``, followed by the word ``assistant``. A policy may
-imitate such a message in its own text. This is detected in two cases: the text has more or fewer calls than the
-trainer's tool executed (``groundtrace_calls``), or a result contains the beginning of another result. The whole text is
-then treated as one turn, whose form is not valid.
+the text, a result is a line ``user``, then ``<tool_response>…</tool_response>``, then a line ``assistant``. A policy
+may write these lines itself, so that its own text looks like a result. Two signs of this are detected: the text has
+more or fewer results than the trainer's tool executed calls (``groundtrace_calls``), or a result contains the beginning
+of another result. The whole text is then treated as one turn, whose form is not valid.
 """
 
 import asyncio

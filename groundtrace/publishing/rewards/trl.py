@@ -68,8 +68,8 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 def _text(completion: Completion) -> object:
     """Return the text of a completion. If the completion is a list of turns, return the text of its last turn.
 
-    The result is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an
-    answer.
+    The result is "" if the last turn is the result of a tool. In this case, TRL ended the completion before the policy
+    (the model in training) could write an answer.
     """
     if not isinstance(completion, list | tuple):
         return completion  # scored_texts() refuses a completion that is not a text

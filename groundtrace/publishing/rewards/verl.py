@@ -62,5 +62,5 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    """Return the numbers for verl about one scored response."""
+    """Return the result for verl: the reward of a response as ``score``, and the verdicts on it as numbers."""
     return {"score": number_of(config, scored), **verdict_figures(reward_of(config).recipe.shown, scored)}

@@ -169,10 +169,11 @@ class Audit:
 def _last(
     judgements: Sequence[Judgement], reviewer: str, traces: Mapping[str, str]
 ) -> dict[tuple[str, str], Judgement]:
-    """Return a reviewer's last judgement of each row and subject.
+    """Return a reviewer's last judgements by (record id, subject), one for each record and subject.
 
-    ``traces`` holds the SHA-256 of each record's present trace. A judgement is left out if the reviewer undid it, or if
-    the trace has changed since.
+    The subject is :data:`WHOLE` for the whole trace, or the name of a verdict on the trace. ``traces`` holds the
+    SHA-256 of each record's present trace. A judgement is left out if the reviewer undid it, or if the trace has
+    changed since.
     """
     found = {(each.id, each.about): each for each in judgements if each.reviewer == reviewer}
     return {key: each for key, each in found.items() if each.choice and traces.get(each.id) == each.trace}
@@ -272,8 +273,8 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
 def _size_note(count: int, drawn: int, kept: int) -> str:
     """Return a text on why a sample has ``drawn`` rows instead of ``count``; "" if both numbers are equal.
 
-    ``kept`` is the number of the run's kept rows with a trace: :func:`draw` returns fewer rows than requested only if
-    it has drawn all of them.
+    ``kept`` is the number of the run's kept rows with a trace. If the sample is too small, the text gives this number
+    as the reason, because :func:`draw` draws fewer rows than requested only if it has drawn all kept rows.
     """
     if drawn == count:
         return ""

@@ -112,8 +112,9 @@ class ViewedRows:
         """Return where a row is among the rows that pass the filters, so that a user can go to the next row.
 
         ``n`` is the index of the row in the run. The result is the row's position (from 1), the number of rows that
-        pass the filters, and the ids of the rows before and after it. The id is None for the row before the first and
-        after the last one. The position and both ids are None if the row itself does not pass the filters.
+        pass the filters, the id of the row before it, and the id of the row after it. For the first row, the id of the
+        row before is None; for the last row, the id of the row after is None. If the row itself does not pass the
+        filters, the position and both ids are None.
         """
         with self._found(filters) as (cursor, where, values):
             query = f"""SELECT position, total, before, after FROM (

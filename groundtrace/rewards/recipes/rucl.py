@@ -125,7 +125,10 @@ class Rucl(Recipe):
         }
 
     def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:
-        """Return the means of Eq. 5 for each judged response; empty if α = 1, because then no rubric is judged."""
+        """Return, for each judged response, the shares of easy and hard rubrics that it satisfies (RuCL Eq. 5).
+
+        The result is empty if α = 1, because then no rubric is judged.
+        """
         if self._is_vanilla:
             return []
         tiers = [_tiers(judged.context, judged.earned) for judged in step]
@@ -142,7 +145,10 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
-    """Return the means of Eq. 5; None if there are rubrics but no judge has judged the response by them."""
+    """Return the shares of easy and hard rubrics (criteria of grading) that a response satisfies (RuCL Eq. 5).
+
+    Return None if there are rubrics, but no judge has judged the response by them.
+    """
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
     rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)
     return None if rubrics and not scores else tier_scores(rubrics, scores)

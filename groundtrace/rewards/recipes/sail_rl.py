@@ -53,8 +53,8 @@ class SailRl(Recipe):
     The setting ``decision`` is one of the strategies of Table 5. With ``label``, the label of the question (simple or
     complex) determines the right decision. With ``always``, all questions are treated as complex, and with ``never`` as
     simple. With ``free`` (Judge-w/o-reward), the decision is not rewarded: judging is not scored, and is not a factor
-    of the product. A right direct answer then gets the value 1 for thinking, also for a complex question. Otherwise the
-    reward of the thinking would depend on the decision.
+    of the product. A right direct answer then gets the value 1 for thinking, also for a complex question. If thinking
+    were 0 in this case, the reward would punish the decision to answer directly.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -75,7 +75,9 @@ class SailRl(Recipe):
 
     @property
     def _judged(self) -> tuple[Scorer, ...]:
-        """Return the scorers that ask the judge about the decision and the thinking, in this order."""
+        """Return the scorers that ask the judge: first judging (is it right that the response thinks, or answers
+        directly?), then thinking (is its reasoning good?). Judging is left out if the setting ``decision`` is ``free``.
+        """
         decision = () if self.settings.decision == "free" else (judging.SCORER,)
         return (*decision, self._thinking)
 

@@ -5,8 +5,8 @@ predicted boxes, of the best IoU with a gold box. Eq. 2 uses only positions, so 
 compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes a function ``names``. Then a predicted box has
 the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
-This module deviates from Eq. 2 in the cases below. Some of them are not defined by Eq. 2. In the others, its value
-would rise with needless boxes.
+This module deviates from Eq. 2 in the cases below. Some of these cases are not defined by Eq. 2. In the others, a
+response could raise the value of Eq. 2 with needless boxes.
 
 - Without gold boxes, the verdict is not applicable (value None). With gold boxes, but without predicted boxes, the
   value is 0.
@@ -14,12 +14,12 @@ would rise with needless boxes.
   is invalid if it has no area, if its corners are in the wrong order, or if its coordinates are infinite, undefined or
   extremely large.
 - The right and lower edges are exclusive: a box from 10 to 20 is 10 pixels wide.
-- Near-duplicates are one box, since the boxes B of Eq. 2 are a set. Of several near-duplicates, only the box with the
-  lowest IoU is used. So copies of a good box do not hide bad boxes, and several boxes for one object earn no more than
-  one box.
-- Two predicted boxes with the same nearest gold box are near-duplicates in two cases: their IoU with each other is at
-  least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. If box A is a near-duplicate of
-  B, and B of C, then A and C are near-duplicates, too.
+- Near-duplicates count as one box. Two predicted boxes with the same nearest gold box are near-duplicates in two cases:
+  their IoU with each other is at least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box.
+  If box A is a near-duplicate of B, and B of C, then A and C are near-duplicates, too. (In Eq. 2, the boxes B are a
+  set. So only exact copies count as one box.)
+- Of several near-duplicates, only the worst box is used: its best IoU with a gold box is the lowest. So copies of a
+  good box do not hide bad boxes, and several boxes for one object earn no more than one box.
 - The order of the boxes does not matter.
 - A response with more different boxes than :func:`max_boxes` scores 0.
 """
@@ -173,7 +173,10 @@ def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Return recall and precision of one response with boxes; ``gold`` are :func:`_columns` of ``wanted``."""
+    """Return the recall and the precision of one response that has boxes. ``given`` are the boxes of the response, and
+    ``wanted`` are the gold boxes. ``gold`` has the gold boxes again, as an array (:func:`_columns`). ``names`` compares
+    labels (:func:`match_group`).
+    """
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
     overlap = placed
@@ -189,13 +192,14 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
     """Return the indices of the predicted boxes that are used: of near-duplicates, only the worst box is used.
 
-    ``placed`` is the IoU of each predicted box with each gold box, (m, n). ``overlap`` is the same IoU, but 0 if the
-    labels do not match. The worst box is the one with the lowest best value of ``overlap``.
+    ``columns`` are the predicted boxes (:func:`_columns`). ``placed`` is the IoU of each predicted box with each gold
+    box, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. The highest ``overlap`` of a predicted
+    box with any gold box is its value, and the worst box is the box with the lowest value.
 
-    The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Boxes with
-    different nearest gold boxes are never near-duplicates. The docstring of the module defines near-duplicates. All
-    boxes whose IoU with their gold box is high are near-duplicates, even if their IoU with each other is low.
-    Otherwise, one more box between two of them would make them near-duplicates and lower the score.
+    The docstring of the module defines near-duplicates. The nearest gold box of a predicted box is the one with the
+    highest sum of ``placed`` and ``overlap``. Two boxes with a high IoU with the same gold box are near-duplicates,
+    even if their IoU with each other is low. Without this rule, they would be two boxes, until the response has a third
+    box between them that is a near-duplicate of both. So this third box would lower the score, even if it is good.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
@@ -211,8 +215,9 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
 
 
 def _columns(places: Sequence[Place]) -> Values:
-    """Return the boxes in order as an array (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+    """Return n boxes as an array (6, n). Its rows are the index of the box's image, x1, y1, x2, y2 and the area.
 
+    Coordinates are in pixels, and areas in square pixels. The order of ``places`` is kept.
     An invalid box becomes a point with area 1, so that its overlap with any box is 0 and no union is 0.
     """
     columns = np.array([(*place, 0.0) for place in places]).T.copy()
@@ -226,7 +231,9 @@ def _columns(places: Sequence[Place]) -> Values:
 
 
 def _iou(a: Values, b: Values) -> Values:
-    """Return the IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
+    """Return the IoU of each of n boxes with each of m boxes, (n, m). ``a`` holds the n boxes as an array (6, n), and
+    ``b`` the m boxes as an array (6, m); both are results of :func:`_columns`.
+    """
     a = a[:, :, None]
     b = b[:, None, :]
     width, height = np.maximum(np.minimum(a[3:5], b[3:5]) - np.maximum(a[1:3], b[1:3]), 0)

@@ -57,13 +57,17 @@ async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") 
 
 
 def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
-    """Return the label pairs of overlapping boxes whose words do not decide whether both can name one object."""
+    """Return the pairs of labels that a judge must compare, each of a box of the response and of a gold box. The two
+    boxes overlap, and the words of their labels do not show whether both labels can name the same object.
+    """
     pairs = {(box.label, other.label) for box in written for other in gold if box.iou(other) > 0}
     return {pair for pair in pairs if names_alike(*pair) is None}
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Return whether both labels can name one object, which the judge decides; the error message if the judge fails."""
+    """Ask the judge whether both labels can name the same object, and return the answer. The result is False if there
+    is no judge, or if the judge refuses these labels. If the call fails for another reason, it is the error message.
+    """
     if case.judge is None:
         return False
     try:

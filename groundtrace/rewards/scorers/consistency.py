@@ -81,9 +81,10 @@ async def score_consistency(
         caller: the object with which the judge is called.
         judgements: the number of replies of the judge whose levels are averaged; all of them answer the same request.
             Replies in a wrong form are left out. If fewer than half of the replies remain, the verdict has failed.
-        max_apart: None, or the largest allowed difference between two orders of the texts. If it is a number, the judge
-            is called twice, with the reference first and with the candidate first. If the two values differ by more
-            than this number, the verdict has failed (:func:`groundtrace.rewards.judge_guard.agreed`).
+        max_apart: None, or a number. If it is None, the judge is called once, with the reference first. If it is a
+            number, the judge is also called with the candidate (the rated reasoning) first. If the values of the two
+            calls differ by more than this number, the verdict has failed
+            (:func:`groundtrace.rewards.judge_guard.agreed`). Otherwise the value is their mean.
 
     Raises:
         BudgetUsedUp: if the run's budget for model calls is used up.
@@ -101,7 +102,11 @@ async def score_consistency(
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
-    """Return the judge's verdict with the texts in this order."""
+    """Return the judge's verdict on a reference and a candidate.
+
+    ``texts`` are the two texts, each with its name ("REFERENCE" or "CANDIDATE"), in the order in which the judge reads
+    them.
+    """
     (first_name, first), (second_name, second) = texts
     task = JudgeTask(
         PROMPT,
@@ -147,8 +152,9 @@ def _level(text: str) -> tuple[str, str]:
 def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
     """Return the scorer of iVGR's consistency reward with these settings, which calls :func:`score_consistency`.
 
-    ``judgements`` is the number of the judge's replies whose levels are averaged. ``max_apart`` is the largest allowed
-    difference between two orders of the texts; None means that only one order is judged.
+    ``judgements`` is the number of the judge's replies whose levels are averaged. If ``max_apart`` is a number, the
+    judge compares the reference and the candidate in both orders, and ``max_apart`` is the largest allowed difference
+    between the two values. None means that the judge sees only one order.
     """
 
     async def score(case: Case) -> Verdict:

@@ -2,15 +2,19 @@
 
 An instance is one object that the detector finds for a label. The papers do not have this scorer. Argos Eq. 3 checks
 whether each point is on its object. It does not detect a missed object, or two points on one object. This scorer runs
-if a question asks how many, and the response points at the counted objects. It pairs the points with the instances of
-their labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9. The step of the pipeline that
-verifies traces (a teacher's responses) compares it with a floor, which is a minimum value.
+if a question asks how many, and the response points at the counted objects (:mod:`groundtrace.rewards.locating` finds
+their instances). The verdict does not count in the score of Argos Eq. 9. The step of the pipeline that verifies traces
+(a teacher's responses) drops a trace whose verdict is below a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
-squares touch the edge?". So points and instances are paired only if the number of instances equals the answer. (The
-answer is right, because the outcome is scored first.) If there are more instances than the answer, only one condition
-is checked: the number of instances with a point must be at least the answer. The value is 0 if the answer is above 0,
-the pointer (the model that points at objects) finds the counted objects, and no point is on any of them.
+squares touch the edge?". So the check depends on the number of instances. (The answer is right, because the outcome is
+scored first.)
+
+- There are as many instances as the answer: points and instances must match one to one.
+- There are more instances than the answer: the number of instances with a point must be at least the answer.
+- There are fewer instances than the answer: nothing is checked.
+- No point is meant for a counted object, by its label or its place: the value is 0 if the answer is above 0, and the
+  pointer (the model that points at objects) finds the counted objects. Otherwise nothing is checked.
 """
 
 import json
@@ -36,23 +40,23 @@ async def score_counting(case: Case) -> Verdict:
 
     ``case`` holds the response, its question, and access to the models that find objects.
 
-    Let a be the answer, and p the number of instances (detected objects) that have a point. The instances of all images
-    are counted together. The value depends on their number:
+    Let a be the answer, n the number of instances (detected objects) in all images together, and p the number of
+    instances with a point. Points at the same position are one point. The value is:
 
-    - If it is a, the value is :attr:`groundtrace.rewards.masks.Pairing.value`, which is 1 if points and instances match
-      one to one.
-    - If it is above a, and p is below a, the value is p / a.
-    - In all other cases the value is None, and the verdict is not applicable.
+    - :attr:`groundtrace.rewards.masks.Pairing.value` if n = a; it is 1 if points and instances match one to one.
+    - p / a if n is above a and p is below a.
+    - 0 if a is above 0, no point has a label for the counted objects or is on one of them, and the pointer (the model
+      that points at objects) finds them.
+    - None in all other cases, e.g. if n is below a. The verdict is then not applicable.
 
     The instances are searched for up to three times, until there is a value. The first search uses the labels of the
     points. The second search uses these labels and the phrase of the question ("red squares"). The third search uses
     only this phrase. So a label that is too general ("square") does not prevent the check.
 
-    Each search with labels also uses the entities of the question (its phrases for objects) that are counted. So the
-    scorer detects a response without any point on one kind of these objects. Points at the same position are one point.
-    The evidence is one JSON object for each image, with ``media_index`` and the fields of
-    :class:`groundtrace.rewards.masks.Pairing`. The verdict has failed if a model that finds the objects does not
-    answer, or gives an unreadable answer.
+    The first two searches also use the question's entities (its phrases for objects) that are counted. So if a question
+    counts dogs and cats, and no point is on a cat, the cats are missed instances. The evidence is one JSON object for
+    each image, with ``media_index`` and the fields of :class:`groundtrace.rewards.masks.Pairing`. The verdict has
+    failed if a model that finds the objects does not answer, or gives an unreadable answer.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single
@@ -109,7 +113,10 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """Return one pairing for each medium, and a last pairing for points on media that the question does not have."""
+    """Return for each medium how its points match the instances (detected objects) in it, as a :class:`Pairing`. The
+    instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. A last pairing
+    holds the points on media that the question does not have.
+    """
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
     for index in range(len(case.question.media)):
@@ -121,10 +128,13 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case)
 
 
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
-    """Return the verdict on all pairings together.
+    """Return the verdict on the points of all media. ``pairings`` has the counts of :func:`_pairings` for each medium.
 
-    If there are more instances than the answer, the value is the number of instances pointed at divided by the answer,
-    or None if that number reaches the answer. If there are fewer instances than the answer, the value is None.
+    Let n be the number of instances (detected objects), and p the number of instances with a point. The value is:
+
+    - :attr:`Pairing.value` if n = ``answer``; it is 1 if points and instances match one to one.
+    - p / ``answer`` if n is above the answer and p is below the answer.
+    - None in all other cases.
     """
     evidence = tuple(json.dumps({"media_index": n, **vars(each)}) for n, each in enumerate(pairings[:-1]))
     total = Pairing(*(sum(getattr(each, name) for each in pairings) for name in Pairing.__dataclass_fields__))

@@ -57,9 +57,10 @@ async def score_reasoning(
 
 
 async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    """Return a verdict with the probability of Eq. 5.
+    """Return a verdict whose value is P(answer | question, reasoning, image), as a model computes it (Argos Eq. 5).
 
-    Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of "2".
+    Deviation: the probability is that of the answer with its closing tag ``</answer>``. Otherwise the probability of
+    the answer "2" would include the probability of all answers that begin with "2", such as "25".
     """
     prompt = load_prompt(PROBABILITY_PROMPT).render(
         {"original": shown(question.media)}, question=question_text(question)

@@ -10,10 +10,11 @@ from the paper. With them, a response earns a reward only for pointing at target
   points on one target together are one right point, even if they have different labels or are in different frames of a
   clip. A point is neutral if it is on its object, but this object is not a target; it does not change the score. A
   point is wrong if it is not on its object.
-- Some labels are too general to name the targets: for example, "object" if the targets are black circles. The points
-  with these labels are scored in two ways, and the higher score is used. In the first way, they are right on targets
-  and wrong on other objects. In the second way, all of them are neutral. So pointing at everything earns less than
-  pointing at the targets. In clips, such points are neutral on other objects (:func:`point_checker`).
+- Some labels are too general to name the targets: for example, "object" if the targets are black circles. The response
+  is scored in two ways, and the higher score is used. In the first way, a point with such a label is right on a target,
+  and wrong on another object. In the second way, all points with such labels are neutral. So a response that points at
+  every "object" earns little: it has wrong points in the first way, and no right point in the second. In clips, there
+  is only one way: such a point is right on a target, and neutral on another object (:func:`point_checker`).
 - :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
   points. Its first factor is Eq. 3. The value is negative if all points are wrong. If there are targets, a response
   without points has the value 0.
@@ -140,12 +141,15 @@ Masks = dict[tuple[int, int | None], list[Mask]]
 
 @dataclass
 class _Tally:
-    """Collects the objects that the points of a response are on.
+    """Collects the objects on which the points of a response are.
+
+    A target is an object that the question is about. In the examples, the targets are black circles.
 
     Attributes:
-        named: the targets that have a point whose label names them.
-        claimed: the targets that have a point with a too general label ("object").
-        mistaken: the objects that are not targets, but have a point whose label also fits a target.
+        named: the targets that have a point whose label names them ("black circle").
+        claimed: the targets that have a point whose label is too general ("object").
+        mistaken: the other objects that have a point whose label could also name a target. For example, a white square
+            has a point with the label "object".
         neutral: the number of points on objects that are not targets.
     """
 
@@ -247,9 +251,11 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """Return the known kind of the point's object; if there is none, the point's label is a new kind.
+    """Return the kind of the point's object. A kind is a label, such as "dog". ``kinds`` are the kinds found so far.
 
-    "dog" and "brown dog" may be one animal, and so may "dog" and an "animal" at the same place.
+    The result is the first of ``kinds`` that may be the same object: both labels can name one object ("brown dog" and
+    "dog"), or the point is on an object that the kind names (an "animal" at the place of a "dog"). If no kind fits, the
+    point's label is returned as a new kind, without its words for place and rank.
     """
     own = thing_of(plain_label(point.label))
     for kind in kinds:
@@ -270,10 +276,13 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """Return whether the question can have targets for this response.
+    """Return whether the question can have targets (objects that it is about) for this response.
 
-    The result is True if the response has points, or if the pointer found something. It is also True if the form allows
-    points and requires reasoning, and the question's entities are unknown or the question counts objects.
+    The result is True if the response has points, or if the pointer (the model that points at objects) found an object
+    of the question. Otherwise the result is True only if both conditions are met:
+
+    - The requested form of the response allows points, and includes reasoning.
+    - The question's entities (its phrases for objects) are unknown, or the question counts objects.
     """
     if case.points or case.pointable:
         return True

@@ -264,7 +264,10 @@ def _plain(description: str) -> str:
 
 
 async def _score(case: Case) -> Verdict:
-    """Score the response on the clip's sampled frames, which the models saw; points are checked as on images."""
+    """Score a response about a clip, using the frames that were sampled from the clip.
+
+    The model that wrote the response saw the same frames. A point is checked in its frame, like a point in an image.
+    """
     if not parse_times(case.text):
         return Verdict(NAME, 0.0, "no moment or span of time is named")
     if case.clips > 1:

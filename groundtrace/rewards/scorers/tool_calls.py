@@ -89,10 +89,11 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
     """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β, the factor for the difficulty of a question (CodeDance Eq. 5).
 
-    μ is ``accuracy``, the share of right answers in a group. γ and β are settings. d(μ) falls from below 1 - β to above
-    -β as μ rises. With the default settings, d(μ) is positive for μ below about 0.673, and negative above it; calls
-    then lower the reward. In general, the sign changes at μ = 0.5 - artanh(2β - 1) / γ. With β = 0, calls never lower
-    the reward (the ablation of §8.2.3).
+    μ is ``accuracy``, the share of right answers in a group (all responses to one question). γ and β are settings. d(μ)
+    falls as μ rises, and is always between -β and 1 - β. If d(μ) is positive, successful tool calls raise the reward;
+    if it is negative, tool calls lower the reward. With the default settings, d(μ) is positive for μ below about 0.673,
+    and negative above. In general, the sign changes at μ = 0.5 - artanh(2β - 1) / γ. With β = 0, d(μ) is never
+    negative, so calls never lower the reward (the ablation of §8.2.3).
 
     Raises:
         ValueError: if the accuracy is not in [0, 1].
@@ -113,9 +114,12 @@ def tool_reward(
 ) -> float | None:
     """Return the reward for the tool calls of one trajectory: r = c · (succeeded / calls) · d(μ) (CodeDance Eq. 1, 5).
 
-    There are two deviations. If d(μ) > 0, r is multiplied by ``looked_share``. If d(μ) < 0, the share succeeded / calls
-    is replaced by 1. The reason is that by Eq. 1, failed calls on an easy question have no penalty. So a policy could
-    avoid the penalty by letting its calls fail.
+    c is the weight of tool calls (:class:`Factor`). μ is the share of right answers to the question. d(μ) is positive
+    for a hard question (low μ), and negative for an easy one (:func:`difficulty_scale`). There are two deviations:
+
+    - For a hard question, r is multiplied by ``looked_share``.
+    - For an easy question, succeeded / calls is replaced by 1, so that each response with calls gets the whole penalty.
+      By Eq. 1, a policy could avoid this penalty by letting its calls fail.
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
@@ -190,7 +194,9 @@ def normalise_turns(
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the advantage of each turn of each trajectory, A = A_seq + turn_weight · A_turn; all its tokens share it.
+    """Return the advantage A = A_seq + turn_weight · A_turn of each turn, for each trajectory of a batch.
+
+    A trajectory is a response in several turns with code. All tokens of a turn have the advantage of the turn.
 
     Args:
         sequence: A_seq, the advantage of each trajectory as a whole.

@@ -2,7 +2,8 @@
 
 A trajectory is a series of calls. A call is an execution of model-written code. This code has created the folder's
 content, so the content is not trusted. Links are kept and never followed, and pipes are never opened. Folders can be
-deeply nested; nevertheless :func:`clear` uses only paths with at most two names below the folder.
+nested so deeply that the system refuses their paths as too long. So :func:`clear` first moves a nested folder up, and
+uses only paths with at most two names below the trajectory's folder.
 """
 
 import contextlib
@@ -157,8 +158,8 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def _write(full: bytes, content: bytes) -> None:
-    """Write the content to a file that is new, empty or truncated. A file that has this content already is not
-    changed."""
+    """Write the content to a file that is new, empty or shortened by :func:`_empty_unless`. A file of the right size
+    has this content already, and is not changed."""
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         if os.fstat(handle).st_size != len(content):
@@ -211,8 +212,11 @@ def _opened(folder: bytes) -> list[bytes]:
 
 
 def _empty_unless(full: bytes, content: bytes) -> None:
-    """Empty the file if its content differs from ``content``. Otherwise cut its last byte, which clears the bytes that
-    a mapping of the file has beyond the end.
+    """Empty the file if its content differs from ``content``, so that :func:`_write` writes it again.
+
+    If the content is equal, only the last byte is cut, and written again later. The reason is code that has mapped the
+    file into memory (mmap). It may have changed the bytes between the end of the file and the end of the last memory
+    page. The kernel sets these bytes to 0 when the file is shortened. A file that fills its last page is not changed.
     """
     os.chmod(full, 0o600)
     if os.lstat(full).st_size != len(content) or _content(full) != content:

@@ -137,9 +137,11 @@ def _seek(positions: dict[int, tuple[int, int]]) -> None:
 
 
 def _is_fork() -> bool:
-    """Fork twice, so that the supervisor becomes the parent of the new process; returns True in the new process.
+    """Fork twice, so that the supervisor becomes the parent of the new process. Returns True in the new process, and
+    False in this one.
 
-    Python seeds ``random`` again in a fork. The new process restores its state, so that a seed of the code stays valid.
+    Python gives the module ``random`` a new seed in a fork. The new process sets ``random`` back to its state before
+    the fork. So if the code of an earlier call has set a seed, the next random numbers still depend on it.
     """
     random = sys.modules.get("random")
     numbers = random.getstate() if random else None

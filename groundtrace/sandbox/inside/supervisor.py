@@ -261,8 +261,8 @@ class Supervisor:
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
-        """Kill all processes except these holders. Returns how many processes were killed; the processes between a
-        holder and its fork are not counted.
+        """Kill all processes except these holders, and return how many processes were killed. A holder forks twice to
+        make a new process. The middle process of these two forks is not counted, since the code did not start it.
 
         Raises TrajectoryLost if the processes do not end.
         """

@@ -23,7 +23,8 @@ Figures = dict[str, float | None]
 
 
 class _Accuracy(Recipe):
-    """Gives the reward 1 to a right answer, so that the reward of the best blind policy equals its accuracy."""
+    """Defines a reward that is 1 for a right answer, and has no other term. :func:`blind_lines` computes the highest
+    such reward that is possible without seeing the images, which is the highest possible accuracy."""
 
     name: ClassVar[str] = "accuracy"
     Settings: ClassVar[type] = type(None)

@@ -87,9 +87,10 @@ class NoValidation:
 class Question:
     """Holds a row of the validation (a question with its images) and its prompts.
 
-    ``prompts`` are the tokenised prompts, each paired with a copy of the row that has only this prompt. ``target`` is
-    the row with its response as tokens, on which the loss of SFT is computed. It is None if the row has no response to
-    learn, as in GRPO.
+    The prompts request different forms of response, such as reasoning with boxes or with text only
+    (``eval.streams``). ``prompts`` holds the tokenised prompts. Each is paired with a copy of ``row`` that is limited
+    to this prompt. ``target`` is the row with its response as tokens, on which the loss of SFT is computed. It is None
+    if the row has no response to learn, as in GRPO.
     """
 
     row: TrainingRow
@@ -136,10 +137,12 @@ class Validator:
         save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
 
     def __call__(self) -> None:
-        """Validate the model if a validation is due. If it is the best so far, save the checkpoint as the best one.
+        """Validate the model if a validation is due. If this validation is the best so far, save the checkpoint as the
+        best one.
 
-        Raises Overfitted if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges
-        do not answer, and SamplerError if answers cannot be sampled.
+        The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. Raises
+        Overfitted if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges do not
+        answer, and SamplerError if answers cannot be sampled.
         """
         monitor, step = self._training.monitor, self._training.progress.step
         is_due = step % self._own.every == 0 or not self._training.goes_on
@@ -184,7 +187,9 @@ class Validator:
             self._reward.memory = kept
 
     def _usable(self, held: HeldOut) -> list[Question]:
-        """Return the questions to ask. Unusable rows are reported like rows that are left out of the training."""
+        """Return the held-out questions to ask. A row that cannot be used, e.g. because its prompt is too long, is
+        recorded in ``left_out.jsonl`` with the reason. Raises ShardError if no row can be used.
+        """
         check, room = (
             row_check(self._settings.reward),
             LengthLimit(self._settings.batch.max_tokens, self._settings.rollout.max_new_tokens),
@@ -232,7 +237,9 @@ def first_prompt(row: TrainingRow) -> TrainingRow:
 
 
 def _samples(prompts: Sequence[Drawn], answered: Sequence[EvaluatedQuestion]) -> list[Sample]:
-    """Return the sampled answers with their prompts, without empty and lost answers."""
+    """Return the sampled answers with their prompts, without empty and lost answers. An answer is lost if the
+    environment that executes its code failed.
+    """
     return [
         as_sample(prompt, rollout, f"validation/{place}/{row.id}")
         for place, ((row, prompt), each) in enumerate(zip(prompts, answered, strict=True))

@@ -26,10 +26,11 @@ class Board(Protocol):
     """Defines the methods of a board: a program that receives the metrics of a training and draws them."""
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
-        """Send the metrics of a training step, or of a validation after this number of steps.
+        """Send the metrics of a training step or of a validation.
 
-        ``values`` maps the names of the metrics to the values. ``prefix`` is a text in front of each name: "" for the
-        training, ``validation/`` for a validation.
+        ``values`` maps the names of the metrics to the values. ``step`` is the number of the training step, from 0. For
+        a validation, ``step`` is the number of training steps before the validation. ``prefix`` is a text in front of
+        each name: "" for the training, ``validation/`` for a validation.
         """
         ...
 
@@ -52,9 +53,10 @@ def open_boards(
     """Return the boards (programs that show metrics, such as TensorBoard) that the config names.
 
     The training or evaluation begins or continues at ``step``. ``output`` is its output folder, and ``command`` is
-    ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of metrics ("" or :data:`VALIDATION`) to the last step
-    whose metrics are already recorded. The metrics of this step and of earlier steps are not sent to a tracker again.
-    Raises UserError if a tracker cannot start.
+    ``sft``, ``grpo`` or ``eval``. The keys of ``sent`` are the texts in front of the metrics' names: "" for the
+    training, and :data:`VALIDATION` for a validation. The value is the last step whose metrics were already sent before
+    an interruption. The boards W&B and trackio do not get metrics up to that step again. Raises UserError if W&B or
+    trackio cannot start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:
@@ -80,9 +82,9 @@ class TensorBoard:
         """Write the metrics of a step to TensorBoard's files.
 
         ``values`` maps the names of the metrics to the values, and ``prefix`` is a text in front of each name: "" for
-        the training, ``validation/`` for a validation. If a validation took place after N steps, its metrics are
-        written at the index N - 1, which is that of the last step before it. The reason is that a training that resumes
-        after N steps discards all metrics from the index N on.
+        the training, ``validation/`` for a validation. For a validation, ``step`` is the number N of training steps
+        before it. Its metrics are written at the index N - 1, because a training that resumes after N steps discards
+        all metrics from the index N on. A validation before the first step is written at the index 0.
         """
         index = max(step - 1, 0) if prefix else step
         for name, value in values.items():

@@ -34,9 +34,9 @@ class ShownAnswer:
 class ShownQuestion:
     """Holds a question as a page shows it, with its images and some answers.
 
-    ``stream`` is the name of the form of response that the prompt requests; "" if there is only one form. ``gold`` is
-    the right answer. ``choices`` are the possible answers of a multiple-choice question, else empty. ``images`` holds
-    the bytes of the image files.
+    ``stream`` is the name of the form of response that the prompt requests: ``grounded`` (reasoning with boxes) or
+    ``textual`` (words only). It is "" if the question has only one form. ``gold`` is the right answer. ``choices`` are
+    the possible answers of a multiple-choice question, else empty. ``images`` holds the bytes of the image files.
     """
 
     id: str
@@ -51,8 +51,9 @@ class ShownQuestion:
 def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
     """Return the questions in the form that the page templates need, as one mapping for each question.
 
-    A mapping holds the question, its images with the points and boxes of its first answer, and the parts of its
-    answers. Images are embedded until the page's limit of bytes is reached.
+    A mapping holds the question, its images with the points and boxes of its first answer, and its answers. Each
+    answer is divided into parts: plain text, structural tags such as ``<think>``, points and boxes. Images are embedded
+    until the page's limit of bytes is reached.
     """
     room = ImageRoom(sum(len(asked.images) for asked in questions))
     return [_entry(asked, room) for asked in questions]

@@ -37,9 +37,9 @@ def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
     """Return a scored response as a dictionary that can be written as a JSON line.
 
-    The dictionary has the keys ``reward``, ``text`` and ``verdicts`` (the scores of single aspects by name, each with
-    its value and reason). If ``stream``, the name of the form of response, is not None, there is also the key
-    ``stream``.
+    The dictionary has the keys ``reward``, ``text`` and ``verdicts`` (the scores of single aspects by name, each
+    with its value and reason). ``stream`` is the name of the form of response: ``grounded`` (with boxes) or ``textual``
+    (words only). If it is not None, the dictionary also has the key ``stream``.
     """
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}

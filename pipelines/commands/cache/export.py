@@ -55,8 +55,10 @@ def export(named: str, to: str) -> int:
 
 
 def _rows(named: str, cache: ReplyCache) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a cache. Raises CacheCommandError if the cache cannot be read, so that no caller takes this for
-    an error of the file that it writes."""
+    """Yield the rows of a cache. If the cache cannot be read, the OSError becomes a CacheCommandError. So the caller
+    can treat every OSError as an error of the file that it writes. ``named`` is the cache as the command line names it,
+    for the message of the error.
+    """
     try:
         yield from map(_row, cache.entries())
     except OSError as error:

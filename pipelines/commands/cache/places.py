@@ -52,7 +52,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """Return where the reply cache (the stored replies of models) is that a command line names.
+    """Find a reply cache (the stored replies of models) by its name in the command line, and return its place.
 
     ``named`` is a run folder, a cache folder, a SQLite file, or the URL of a shared cache. Raises
     :class:`CacheCommandError` if there is no cache.

@@ -23,7 +23,9 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """Holds the sums over a group of replies."""
+    """Holds the sums over all replies of a cache: the numbers of replies, truncated replies and tokens, and the oldest
+    and the newest time in seconds since 1970. ``groups`` holds the numbers of replies by model, role and prompt.
+    """
 
     replies: int = 0
     truncated: int = 0
@@ -68,7 +70,9 @@ def print_stats(named: str) -> int:
 
 
 def _sizes(place: Place) -> list[tuple[str, str]]:
-    """Return the size of the cache on disk, or at its location, as text."""
+    """Return the lines on the size of the cache, as pairs of name and value. All caches have the line "bytes". A shared
+    cache also has lines with the number of its files (segments) and of other files in its folder.
+    """
     if place.location:
         sizes, foreign = SegmentFiles(place.location).sizes_bytes()
         total = f"{sum(sizes.values()):,}"

@@ -1,10 +1,10 @@
-"""Computes the counts of a run (records and rows) and its usage (calls, tokens, cost).
+"""Computes the counts of a run (records and rows) and its usage (calls, tokens, cost) from files that the run wrote.
 
-They are computed from the final outcomes of the records and from the notes on the requests.
-
-A record's final outcome is a row in the SFT, RL or rejected set. For each file of rows, the job writes a table of the
-final outcomes in it ("table of ends"). Notes are files in which each process of a run writes one line for each request
-that it sends. The metrics of the Beam runner are not used, since they count repeated work twice.
+Each record ends as a row of the SFT, RL or rejected set: this row is its final outcome. For each file of rows, the job
+writes a table of final outcomes ("table of ends"). The table lists, for each row, the stages that the record passed and
+the calls that were made for the record. Tokens and cost are computed from notes. Notes are files in which each process
+of the run writes one line for each request that it sends. The metrics of the Beam runner are not used, since they count
+repeated work twice.
 """
 
 import tempfile
@@ -45,11 +45,11 @@ class RunCounts:
         counts: The number of records that were read, the numbers of rows, and the rejections.
         kept: For each stage (step of the pipeline), the number of records that passed it, according to their final
             outcomes.
-        side: For each stage that reads only a sample of the records: the number of elements that it read, and the
-            number of elements for which it has a result.
+        side: For each stage that reads only a sample of the records: the number of elements (such as traces) that it
+            read, and the number of elements for which it has a result.
         asked: For each role (such as teacher) and stage, the number of calls, the number of repairs (further requests
-            after a bad reply), and the cost that the calls would have had without the cache. The field ``cached`` does
-            not have its usual meaning here: it is the number of all replies to these calls, cached or not.
+            after a bad reply), and the cost that the calls would have had without the cache. In other places, the field
+            ``cached`` is the number of replies from the cache. Here it is the number of all replies to these calls.
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.

@@ -88,7 +88,9 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Return whether the folder holds all notes of its run. Their sum then replaces the written sum."""
+        """Return whether ``notes`` holds the notes of all requests of its run, and not only late notes of a worker. The
+        costs are then computed from the notes, and not taken from the sum in the file <run>.json.
+        """
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:

@@ -186,10 +186,11 @@ def truncated_replies(
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
     truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` holds the settings of the run.
 
-    Raising ``max_tokens_limit`` of the endpoint (model server) always helps, so the result always names it. Raising
-    ``max_tokens`` of the stage helps only if the truncated replies had this limit, and only then the result names it.
-    If a truncated reply must be parsed, the stage repeats the request once with more tokens than its own
-    ``max_tokens``. If the second reply is also truncated, raising this setting does not help.
+    A reply is truncated if it reaches its limit of tokens. The limit of a stage's first request is the stage's
+    ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit, up to
+    ``max_tokens_limit`` of the endpoint (model server). Raising ``max_tokens_limit`` always helps, so the result always
+    names it. Raising ``max_tokens`` helps only if the last truncated replies had this limit. So the result names
+    ``max_tokens`` only if it equals the largest limit of a truncated reply.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

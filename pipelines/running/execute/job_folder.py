@@ -39,8 +39,9 @@ class Job:
     """Holds the outcome of a finished Beam job, which ran all stages (steps) of a pipeline.
 
     ``folder`` is the folder with its files. ``shards`` describes each shard (Parquet file of rows). ``artifacts`` maps
-    the name of each further output, such as ``rubrics.json``, to its text. ``side`` has one dict for each element that
-    a stage read as a sample of the records: its id, the stage, the model calls, and the reason if it failed.
+    the name of each further output, such as ``rubrics.json``, to its text. Some stages read only a sample of the
+    records. ``side`` has one dict for each element of such a sample, e.g. a trace: the element's id, the stage, the
+    model calls for it, and the reason if the stage failed on it, else "".
     """
 
     folder: Path

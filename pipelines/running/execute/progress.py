@@ -1,7 +1,9 @@
 """Shows a local run's progress live: its stages (steps of the pipeline), tokens, cost and errors, and the time left.
 
 In a terminal the view is a table that is redrawn. Otherwise a line is printed every few seconds if the run has made
-progress. Other processes count the progress of their stages separately, so only their tokens and cost are shown.
+progress. All processes of the run write their tokens and costs into shared files, so the view shows the sums over all
+processes. But each process counts the progress of stages only in its own memory. So the view does not show the progress
+that stages make in other processes.
 """
 
 import contextlib
@@ -112,10 +114,11 @@ class RunView:
         self._left.watch(time.monotonic(), board())
 
     def note_seconds(self) -> None:
-        """Write how many seconds each stage (step of the pipeline) has taken into the stage's live counts
-        (:func:`groundtrace.stages.plumbing.metrics.board`).
+        """Set two durations, in seconds, in the live counts of each stage (step of the pipeline).
 
-        The run's summary reads the durations from these counts.
+        The durations are the wall time of the stage, and the sum of the durations of its requests. The live counts are
+        the numbers that this process counts during the run, such as the number of finished records
+        (:func:`groundtrace.stages.plumbing.metrics.board`). The run's summary reads the durations from these counts.
         """
         self.watch()  # a short run ends before anything else does
         live = board()

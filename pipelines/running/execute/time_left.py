@@ -1,21 +1,24 @@
-"""Estimates the time that a run still needs, from its stages (steps) so far and from an earlier run with the same
-settings.
+"""Estimates the time that a run still needs, from the run so far and from an earlier run with the same settings.
+
+The work of each stage (step of the pipeline) is counted in units. A unit is one call of a model, or one record if the
+stage makes no calls. For each stage, the number of units left is multiplied by the seconds for one unit. The time left
+is the sum of these products, plus the time left in which no stage works:
+
+* The number of units is that of the earlier run, scaled to the number of records. It is corrected if the stages before
+  have so far kept more or fewer of their records than in the earlier run.
+* The measured seconds for one unit are the wall time of the stage divided by its units. Both are taken from the latter
+  half of the stage's time, so that a slow start, or a start from the cache, soon has no effect.
+* The expected seconds for one unit are those of the earlier run, multiplied by a factor. This run may be slower or
+  faster than the earlier run: the factor is the ratio of its measured seconds to those of the earlier run for the same
+  units, over the stages with calls that have begun.
+* The product uses the weighted mean of both. The weight of the expected seconds is :data:`PRIOR_UNITS`; the weight of
+  the measured seconds is the number of measured units. Below :data:`PRIOR_UNITS` measured units, only the expected
+  seconds count.
+* The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
 
 The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and
 a later stage many fast calls. The workers need time to start. A resumed run begins with replies from the cache. A stage
-may get fewer records than in the earlier run. Therefore the work of each stage is counted in units. A unit is a call,
-or a record if the stage makes no calls. For each stage, the number of units left is multiplied by the seconds of a
-unit. The time left is the sum of these products, plus the time left in which no stage works:
-
-* The number of units is that of the earlier run, scaled to the number of records. It is also corrected if the stages
-  before have so far kept more or fewer of their records than in the earlier run.
-* The seconds of a unit are the wall time of the stage divided by its units. Both are measured over the latter half of
-  the stage's time, so that a slow start, or a start from the cache, soon has no effect.
-* The result is averaged with the seconds of a unit in the earlier run. The earlier run has the weight of
-  :data:`PRIOR_UNITS` units. Its seconds are first scaled by the ratio between this run and the earlier run, measured in
-  the stages that have begun. If the latter half has fewer than :data:`PRIOR_UNITS` units, only the seconds of the
-  earlier run are used.
-* The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
+may get fewer records than in the earlier run.
 """
 
 from collections import deque
@@ -40,9 +43,10 @@ _NOT_BEGUN = StageProgress()
 
 @dataclass
 class _Watched:
-    """Holds a stage's wall time, in-flight time and units so far.
+    """Holds how far one stage (step of the pipeline) is: its wall time, in-flight time and units so far.
 
-    ``points`` holds earlier values of the pair (wall time, units).
+    A unit is one model call, or one record if the stage makes no calls. The in-flight time is the sum of the durations
+    of the calls. ``points`` holds earlier values of the pair (wall time, units).
     """
 
     wall_s: float = 0.0
@@ -51,7 +55,7 @@ class _Watched:
     points: deque[tuple[float, int]] = field(default_factory=lambda: deque([(0.0, 0)]))
 
     def latter_half(self) -> tuple[float, int]:
-        """Return the wall time and the units of the latter half of the stage's time."""
+        """Return the wall time and the number of units (calls or records) in the latter half of the stage's time."""
         while len(self.points) > 2 and self.points[1][0] <= self.wall_s / 2:
             self.points.popleft()
         since_s, before = self.points[0]
@@ -124,18 +128,20 @@ class TimeLeft:
 
     @property
     def _fallback_s(self) -> float:
-        """Return the seconds of a unit for stages whose seconds of a unit are not known from the earlier run.
+        """Return the expected seconds for one unit (a call, or a record) of a stage without a known value.
 
-        The result is the mean over all units of the earlier run; 1 if no stage of the earlier run has known seconds.
+        The result is the mean over all units of the stages with a known value in the earlier run; 1 if there are none.
         """
         known = [each for each in (self._expected.stages.values() if self._expected else ()) if each.unit_s]
         units = sum(_expected_units(each) for each in known)
         return sum(each.unit_s * _expected_units(each) for each in known) / units if units else 1.0
 
     def _scale(self) -> float | None:
-        """Return the ratio of this run's seconds to the expected seconds, over the stages with calls.
+        """Return the ratio of this run's time to the expected time for the same work, e.g. 2.0 if this run needs twice
+        as long.
 
-        The result is None until a stage with calls has at least :data:`MIN_UNITS` units.
+        The times are summed over all stages that make calls and have at least :data:`MIN_UNITS` units (calls) in the
+        latter half of their time. The result is None if there is no such stage yet.
         """
         expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
         for name, watched in self._watched.items():
@@ -146,7 +152,7 @@ class TimeLeft:
         return took_s / usual_s if usual_s else None
 
     def _units_left(self, stages: Mapping[str, StageProgress]) -> dict[str, float]:
-        """Return the number of units that each expected stage still has to do."""
+        """Return, for each expected stage by name, the number of units (calls, or records) that it still has to do."""
         left, reach, ended = dict[str, float](), 1.0, True
         for name, expected in (self._expected.stages if self._expected else {}).items():
             live = stages.get(name, _NOT_BEGUN)

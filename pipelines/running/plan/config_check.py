@@ -52,11 +52,12 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
 
 
 def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
-    """Refuse the embedded engine for images that real models also see, unless the user has chosen it explicitly.
+    """Refuse the embedded engine as pointer, detector or segmenter in a run in which another role has a real model.
 
-    The engine finds only drawn shapes. On photographs it finds nothing, so that good traces would be rejected. As a
-    segmenter it would find no masks, with the same effect. Therefore the engine is refused as a segmenter even if the
-    config names it. The setting ``allow_embedded`` allows both.
+    The engine finds only drawn shapes. On photographs it finds neither objects nor masks, so that good traces would be
+    rejected. A real model in a role other than a judge shows that the images may be photographs. As pointer or
+    detector, the engine is accepted if the user's config sets this role (``named``). As segmenter, it is refused even
+    then. If the setting ``allow_embedded`` is True, nothing is refused.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

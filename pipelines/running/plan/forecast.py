@@ -291,8 +291,10 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 
 
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
-    """Return the calls of the stages after a drawn sample, with their growth factor.
+    """Return the calls of the stages after a stage that keeps a limited number of records, each with a growth factor.
 
+    For example, a stage keeps at most 1000 questions, so that later stages have no more than 1000 questions in a larger
+    run. The growth factor is the number of calls in the larger run divided by that in the run of ``summary``.
     ``records`` is the factor by which the number of records of the input grows.
     """
     most, found = None, list[tuple[Usage, float]]()

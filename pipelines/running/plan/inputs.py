@@ -170,7 +170,9 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
-    """Return the input; if its shape reads other files, their content becomes part of the fingerprint."""
+    """Return the input. If its shape (layout of rows) needs further files, such as a file of boxes, their content is
+    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read.
+    """
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)
     for name in names:

@@ -5,10 +5,7 @@ Besides the outputs, a run folder RUN holds these files:
 RUN/input.json names the input to which the folder belongs.
 RUN/.lock is locked by the process that writes into the folder.
 RUN/.staging/ holds the new outputs while they are written.
-RUN/previous/ holds the outputs that the last run with a different result replaced.
-RUN/ledger/ holds the payments of all runs of the folder.
-RUN/.fresh.json holds the time of ``--fresh``: only replies since then are used.
-RUN/failed.html states why the last run did not finish. The next run removes it.
+RUN/previous/ holds old outputs. A new run moves them there if they have rows and differ from its own outputs.
 """
 
 import contextlib
@@ -65,7 +62,7 @@ class LocalRun:
     def previous(self) -> Path:
         """Return the folder of older outputs, RUN/previous.
 
-        It holds the outputs that the last run with a different result replaced.
+        A new run moves the old outputs of the run folder into it, if they have rows and differ from the new outputs.
         """
         return self.root / "previous"
 

@@ -1,7 +1,8 @@
 """Adds the stages (steps) of a recipe to a Beam pipeline (wires them), and finds out which stages the recipe has.
 
-The pipeline also shows the rejections of each stage, and the columns that the stages add to each set of rows (``sft``,
-``rl``, ``rejected``). So a recipe's file names a stage only once, where it wires the stage.
+The Beam pipeline also shows which stages reject records, and which columns the stages add to each set of rows (``sft``,
+``rl``, ``rejected``). So a recipe need not list its stages, rejections or columns a second time: it only wires the
+stages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,9 +57,9 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     to the recipe's ``build`` together with ``settings``, the config.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
-    raises it if a transform runs the function of a stage without being that stage, because the reports would omit this
-    stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the same
-    name. Raises the errors of ``build``.
+    raises it if the function of a stage is run outside the stage's own transform, e.g. in a plain ``beam.ParDo``: the
+    reports would not list this stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages
+    or two columns have the same name. Raises the errors of ``build``.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
@@ -203,7 +204,9 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Refuse a DAG that does the work of an unlisted stage: funnel, card and validation would omit this stage."""
+    """Raise PipelineError if the work of a stage is done outside a transform that lists this stage. The stage would be
+    missing in the funnel (records left after each stage), the data card and the output of ``beam validate``.
+    """
     for stage, node in seen.working:
         outer = _outermost(node)
         if outer is None:
@@ -236,9 +239,10 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
 
 
 def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tuple[Column[Any], ...]]:
-    """Return the columns of each set, in the order of the stages.
+    """Return the columns that stages add to each set (``sft``, ``rl``, ``rejected``), in the order of the stages.
 
-    Records that a stage rejects have passed the stages before it, but not that stage.
+    A set has the columns of all stages that its records have passed. A rejected record has passed the stages before the
+    stage that rejected it. So the set ``rejected`` does not get that stage's columns from this rejection.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(

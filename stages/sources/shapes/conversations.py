@@ -109,9 +109,10 @@ def read_turns(value: Any) -> list[Turn]:
 def placed(text: str, shown_before: int, media_count: int) -> str:
     """Return the text of a turn without the placeholders ``<image>`` and ``<video>``.
 
-    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. ``shown_before`` is the
-    number of media before this text, from which the number of each image in these words is counted. ``media_count`` is
-    the number of all media.
+    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. For example, "Is it
+    larger in <image>?" becomes "Is it larger in picture 2?" if one image is shown before. ``shown_before`` is the
+    number of media before this text. ``media_count`` is the number of all media; if it is 1, the words are "the
+    picture".
     """
     if media_count > 1:
         number = shown_before
@@ -152,9 +153,11 @@ def _turn(number: int, value: Any) -> Turn:
 
 
 def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
-    """Return the medium of a part in the form that molmo-utils writes.
+    """Return the medium in a part of a turn, e.g. "a.jpg" for ``{"type": "image", "image": "a.jpg"}``, as molmo-utils
+    writes it.
 
-    The run's settings decide how many frames are read. Raises BadRow for a video that is given as frames or as a span.
+    Other keys of the part, such as a number of frames, are ignored, because the run's settings decide how many frames
+    are read. Raises BadRow for a video that is given as a list of frames or as a time span (``clip``) of a file.
     """
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"

@@ -69,7 +69,8 @@ def _images(row: Row, turn: Turn) -> list[Any]:
 
 
 def _medium(image: Any) -> Any:
-    """Return the file that a mapping with ``image`` or ``video`` names; return other values unchanged.
+    """Return the path in a mapping such as ``{"image": "a.jpg"}`` or ``{"video": "a.mp4"}``. Return other values
+    unchanged.
 
     verl's loaders also read such mappings.
     """

@@ -6,11 +6,12 @@
 The scheduler reads rows of ``beam export --format swift --turns tools``. It uses ``groundtrace`` (the row's reference,
 JSON text that names the row in its run) and ``sandbox`` (the limits of the run for code). The code gets the original
 images of the row from the run. swift keeps a turn's tokens as they were sampled, and masks results. ``rollout_infos``
-of a response holds the images that the response was shown, how each call ended (``groundtrace_calls``), and the reason
-why a sandbox failed (``groundtrace_lost``).
+of a response holds the images of the row and of the code's results, how each call ended (``groundtrace_calls``), and
+the reason why a sandbox failed (``groundtrace_lost``).
 
-The file is in a folder of its own, because swift puts the file's folder first in ``sys.path``. In the folder above,
-``trl.py`` would be imported instead of the library TRL.
+This file is in a folder of its own, because swift puts the folder of the file first in ``sys.path``. The parent folder
+``tools`` contains our ``trl.py``. If that folder were in ``sys.path``, ``import trl`` would import this file instead of
+the library TRL.
 """
 
 import base64
