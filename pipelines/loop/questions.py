@@ -130,8 +130,10 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
 
 
 def _check_kept(rows: RowSettings) -> None:
-    """Raise SplitError if a column in ``input.keep`` has the name of a field that is read elsewhere. An example: the
-    column ``answer`` is to be kept, but the field ``answer`` is read from the column ``label``.
+    """Raise SplitError if a column in ``input.keep`` has the name of a field, but is not the column of this field.
+
+    For example, the user wants to keep the column ``answer``, but the field ``answer`` is read from the column
+    ``label``. Then a row would have two values with the name ``answer``.
     """
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):

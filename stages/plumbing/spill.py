@@ -124,7 +124,11 @@ _OPENING = threading.Lock()
 
 
 def _open(folder: str) -> _Spool:
-    """Return this process's spool; a forked process gets a spool of its own."""
+    """Return the object with which this process writes and reads the files of the spool in ``folder``.
+
+    A spool keeps the records between two steps on the disk. A forked process gets an object of its own, since it must
+    not write into the file of its parent.
+    """
     key = os.getpid(), folder
     with _OPENING:
         if key not in _OPEN:

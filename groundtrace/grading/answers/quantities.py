@@ -223,8 +223,9 @@ def _compare_expression(predicted: str, gold: str) -> Comparison:
 def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     """Return whether two quantities are the same, or None if that is undecided.
 
-    It is undecided if a unit is unknown, the dimensions may mean the same, or a conversion may have been rounded.
-    ``unit`` is the unit of ``wanted``.
+    ``unit`` is the unit of ``wanted``. The result is undecided in three cases: a unit is unknown; the units may measure
+    the same thing or not ("20 degrees" may be an angle or a temperature); or the values differ by so little that a
+    conversion of units may have been rounded.
     """
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)

@@ -314,7 +314,10 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
-    """Return whether the text has the form that :attr:`Response.has_format` describes."""
+    """Return whether the text has one think section and one answer section in the right order.
+
+    :attr:`Response.has_format` describes the form. ``marks`` are the matches of all section tags in the text.
+    """
     order = [mark.group(1) + mark.group(2).lower() for mark in marks]
     judged = order[:2] == ["judge", "/judge"]
     sections = order[2:] if judged else order

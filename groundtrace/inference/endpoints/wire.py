@@ -39,7 +39,7 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
         chunks.append(chunk)
         size_bytes += len(chunk)
         if size_bytes > MAX_REPLY_BYTES:
-            raise CallError(Failure.GARBLED, f"the reply is larger than {MAX_REPLY_BYTES} bytes")
+            raise CallError(Failure.GARBLED, f"the server sent a reply of more than {MAX_REPLY_BYTES} bytes")
     data = b"".join(chunks)
     if data.count(b"{") + data.count(b"[") > MAX_REPLY_PARTS:
         raise CallError(Failure.GARBLED, f"the reply holds more than {MAX_REPLY_PARTS} objects and lists")

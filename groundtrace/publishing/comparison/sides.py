@@ -294,8 +294,10 @@ def _side(name: str | None, stage: str | None, reason: str | None, detail: str |
 
 
 def _text(name: str | None, stage: str | None, reason: str | None) -> str:
-    """Return a short text with the set ``name`` into which a run put a record, and the stage (pipeline step) and reason
-    of a rejection, such as "rejected: verify/low_grounding". If ``name`` is None, the run did not read the record.
+    """Return a short text about where a run put a record, such as "rejected: verify/low_grounding".
+
+    ``name`` is the name of the set (sft, rl or rejected), or None if the run did not read the record. For a rejected
+    record, ``stage`` is the pipeline step that rejected it, and ``reason`` is the reason.
     """
     return _of(_side(name, stage, reason, None))
 

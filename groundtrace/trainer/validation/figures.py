@@ -23,8 +23,10 @@ Figures = dict[str, float | None]
 
 
 class _Accuracy(Recipe):
-    """Defines a reward that is 1 for a right answer, and has no other term. :func:`blind_lines` computes the highest
-    such reward that is possible without seeing the images, which is the highest possible accuracy."""
+    """Defines a reward that is 1 for a right answer, and has no other term.
+
+    With this reward, :func:`blind_lines` computes the highest accuracy that is possible without seeing the images.
+    """
 
     name: ClassVar[str] = "accuracy"
     Settings: ClassVar[type] = type(None)

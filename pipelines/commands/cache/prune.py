@@ -39,9 +39,7 @@ def prune(parsed: argparse.Namespace) -> int:
             finally:
                 cache.close()
     except CacheInUse as error:
-        raise CacheCommandError(
-            f"the cache cannot be pruned now: {error}; run this command again after that"
-        ) from error
+        raise CacheCommandError(f"{error}, and repeat the command") from error
     say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 

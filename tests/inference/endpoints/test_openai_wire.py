@@ -114,7 +114,7 @@ def test_a_body_beyond_the_limit_is_not_read(server, failure, monkeypatch, statu
     monkeypatch.setattr(wire, "MAX_REPLY_BYTES", 1000)
     server.raw(b" " * 100_000, status=status)
     error = failure(max_retries=0)
-    assert (error.failure, error.message) == (Failure.GARBLED, "the reply is larger than 1000 bytes")
+    assert (error.failure, error.message) == (Failure.GARBLED, "the server sent a reply of more than 1000 bytes")
 
 
 @pytest.mark.parametrize("status", [200, 400])
