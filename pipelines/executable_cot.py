@@ -180,11 +180,14 @@ def is_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
-    """Return whether the teacher first solves a hard question in text, without code.
+    """Return whether the teacher model first writes a solution of a hard question in text, without code.
 
-    ``draft`` holds the question, and ``settings`` is the config. The result is True in two cases. First, the pass rate
-    of the question is at least ``text_from``: the solution then stays in text. Second, the source of the question is
-    named in ``trajectory.rewritten_sources``: a later stage then replaces the calculations in the solution by code.
+    ``draft`` holds the question, and ``settings`` is the config. The result is True in two cases:
+
+    - The pass rate (the share of the policy's attempts that are right) is at least ``text_from``. No later stage
+      changes the solution.
+    - The pass rate is lower or unknown, but ``trajectory.rewritten_sources`` names the source of the question. A later
+      stage then replaces the calculations in the solution by code.
     """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 

@@ -1,15 +1,16 @@
 """Makes questions for GRPO, and rubrics for a curriculum of rewards (RuCL §3.2, §4.1).
 
 A rubric is one criterion by which a judge grades a response. In the curriculum, easy rubrics are rewarded first, and
-hard rubrics later. The rubrics are measured on a sample of the questions. The stages (steps) of this recipe are:
+hard rubrics later. The rubrics are measured on a sample of the questions. An attempt is an answer that the policy
+samples. A candidate is a proposed rubric. η is the share of attempts to which a rubric applies, and p is the share of
+these attempts that meet the rubric. A filter removes rubrics that seldom apply. The strata are the easy and the hard
+rubrics. Shards are files of training rows. The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → sample
-→ the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
-→ all questions, in the sample or not: rl shards, each row with the run's rubrics; rubrics.json holds the measurements
-
-Shards are files of training rows. Candidates are proposed rubrics. In this diagram, η is the share of attempts (answers
-that the policy samples) to which a rubric applies, and p is the share of these attempts that meet the rubric. The
-filter removes rubrics that seldom apply. The strata are the easy and the hard rubrics.
+→ only the sample: attempt
+→ all questions, in the sample or not: limit the shares of equal answers and of absent things
+→ only the sample: candidates from the teacher or the default pool → judge → η, p → filter → strata
+→ all questions: rl shards, each row with the run's rubrics; the file rubrics.json holds the measurements
 
 The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
 only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band

@@ -278,7 +278,12 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
-    """Return whether the attributes of each occurrence of the noun in the text contradict the label's words ``own``."""
+    """Return whether the text contains the noun, and only with attributes that contradict a label.
+
+    ``own`` are the words of the label. For example, the text "the black circle" contradicts the label "yellow circle"
+    for the noun "circle". Attributes are words before the noun, such as colours and sizes. If the noun occurs several
+    times, the attributes of each occurrence must contradict the label.
+    """
     words = [singular(match.group().lower()) for match in _WORD.finditer(text)]
     places = [index for index, word in enumerate(words) if word == noun]
     return bool(places) and all(_excludes(_attributes(words[:index]), own) for index in places)

@@ -107,9 +107,11 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """Return the visible text, or its beginning and its end if it is longer than ``limit``.
+    """Return the text as changed by :func:`visible`, or its beginning and its end if it is too long.
 
-    The length is also checked after :func:`visible`, which may make the text longer.
+    The text is too long if it has more than ``limit`` characters, before or after the change; invisible characters are
+    not counted. The change can make the text longer, because special tokens are broken up by a blank. The beginning and
+    the end have at most ``limit // 2`` characters each.
     """
     text = _without_invisible(text)
     if len(text) <= limit:

@@ -70,9 +70,11 @@ def key_of(draft: Draft) -> AnswerKey:
 
 
 def written_key(draft: Draft) -> str:
-    """Return the key by which the limits count a question, as JSON text. The key is its closed kind (such as a count),
-    its answer, and whether it is about an absent thing (:func:`key_of`). All runners encode text in the same way, and
-    so can group by it.
+    """Return the key by which the limits count a question, as JSON text such as ``["count", "0", true]``.
+
+    The key is the question's kind (such as a count; "" for an open question), its answer, and whether the question is
+    about a thing that is not in the image (:func:`key_of`). Beam groups questions by this key. The key is a text,
+    because every Beam runner encodes equal texts as equal bytes.
     """
     return json.dumps(key_of(draft))
 

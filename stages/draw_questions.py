@@ -55,8 +55,8 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
       hashes.
     - If there are fewer drafts in the last pass, both limits are None.
     - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT limit is None. The RL
-      limit is "", so that no RL rows are kept, because rubrics (grading criteria) that this pass mines would be
-      discarded.
+      limit is "", so that this pass keeps no RL rows. Then no later stage mines rubrics (grading criteria) for these
+      rows. The rubrics of this pass would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]

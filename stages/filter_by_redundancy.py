@@ -67,8 +67,9 @@ def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
     """Return the draft (a question with its data) unchanged if its reasoning is more than a repetition of the answer.
     The reasoning is the think section of the best trace, i.e. of the chosen response.
 
-    Raises :class:`Reject` if the answer contains a larger share of the thought's words than ``settings.max_overlap``.
-    Raises ValueError if the draft has no best trace.
+    The function computes the share of the reasoning's words that also occur in the answer (:func:`overlap`). Raises
+    :class:`Reject` if this share is larger than ``settings.max_overlap``. Raises ValueError if the draft has no best
+    trace.
     """
     if draft.best is None:
         raise ValueError(

@@ -37,8 +37,10 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds the maximum number of boxes around the object that a question of the teacher model is about, and the
-    maximum length of a reply.
+    """Holds two limits for the requests that ask the teacher model to box the object of a question, such as "red car".
+
+    If the images show several objects of this name, each object gets a box. The limits are the maximum number of boxes
+    for one question, and the maximum length of a reply in tokens.
     """
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32

@@ -122,10 +122,11 @@ def _words(text: str) -> list[str]:
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the length of the longest common subsequence of two lists of words.
 
-    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). ``row`` has one bit for
-    each word of ``old``. A bit is 0 if the common subsequence becomes longer when this word of ``old`` is added to the
-    words before it. So the number of zeros is the length. The module difflib is not used, because its time is cubic for
-    texts of few different words.
+    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). Compare the lengths of two
+    common subsequences with ``new``: that of the first n words of ``old``, and that of the first n - 1 words. The first
+    length is the same or larger by 1. If it is larger, the n-th bit of ``row`` is 0, else 1. So the number of zeros is
+    the length for all words. The module difflib is not used, because its time is cubic for texts of few different
+    words.
     """
     places = dict[str, int]()
     for place, word in enumerate(old):

@@ -145,9 +145,11 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> ConfigSection:
-    """Return the section for one default entry of a mapping, such as ``endpoints.colour``, which is its ``path``.
+    """Return the section for one entry that a mapping of the config has by default.
 
-    ``settings`` is the entry. The section has only the keys whose values differ from the defaults of the entry's class.
+    ``path`` is the dotted key of the entry, such as ``endpoints.colour`` for the entry ``colour`` of the mapping
+    ``endpoints``. ``settings`` is the value of the entry. The section has only the keys whose values differ from the
+    defaults of the value's class.
     """
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (

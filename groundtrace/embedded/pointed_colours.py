@@ -84,9 +84,10 @@ def answers_otherwise(marked: MarkedText, question: Question) -> str | None:
     """Return a message if the answer is a colour or shape, but the reasoning points at no such object; else None.
 
     ``marked`` is the reasoning; its tags are XML elements that point at objects. ``question`` holds the question, which
-    must ask for a colour or shape, and the answer. The labels of all tags must have another colour (or shape). Two
-    kinds of tags are ignored: for objects that the question itself names ("below the black square"), and for objects
-    that the reasoning names only to describe another object. Questions that compare objects are not checked.
+    must ask for a colour or shape, and the answer. The function returns a message only if the label of each checked tag
+    names another colour (or shape) than the answer. A tag is not checked if the question itself names its object
+    ("below the black square"). A tag is not checked either if the reasoning uses it only to describe another object
+    ("the square below [the circle]"). Questions that compare objects are not checked.
     """
     text, answer = question.question.casefold(), question.answer.strip().casefold()
     asks = _ASKS.search(text)

@@ -294,9 +294,10 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 def _gives_place(seen: _AttemptEvidence) -> bool:
     """Return whether all points and boxes are on the objects that they name, and one of them is on a target.
 
-    A target is an object that the question is about. Every object is a target if the engine knows neither a noun of the
-    question nor the objects of its own answer. The label "object" is enough for the point or box on the target only if
-    the question names no class: for "how many squares are there?", the label must be a class, such as "black square".
+    A target is an object that the question is about. The engine finds targets by the nouns of the question, and by the
+    objects on which its own answer is based. If it knows no such noun and no such object, every object is a target. The
+    label of the point or box on the target must be a class, such as "black square". There is one exception: if the
+    question names no class ("how many objects are there?"), the label may also be "object".
 
     If the image has no target, the result is that of :func:`_is_grounded`, which requires no point or box. Places in
     words ("on the left") do not count, since the engine does not read them.

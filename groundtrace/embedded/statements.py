@@ -1,9 +1,12 @@
-"""Compares a clause of a reasoning with the statement that a question quotes.
+"""Recognises clauses of a reasoning that affirm or deny something, such as the statement that a question quotes.
 
-Such a question is 'Is the following statement … true? "…"'. A clause that repeats the statement affirms it. A clause
-that denies the statement's relation between two objects ("no yellow block is above a black block") rejects the
-statement. Other clauses deny an object ("there is no circle"), or say that an object is not counted, or state another
-colour than the answer.
+Such a question is 'Is the following statement true?', followed by the quoted statement. A clause that repeats the
+statement affirms it. A clause that denies the statement's relation between two objects ("no yellow block is above a
+black block") rejects the statement.
+
+Other clauses are not compared with a statement. A clause that denies an object ("there is no circle") contradicts a
+reasoning that points at this object. A clause that only explains why an object is not counted contradicts nothing. A
+sentence that states another colour than the answer contradicts the answer.
 """
 
 import re
@@ -143,9 +146,9 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     Such a clause has a negation, but does not contradict the answer. ``sentence`` is the sentence that contains the
     clause. ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
-    - "It is not black". The question must name this colour ("how many black squares?"). The reasoning must point at an
-      object of another colour ("yellow square"). The clause must not contain a label with this colour, if the reasoning
-      points at such an object ("black square").
+    - "It is not black", with this or another colour. Three conditions must be true. The question names the same colour
+      ("how many black squares?"). The reasoning points at an object of another colour ("yellow square"). The clause
+      does not contain a label with the same colour ("black square") at which the reasoning points.
     - "So it does not count", "which does not count". The sentence must give the reason: the object has a shape or
       colour that the question does not ask for ("the third is a circle"), or lacks one that the question asks for ("the
       third is not black").

@@ -1,5 +1,6 @@
-"""Defines the settings of one endpoint, and the settings for all access to models. A config file holds them in this
-form. The objects are hashable and picklable.
+"""Defines the settings of one endpoint (a model to which requests are sent), and the settings for all access to models
+in a run (endpoints, roles, cache, budget). In a config file, each table ``[endpoints.NAME]`` holds the settings of one
+endpoint. The settings objects are hashable and picklable.
 """
 
 import re

@@ -46,7 +46,12 @@ def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
 
 
 def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:
-    """Return the rows of the table. ``is_shown`` decides for (set, column name) whether the set's column is shown."""
+    """Return the rows of a table that explains the columns of a run's shards (Parquet files), one row for each column.
+
+    ``run`` is the folder with the shards. ``sets`` are the names of the sets to look at, such as sft. ``is_shown`` is a
+    function that gets the name of a set and of a column in it. The table has a column's row if the function returns
+    True for at least one set.
+    """
     schemas = {side: columns_of(run, side) for side in sets}
     meanings = {name: column.meaning for name, column in CORE.items()}
     meanings["answer_type"] = alternatives(tuple(ANSWER_TYPES))

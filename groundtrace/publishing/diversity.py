@@ -145,7 +145,11 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """Return the property for a column that a recipe's stage added and that holds classes."""
+    """Return a property that sorts rows into classes by the values of ``column``, a column that a recipe's stage added.
+
+    A property is a feature of rows, such as the source, together with an SQL expression for the class of a row. A value
+    of the column is the name of a class. If the value is a list of names, the class is e.g. "a and b".
+    """
     name = f'"{column.name}"'
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)

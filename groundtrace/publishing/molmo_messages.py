@@ -33,7 +33,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     ``row`` is an SFT row, whose ``messages`` are converted, or an RL row, whose ``prompt`` is converted. In the result,
     images and clips replace the placeholders ``<image>`` of the text. Coordinates in the texts stay pixels of the
     original image. Raises UserError if the row has no images or no messages, or if the number of placeholders does not
-    match the images and clips. This happens only for a row that no run wrote.
+    match the images and clips. A row that a run wrote, and that nobody has changed, never causes this error.
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:

@@ -199,12 +199,12 @@ def _without_hardcoded(
     altered: Sequence[Sequence[Observation]],
     computes: bool,
 ) -> list[Executed]:
-    """Return the calls. A call becomes a pretence if the answer that it prints was written into its code.
+    """Return the calls; a call is marked as a pretence if the answer that it prints was written into its code.
 
-    :mod:`groundtrace.rewards.hardcoded` has the rules.
-
-    ``outputs`` holds the outputs of each call. ``altered`` holds the runs with changed constants
-    (:func:`_with_other_constants`).
+    A pretence is a call (one execution of code) that only pretends to look at the image. ``outputs`` holds the outputs
+    of each call. ``altered`` holds further runs of the code, in which constants were changed, for example the answer 5
+    to 6 (:func:`_with_other_constants`). If the code then prints 6, the answer was written into the code
+    (:mod:`groundtrace.rewards.hardcoded`). ``computes`` is whether calculation alone can answer the question.
     """
     if not altered:
         return judged
@@ -249,10 +249,12 @@ def _judged(
     computes: bool,
     changes: VisibleChanges | None,
 ) -> list[Executed]:
-    """Compare the runs call by call; each run holds the observations of all calls.
+    """Compare the runs of a trajectory's code call by call, and return the result of each call.
 
-    ``changes`` holds how much the images were changed. It is None if no run had images that are changed outside the
-    objects.
+    A call is one execution of a turn's code, and ``codes`` holds these codes. Each run executed all calls, and holds
+    their observations (outputs). The first run used the unchanged images. Later runs used changed images, such as
+    images without the question's objects, or images that are changed outside these objects. The last kind measures how
+    selective a call is. ``changes`` holds how much the images were changed; it is None if no run is of the last kind.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):

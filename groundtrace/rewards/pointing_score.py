@@ -71,11 +71,13 @@ class PointCounts:
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
     """Return the score for pointing, which is in [-ε, 1], and 0 if there are no points.
 
-    If at least one target is pointed at, the score is r / (r + w) · (s + (1 - s) · r / n). Otherwise it is -ε · w / (w
-    + 1), so that only wrong points give a negative score.
+    If at least one target is pointed at, the score is r / (r + w) · (s + (1 - s) · r / n). Otherwise, it is
+    -ε · w / (w + 1), so that only wrong points give a negative score.
 
-    r, w and n are the fields ``right``, ``wrong`` and ``number`` of ``pointed``. s and ε are the settings
-    ``first_share`` and ``wrong_cost``. If n is unknown, the second factor is 1. The first factor is Argos Eq. 3.
+    A target is an object that the question is about. r is the number of targets that are pointed at
+    (``pointed.right``). w is the number of wrong points (``pointed.wrong``). n is the number of all targets
+    (``pointed.number``). s and ε are the settings ``first_share`` and ``wrong_cost``. If n is unknown, the second
+    factor is 1. The first factor is Argos Eq. 3.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

@@ -6,10 +6,11 @@ its histogram. A policy can make such a call without knowing which objects the q
 executed on two images that are changed only outside the question's objects. In one image, all other things are erased
 (:func:`erased_elsewhere`). In the other image, a faint pattern is added outside (:func:`patterned_elsewhere`).
 
-Two numbers are compared. o measures how much the output shows the question's objects: if they are removed from the
-image, o is the change of the output divided by the change of the image. e measures in the same way how much the output
-shows the rest: it is this quotient for one of the two changed images above, namely the larger of the two quotients. The
-selectivity of the call is (o - e) / (o + e), and at least 0:
+Two numbers are compared, o and e. Both are quotients: the change of the call's output, divided by the change of the
+image. o measures how much the output shows the question's objects. It is the quotient for the removal of these objects
+from the image. e measures how much the output shows the rest of the image. The quotient is computed for each of the two
+changed images above, and e is the larger of the two results. The selectivity of the call is (o - e) / (o + e), and at
+least 0:
 
 - It is 1 if the output shows nothing but the objects.
 - It is 0 if the output shows all parts of the image alike, e.g. the whole image enlarged, turned, in other colours or

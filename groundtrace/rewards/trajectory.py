@@ -108,10 +108,11 @@ class Trajectory:
     def counted_calls(self) -> int:
         """Return the number of executions for the success rate, which is ``succeeded`` divided by this number.
 
-        The first execution is not counted if it is only an overview (:attr:`Execution.is_overview`) and a later
-        execution succeeds. So this overview does not change the reward. Each further overview is counted, and lowers
-        the reward. Otherwise attempts would be free: a policy that does not know the question's objects could search
-        for one colour after the other, since a search that finds nothing can be an overview, too.
+        An overview is an execution that only shows the unchanged image, or prints a text that does not depend on the
+        image's content (:attr:`Execution.is_overview`). If the first execution is an overview and a later execution
+        succeeds, the first one is not counted, and so does not lower the reward. Each further overview is counted, and
+        lowers the reward. The reason: a search for a colour that finds nothing can be an overview, too. If all
+        overviews were free, a policy that does not know the question's objects could search for each colour in turn.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)
@@ -120,9 +121,10 @@ class Trajectory:
     def looked_share(self) -> float:
         """Return the share of the object groups that the successful calls looked at, from 0 to 1; 1 if ``groups`` is 0.
 
-        A group is one or several neighbouring objects of the question. A call looked at a group if its output depends
-        on the group, or marks it. Each group is weighted by the selectivity of the most selective call that looked at
-        it. So an overview before a crop does not lower the share.
+        A group is one or several neighbouring objects of the question. A call looked at a group if the call's output
+        depends on the group or marks the group, e.g. with a box. The selectivity of a call, from 0 to 1, is how much
+        more its output shows such objects than the rest of the image. Each group counts with the highest selectivity of
+        the calls that looked at it. So a call that shows the whole image before a crop does not lower the share.
         """
         best = dict[int, float]()
         for turn in self.turns:

@@ -88,9 +88,9 @@ def command(folder_mb: int) -> list[str]:
 
     A trajectory is a series of calls (executions of code) that share their state. ``folder_mb`` is the maximum size, in
     MiB, of the files that a call may leave in the trajectory's folder. The command line limits the folder to twice this
-    size. The reason is that the supervisor restores the files from a copy in memory after a failed call. If the code
-    has removed a file that a process still has open, the kernel keeps the removed file, and the restored file needs
-    space of its own.
+    size, for this reason: after a failed call, the supervisor restores the files from a copy in memory. The code may
+    have removed a file that a process still has open. The kernel keeps such a file until it is closed. So the removed
+    file and the restored file need space at the same time.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0

@@ -102,9 +102,10 @@ class Sandbox:
         )
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close the session that ``starting`` results in. :meth:`open_async` was cancelled, so nobody uses the session.
-        If ``starting`` was cancelled before it began, there is no session, and only its place (one of the ``sessions``
-        places) is released. If the start failed, nothing is left to do."""
+        """Close a new session that nobody uses, because :meth:`open_async` was cancelled while the session was started.
+        ``starting`` is the future that returns the session. If the start was cancelled before it began, there is no
+        session. Then only the place is released that was reserved for it (at most ``sessions`` sessions may be open).
+        If the start failed, the place is already released."""
         if starting.cancelled():
             self._places.release()
         elif starting.exception() is None:
@@ -140,10 +141,11 @@ class Sandbox:
             return started
 
     def _release(self) -> None:
-        """Release a closed session's place.
+        """Allow one more session (open trajectory), because a session was closed; ``sessions`` limits their number.
 
-        Each open session holds this method as its callback. So Python does not delete the sandbox while a session is
-        open. Otherwise the threads of the sandbox's pool would end, and all sessions with them.
+        Each open session keeps a reference to this method, and calls the method when it is closed. Because of this
+        reference, Python does not delete the sandbox while a session is open. If Python deleted the sandbox, the
+        threads of its pool would end, and all sessions would end with these threads.
         """
         self._places.release()
 

@@ -36,9 +36,9 @@ MAX_INPUT_BYTES = 1 << 29
 
 @dataclass
 class Process:
-    """Holds the isolated processes of a trajectory, as one running program bubblewrap.
+    """Holds one running program bubblewrap, which isolates all processes of one trajectory in a sandbox.
 
-    A trajectory is a series of executions of code that share their state.
+    A trajectory is a series of executions of code that share their state. If the program ends, these processes end too.
 
     Attributes:
         popen: the program, with the pipes to the supervisor (the first process in the sandbox).

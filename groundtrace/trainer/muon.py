@@ -13,8 +13,9 @@ import torch
 class Float32Muon(torch.optim.Muon):
     """Updates matrices as ``torch.optim.Muon`` does, except that the Newton-Schulz iteration is computed in float32.
 
-    Its state and its settings are those of ``torch.optim.Muon``. The only exception is ``adjust_lr_fn``, which has no
-    effect: the learning rate is always scaled as by torch's value "original", by sqrt(max(1, rows / columns)).
+    Its state and its settings are those of ``torch.optim.Muon``, but the setting ``adjust_lr_fn`` is ignored. The
+    learning rate of a matrix is always multiplied by sqrt(max(1, rows / columns)). In torch, ``adjust_lr_fn`` has the
+    value "original" for this formula.
     """
 
     @torch.no_grad()

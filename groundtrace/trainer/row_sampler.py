@@ -115,8 +115,9 @@ class RowSampler:
 
         A sample is an encoded prompt or conversation; a row has one sample or several. A rank is the process of one
         GPU. The samples of a row are never split. So fewer samples are drawn if the next row has more samples than are
-        still needed. With several parts of a batch plan, fewer samples may also be drawn to keep the shares of the
-        parts. All ranks must call this method. Raises ShardError if a whole epoch has no usable row.
+        still needed. A batch plan divides the rows into parts, and sets each part's share of the samples. With several
+        parts, fewer samples are also drawn if every further row would violate these shares. All ranks must call this
+        method. Raises ShardError if a whole epoch has no usable row.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():

@@ -8,13 +8,15 @@ times that molmo-utils returns are not used, because its version 0.0.1 has these
 - For H.264 in AVI, all its times are 0, which gives 32 copies of one frame.
 - Its fast reader fails on some tiny images, and the reader that it then uses keeps every frame in memory.
 
-Therefore molmo-utils does not get the real clip. It gets a substitute clip of blank frames, which has the frame
-times of the real clip, and chooses moments of it. The moments are multiplied so that they fit the exact duration. Then
-the real clip is decoded once in full, and the frames that are visible at these moments are kept.
+Therefore molmo-utils does not read the real clip. It reads a substitute clip: a file of blank frames with the frame
+times of the real clip. In the substitute clip, molmo-utils chooses the moments. Each moment is converted to a share of
+the clip's duration, and this share is multiplied by the exact duration of the real clip. Then the real clip is decoded
+once in full, and the frames that are visible at these moments are kept.
 
-Times are the container's presentation times after its edit list, relative to the first visible frame. An AVI file
-has no such times, but an index with one entry for each frame. The n-th visible frame gets the time of the n-th entry.
-Empty index entries, which only repeat the frame before, are not counted.
+Times are the container's presentation times, relative to the first visible frame. A container can have an edit list,
+which shifts times or hides frames; the times are those after its edits. An AVI file has no presentation times, but an
+index with one entry for each frame. The n-th visible frame gets the time of the n-th entry. Empty index entries, which
+only repeat the frame before, are not counted.
 
 The content of the file determines the format. Other files that the clip refers to are never opened. Non-square pixels
 and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their
@@ -305,7 +307,12 @@ def _write_stand_in(path: Path, timeline: _Timeline) -> None:
 def _decode(
     container: InputContainer, stream: VideoStream, timeline: _Timeline, moments: list[int], limits: VideoLimits
 ) -> Clip:
-    """Decode all frames in order and keep those that are visible at the moments."""
+    """Decode all frames in order, and return a clip with the frames that are visible at the times ``moments``.
+
+    ``moments`` are in ticks of ``timeline``, in ascending order. The frame that is visible at a moment is the last one
+    that starts at or before it. Raises UndecodableMedia if a frame is damaged, if the end of the clip cannot be
+    decoded, or if the returned frames are too large or differ in size.
+    """
     kept: list[Frame] = []
     starts: list[int] = []
     last: tuple[int, float, VideoFrame] | None = None

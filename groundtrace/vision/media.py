@@ -249,8 +249,8 @@ class MediaRoots:
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Return a new object that opens the images and clips in these two folders. Its cache of decoded pixels holds
-        at most :data:`STAGE_CACHE_BYTES` bytes.
+        """Return a new object that opens the images and clips in the data folder and the run's output folder. Its cache
+        of decoded pixels holds at most :data:`STAGE_CACHE_BYTES` bytes.
         """
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 

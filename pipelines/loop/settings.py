@@ -81,9 +81,11 @@ class ServeSettings:
 class LoopSettings:
     """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
-    The second run measures the pass rates of the trained policy (the model after SFT); ``rl.set`` changes its config.
-    It has the config of the first run, except for its policy, and for ``attempt.k``, ``attempt.k_min`` and
-    ``[difficulty]``, which have the pipeline's defaults.
+    The second run measures the pass rates of the trained policy (the model after SFT). Its config is the config of the
+    first run with these changes. The trained policy is the endpoint of the role ``policy``. ``attempt.k``,
+    ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults. ``allow_embedded`` is True. If the
+    recipe has these settings, ``attempt.as_trained`` is True and ``split.sft_ratio`` is 0. Finally, each value in
+    ``rl.set`` replaces the value of its key.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

@@ -107,7 +107,12 @@ def _run_waves(plan: Plan) -> list[Wave]:
 
 
 def _run_wave(plan: Plan, draw: Draw, number: int = 0) -> Wave:
-    """Run the DAG once, as the wave with that number; 0 for a run without a target."""
+    """Run all stages of the plan once, as one wave (pass over the input), and return the wave's counts and files.
+
+    ``draw`` selects the questions of the wave. ``number`` is the number of the wave, from 1. It is 0 if the run has no
+    target number of SFT rows, and so only one pass. Raises ConservationError if the outputs do not hold every record
+    exactly once.
+    """
     with job_folder(plan.folder, not plan.is_local) as folder:
         run_job(plan, draw, folder, f"wave {number}: " if number else "")
         job = folder.read()

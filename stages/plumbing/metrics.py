@@ -121,8 +121,9 @@ def count_in(stage: str) -> None:
 
 
 def count_kept(stage: str) -> None:
-    """Count one element that the stage (step of the pipeline) with the name ``stage`` passes on, by its main output
-    ``kept`` or by another output than ``rejected``.
+    """Count one element (such as a question) that a stage passes on and does not reject. ``stage`` is the name of the
+    stage (step of the pipeline). The stage passes the element on through its main output ``kept``, or through another
+    output that the stage defines.
     """
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)

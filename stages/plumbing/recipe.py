@@ -69,8 +69,8 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Create the object. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions
-        did.
+        """Create an object that holds the outputs of a recipe. Raises RecipeError for the argument ``rejected`` and for
+        positional arguments. Recipes for earlier versions passed their rejected records as ``rejected``.
         """
         if values or "rejected" in named:
             raise RecipeError(

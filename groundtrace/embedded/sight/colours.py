@@ -68,7 +68,11 @@ class Palette:
 def _mixes(
     colours: NDArray[np.float32], new: NDArray[np.float32], centres: list[NDArray[np.float32]]
 ) -> NDArray[np.bool_]:
-    """Return for each of the colours (n, 3) whether it is a mixture of `new` and a centre, as at blurred edges."""
+    """Return for each colour whether it is a mixture of two flat colours of the image: `new` and one of the `centres`.
+
+    Such mixtures occur at blurred edges. `colours` (n, 3) are RGB colours from 0 to 255. `new` (3,) is the flat colour
+    that was found last, and `centres` are the flat colours that were found before. The result is bool (n,).
+    """
     span = np.asarray(centres) - new
     offset = colours - new
     t = (offset @ span.T) / np.maximum((span * span).sum(1), 1e-6)

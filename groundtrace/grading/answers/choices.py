@@ -218,7 +218,11 @@ def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """Return a dict from each letter to the position of its option; the module's docstring explains the rule."""
+    """Return a dict from each capital letter to the position (from 0) of the option that the letter means.
+
+    A means the first option, B the second, and so on. There is one exception: the texts of the options may be letters
+    in another order, such as ``['C)', 'A)', 'B)']``. Each of these letters then means the option with this text.
+    """
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())

@@ -173,7 +173,11 @@ def _time(match: re.Match[str]) -> WrittenDate | None:
 
 
 def _date(text: str) -> WrittenDate | None:
-    """Return the readings of a date; None if the text is not a date, or its weekday is wrong."""
+    """Return the date that a text consists of, with all its readings (possible meanings); None for any other text.
+
+    For example, 03/04/2021 has two readings: 3 April and 4 March. If the text begins with a weekday ("Saturday,
+    03/04/2021"), the readings that fall on another weekday are removed. Returns None if no reading is left.
+    """
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
     written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)

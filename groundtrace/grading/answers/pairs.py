@@ -84,10 +84,11 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """Grade an answer that is not a pair of the gold's kind.
+    """Grade an answer if the gold answer ``wanted`` is a pair (ratio, share or size) and the answer is no such pair.
 
-    A judge decides on an answer that is not one number, on the first number of a share, and on a number that may be the
-    value of the pair. Any other number is wrong.
+    A judge model decides in three cases. First, the answer is not a single number. Second, the gold answer is a share
+    and the answer is its first number ("4" for "4 out of 10"). Third, the answer is the value of the pair ("2/5"), or
+    it is a decimal or a percentage, which may be a rounded value. Any other number is wrong.
     """
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):

@@ -21,17 +21,17 @@ class TextSpan(Protocol):
 
     @property
     def start(self) -> int:
-        """Return the offset of the mention's first character in the text."""
+        """Return the offset at which the mention, such as "frame 3", starts in the text, in characters."""
         ...
 
     @property
     def end(self) -> int:
-        """Return the offset after the mention's last character."""
+        """Return the offset after the last character of the mention, such as "frame 3", in the text."""
         ...
 
     @property
     def text(self) -> str:
-        """Return the words of the mention, from ``start`` to ``end``."""
+        """Return the words that name a moment of a clip or an image, such as "frame 3" (from ``start`` to ``end``)."""
         ...
 
 
@@ -74,7 +74,11 @@ def _is_list_gap(between: str) -> bool:
 
 
 def _is_behind(text: str, tag: Tag, mark: TextSpan) -> bool:
-    """Return whether the mark belongs to the tag directly before it, because "in" or a bracket joins the two."""
+    """Return whether a mention belongs to the tag directly before it, because a word or a sign joins them.
+
+    The mention ``mark`` consists of words that name a moment of a clip or an image, such as "frame 3". The joining word
+    or sign can be "in", "on", "of", "at", "@" or an opening bracket, as in "<tag> in frame 3".
+    """
     if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
     between = text[tag.end : mark.start]

@@ -197,12 +197,12 @@ def normalise(text: str) -> str:
 
 
 def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
-    """Return whether a tag has a part that no reader of points and boxes reads, or that is not fit to be read.
+    """Return whether a tag has a part that the parsers of points and boxes ignore, or that must not be read.
 
     Such parts are: a coordinate without its partner (``x2`` without ``y2``), an attribute that is written twice with
     different values, an unknown attribute with a digit or with several words (``x_2="5"``, ``bbox="1 2 3 4"``,
-    ``title="accept this"``), and an attribute with a special token. If such a tag were rewritten, this part would be
-    lost, and no check of the form could find it.
+    ``title="accept this"``), and an attribute with a special token. A function that rewrites tags must not change a tag
+    with such a part. Otherwise the part would be lost, and the later check of the response's form could not find it.
 
     ``also_read`` are the names of further attributes, which the caller reads itself.
     """

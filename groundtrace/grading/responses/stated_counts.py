@@ -152,15 +152,16 @@ class StatedCount:
 
 
 def spoken_label(label: str, points: int, before: str) -> str:
-    """Return the label of a point or box tag in the form in which the prose around the tag is read for counts.
+    """Return the words that replace a point or box tag when stated counts are searched for in the text.
 
     ``label`` is the tag's label, ``points`` is the number of points or boxes of the tag, and ``before`` is the prose
     before the tag. A number at the start of the label is left out if it only counts the tag's own points: in "I see
-    <one cup>", a tag with one point and the label "one cup", the result is "cup". Such a result is in lower case.
+    <one cup>", a tag with one point and the label "one cup", the result is "cup". The result is the plain form of the
+    label, in lower case (:func:`groundtrace.schemas.labels.plain_label`).
 
-    The number stays in two cases, because it then states a count that can be wrong. In the first case, the number
-    differs from the number of points ("there are <five cups>" with one point). In the second case, the sentence
-    announces a count ("so there is <one cup>").
+    The label is returned unchanged, with its number, in two cases, because the number then states a count that can be
+    wrong. In the first case, the number differs from the number of points ("there are <five cups>" with one point). In
+    the second case, the sentence announces a count ("so there is <one cup>").
     """
     found = _IN_LABEL.match(label)
     sentence = _ENDED.split(before)[-1]
@@ -235,7 +236,12 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return both counts of a last sentence that names two alternatives ("5 or 6", "between 5 and 6"); else empty."""
+    """Return both counts if a text's last sentence states two alternatives, such as "5 or 6" or "between 5 and 6".
+
+    The result is empty for any other sentence. ``phrase`` holds the question's words for the counted things, such as
+    "small" and "object". ``words`` holds the same words without general words such as "object". Each count is paired
+    with True, because it includes all counted things.
+    """
     match = _EITHER.match(sentence)
     if match is None:
         return []

@@ -43,9 +43,10 @@ def plain_proses(text: str) -> tuple[str, ...]:
 
 
 def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
-    """Return the text with each tag replaced by its text in ``tags``, without a number that only counts its points.
+    """Return the text with words in place of its tags, without numbers that only count the points of a tag.
 
-    For example, "one cup" as the text of a tag with one point becomes "cup" (:func:`spoken_label`).
+    ``tags`` holds each point or box tag of the text with its words. For example, the words "one cup" of a tag with one
+    point become "cup" (:func:`spoken_label`).
     """
     spoken: list[tuple[Tag, str]] = []
     done, before = 0, ""

@@ -170,7 +170,11 @@ class _Reader:
         return [token.kind for token in self._tokens[at : at + 3]]
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
-        """Return a moment for the tokens from ``at`` up to ``after``."""
+        """Return a statement about one moment of a clip, such as "frame 3 at 1.66 s", and the index ``after``.
+
+        The tokens of the statement have the indices from ``at`` to ``after`` - 1. ``frame`` is the number of the frame,
+        and ``t_s`` is the time in seconds. Each of them is None if the text does not state it.
+        """
         return [
             TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
         ], after
@@ -214,7 +218,12 @@ class _Reader:
         return None
 
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
-        """Read a span that starts with the frame at ``begin``; ``link`` is the index of the word or dash after it."""
+        """Read a span of time that begins with a frame, such as "frame 3 to frame 5" or "frames 3-5 (1 s to 2 s)".
+
+        ``at`` is the index of the span's first token, ``begin`` that of "frame 3", and ``link`` that of "to" or the
+        dash. ``start_s`` is the time of the first frame in seconds; None if the text does not state it. ``prefixed`` is
+        True if a word such as "from" is before the frame.
+        """
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))

@@ -61,9 +61,11 @@ class Claims:
 
     def _claimed(self, keys: Sequence[str], max_tokens: int, had_joined: bool) -> dict[str, CachedReply] | None:
         """Claim the keys whose reply is not cached, so that no other process requests these replies. Returns the cached
-        replies of the other keys. Returns None, and claims nothing, if another process (a peer) already claims one of
-        the keys, or if the peers are not yet ready for requests of this process. ``had_joined`` is explained in
-        :meth:`holding`."""
+        replies of the other keys. Returns None, and claims nothing, in two cases: another process (a peer) already
+        claims one of the keys; or this process may not send requests yet, because a peer is just registering or has not
+        written its claims yet. ``had_joined`` is True if this process was already registered when the caller last read
+        the cache. If it is False, or if there were peers, the cache is read again, since a peer may have added replies.
+        """
         if not self._peers.join():
             return None
         found: dict[str, CachedReply] = {}

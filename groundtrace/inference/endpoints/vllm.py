@@ -13,9 +13,11 @@ from groundtrace.vision.media import MediaStore
 
 
 class VllmEndpoint:
-    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started.
-    ``settings`` are its settings. It has a revision for cache keys, but every request raises an error. ``media`` and
-    ``threads`` are not used.
+    """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``vllm`` without a server.
+
+    A run starts the server, and then replaces this endpoint by one that uses the server. Until then, every request
+    raises an error. But the endpoint has a revision for cache keys, so that cached replies are found. ``settings`` are
+    the settings of the endpoint. ``media`` and ``threads`` are not used.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

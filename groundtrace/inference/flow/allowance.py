@@ -19,10 +19,10 @@ class Allowance:
     """Reserves the budget for one request of a call, and counts what the request has used. ``budget`` is the run's
     budget, and ``expected`` is the expected cost of one attempt of the request.
 
-    A call that sends several requests at once has an allowance for each request (:meth:`another`). ``call`` is the
-    allowance of the call's first request, which counts what the whole call has used. ``call`` is None if the object is
-    made for the first request. ``cost_of`` is a function that returns the cost of a usage (requests and tokens). All
-    methods run on one event loop.
+    A call of a model may send several requests at once. Each request then has its own allowance (:meth:`another`). The
+    argument ``call`` is the allowance of the first of these requests, which also counts the usage of the whole call.
+    ``call`` is None if the new allowance is itself the one of the first request. ``cost_of`` is a function that returns
+    the cost of a usage (requests and tokens). All methods run on one event loop.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Makes calls to a server that is down fail at once (a circuit breaker). A reward server, which computes rewards for
-trainers, uses this, so that its clients get an error before their timeout and can retry.
+"""Implements a circuit breaker: while a server is down, each call to this server fails at once. A reward server, which
+computes rewards for trainers, uses the breaker. So its clients get an error before their timeout, and can retry.
 
-The server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
-several attempts without an answer. The outage lasts until the server answers a later check. So the caller has to repeat
-the check from time to time.
+A server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
+several attempts without an answer. The breaker regards the server as down until the server answers a later check. So
+the caller has to repeat the check from time to time.
 """
 
 import asyncio

@@ -194,9 +194,10 @@ class Rate:
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Count ``amount`` units (requests or tokens) as used at the time ``now_s``. The caller has waited before until
-        one unit was free. Each unit delays later requests by 60 / ``per_minute`` seconds. A negative ``amount``
-        shortens this delay again.
+        """Count ``amount`` units (requests or tokens) as used at the time ``now_s`` (seconds). The method never waits:
+        before a request is sent, the caller waits (:meth:`wait_s`). Each unit delays later requests by 60 /
+        ``per_minute`` seconds. A negative ``amount`` shortens this delay again. It is used if a finished request used
+        fewer tokens than were counted for it.
         """
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each

@@ -244,12 +244,14 @@ _MOVED = f"""WITH sorted AS (
 def moved_records(
     tables: duckdb.DuckDBPyConnection, limit: int | None = None, alone: bool = False
 ) -> list[MovedRecord]:
-    """Return records whose set, or whose stage or reason of rejection, differs between the two runs.
+    """Return the records that ended differently in the two runs.
 
-    A stage is a step of the pipeline. ``tables`` is the database to which :func:`add_ends` has added the set of each
-    record. ``limit`` is the maximum number of returned records; None returns all. If more records than ``limit``
-    differ, the returned records show as many different changes as possible, such as from sft to rl. The same runs
-    always give the same records. If ``alone`` is True, records that only one run has read are included.
+    A record ended differently if it is in another set (sft, rl or rejected). A record that both runs rejected ended
+    differently if the stage (pipeline step) or the reason of its rejection is another. ``tables`` is the database to
+    which :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records; None
+    returns all. If more records than ``limit`` differ, the returned records show as many different changes as possible,
+    such as from sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run
+    has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [

@@ -171,7 +171,10 @@ class ExportFormat:
     takes_tools: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ExportError if ``open`` is empty, or has a key other than sft and rl."""
+        """Raise ExportError if the mapping ``open`` is empty, or has a key other than sft and rl.
+
+        ``open`` maps the name of each training set that the format supports to a function that opens a writer.
+        """
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(
                 f"the attribute 'open' of the format {self.name} must have the key 'sft' or 'rl' or both, and no other "

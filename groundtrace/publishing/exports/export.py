@@ -116,9 +116,11 @@ def _check_turns(turns: str, form: ExportFormat) -> None:
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """Return the target of an export. Raises ExportError if the rows need a model family that is missing or unusable.
+    """Return the target of an export: where its rows are written, and which model will be trained on them.
 
-    ``rows`` is the number of rows of each training set.
+    ``rows`` is the number of rows of each training set. Raises ExportError if the rows have coordinates and no model
+    family is given, if the family is unknown or writes coordinates from 0 to 1, and if the limits on the size of images
+    do not fit the family or each other.
     """
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:

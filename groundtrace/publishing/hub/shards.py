@@ -71,7 +71,11 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yield the rows that may be published, as one table for each row group of the copy."""
+    """Yield the rows of a shard (Parquet file) that may be published, as several tables.
+
+    Each table becomes one row group (block of rows) in the copy of the shard that is published. ``published`` holds the
+    (source, licence) pairs whose rows may be published. ``change``, if not None, is applied to batches of these rows.
+    """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):

@@ -215,9 +215,11 @@ def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
 
 
 def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
-    """Return the result for verl: the reward of a response as ``score``, and its outcome as two more numbers.
+    """Return the numbers of one response for verl: ``score``, ``outcome_or_0`` and ``outcome_scored``.
 
-    ``score`` is the server's result for the response. The outcome is 1 for a right answer.
+    The argument ``score`` is the server's result for the response. In the returned dict, ``score`` is the reward.
+    ``outcome_or_0`` is the grade of the answer (1 for a right answer), or 0 if the answer could not be graded.
+    ``outcome_scored`` is 1 if the answer could be graded, else 0.
     """
     return {"score": _reward(settings, score), **_figures("outcome", score["outcome"])}
 

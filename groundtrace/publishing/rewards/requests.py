@@ -148,7 +148,11 @@ def _answer(item: Any, number: int) -> Answer:
 
 
 def _reference(item: Mapping[str, Any], number: int) -> RowReference:
-    """Return the reference in an item of a request. ``number`` is the index of the item, for the error message."""
+    """Return the reference of an item of a request: it names the row that the item's response answers.
+
+    ``item`` has either the field "reference", or the row's id in the field "id". ``number`` is the index of the item,
+    for the error message. Raises BadRequest for an item with both or none of these fields, or with an invalid value.
+    """
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):
         raise BadRequest('the item must have either "reference" or "id"', number)

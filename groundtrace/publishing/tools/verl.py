@@ -48,10 +48,11 @@ class ExecutePythonCode(_BaseTool):
         self._calls: WeakKeyDictionary[Any, Calls] = WeakKeyDictionary()
 
     async def create(self, instance_id: str | None = None, **given: Any) -> tuple[str, Any]:
-        """Store the row's arguments for the call that follows. Return the call's id and an empty response.
+        """Store the values of a training row for one tool call. Return the call's id and a response without content.
 
-        ``instance_id`` is the call's id; None means a new one. ``given`` holds the row's reference (JSON text that
-        names the row in its run) and the limits of the sandbox.
+        verl calls this method before it executes the tool call (:meth:`execute`). ``instance_id`` is the call's id;
+        None means a new one. ``given`` holds the row's reference (JSON text that names the row in its run) and the
+        limits of the sandbox.
         """
         id = instance_id or str(uuid4())
         self._created[id] = given.get("create_kwargs", given)

@@ -182,7 +182,11 @@ def _last(
 def _pairs(
     mine: Mapping[tuple[str, str], Judgement], theirs: Mapping[tuple[str, str], Judgement]
 ) -> list[tuple[str, str]]:
-    """Return (first choice, second choice) for each whole trace that both reviewers judged."""
+    """Return the choices of two reviewers, as one pair for each trace that both reviewers judged as a whole.
+
+    ``mine`` and ``theirs`` hold the judgements of the two reviewers by (record id, subject). The first choice of a pair
+    is from ``mine``. The subject is :data:`WHOLE` for a whole trace (reasoning with answer).
+    """
     return [(mine[key].choice, theirs[key].choice) for key in mine.keys() & theirs.keys() if key[1] == WHOLE]
 
 

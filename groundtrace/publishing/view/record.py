@@ -127,7 +127,7 @@ def _text(text: str) -> Json:
 
 
 def _box(number: int, box: Mapping[str, Any]) -> Json:
-    """Return a box as a numbered mark."""
+    """Return a box as a mark that the page draws on the image; ``number`` is the position of the box in its list."""
     return {"n": number, "kind": "box", "frame": None} | dict(box)
 
 

@@ -297,9 +297,11 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
 
 
 def _cast(name: str, kind: pa.DataType) -> str:
-    """Return the SQL of an added column as a category or a number.
+    """Return the SQL expression that reads a column as a text (a category) or as a number, for the filters of a page.
 
-    The result is "" for structs, and for lists of other values than texts, because the page cannot filter by them.
+    ``name`` is the name of a column that a stage of the pipeline added to the rows, and ``kind`` is its type. A list of
+    texts is read as one text. The result is "" for other types, such as structs and other lists, because the page
+    cannot filter by them.
     """
     if pa.types.is_boolean(kind) or pa.types.is_string(kind):
         return f"{quoted_name(name)}::VARCHAR"

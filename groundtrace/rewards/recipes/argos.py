@@ -112,9 +112,11 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """Return the settings; they also skip each scorer whose required role, such as the judge, has no endpoint.
+        """Return the recipe's settings, with more scorers in the list ``skip`` of scorers that do not run for ``case``.
 
-        Grounding scorers are not skipped: if they cannot run, the response is unscored.
+        ``counting`` is added, and each scorer that needs a role (a model's job, such as judge) without an endpoint.
+        Grounding scorers, such as ``spatial``, are not added for this reason: if they cannot run, the response is
+        unscored.
         """
         judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
         absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]

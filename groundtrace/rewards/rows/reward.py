@@ -267,8 +267,8 @@ class Reward:
     def _masks(self, question: Question, session: Session) -> ObjectMasks:
         """Return the object that finds the masks of the question's objects with the models of ``session``.
 
-        A part is the prompts of one question whose responses are scored together. Several parts of the same question
-        can be scored at the same time. They share the masks that were already found.
+        A mask is the set of pixels that show one object. Responses to the same question may be scored in several groups
+        at the same time. These groups share the masks that were already found.
         """
         known = self._in_use.get(question)
         masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)

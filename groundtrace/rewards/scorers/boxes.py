@@ -16,10 +16,11 @@ response could raise the value of Eq. 2 with needless boxes.
 - The right and lower edges are exclusive: a box from 10 to 20 is 10 pixels wide.
 - Near-duplicates count as one box. Two predicted boxes with the same nearest gold box are near-duplicates in two cases:
   their IoU with each other is at least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box.
-  If box A is a near-duplicate of B, and B of C, then A and C are near-duplicates, too. (In Eq. 2, the boxes B are a
-  set. So only exact copies count as one box.)
-- Of several near-duplicates, only the worst box is used: its best IoU with a gold box is the lowest. So copies of a
-  good box do not hide bad boxes, and several boxes for one object earn no more than one box.
+  If the first box is a near-duplicate of a second box, and the second of a third, then the first and the third are
+  near-duplicates, too. (In Eq. 2, the boxes of a response are a set. So only exact copies count as one box.)
+- Of several near-duplicates, only the worst box is used. For each of them, its highest IoU with any gold box is
+  computed. The worst box has the lowest result. So copies of a good box do not hide bad boxes, and several boxes for
+  one object earn no more than one box.
 - The order of the boxes does not matter.
 - A response with more different boxes than :func:`max_boxes` scores 0.
 """
@@ -190,16 +191,18 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """Return the indices of the predicted boxes that are used: of near-duplicates, only the worst box is used.
+    """Return the indices of the predicted boxes that are scored: only the worst box of several near-duplicates.
 
-    ``columns`` are the predicted boxes (:func:`_columns`). ``placed`` is the IoU of each predicted box with each gold
-    box, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. The highest ``overlap`` of a predicted
-    box with any gold box is its value, and the worst box is the box with the lowest value.
+    ``columns`` are the predicted boxes (:func:`_columns`). ``placed`` is the IoU of each of the m predicted boxes with
+    each of the n gold boxes, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. The worst box is
+    the one whose highest ``overlap`` with a gold box is the lowest.
 
-    The docstring of the module defines near-duplicates. The nearest gold box of a predicted box is the one with the
-    highest sum of ``placed`` and ``overlap``. Two boxes with a high IoU with the same gold box are near-duplicates,
-    even if their IoU with each other is low. Without this rule, they would be two boxes, until the response has a third
-    box between them that is a near-duplicate of both. So this third box would lower the score, even if it is good.
+    The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Two boxes
+    with the same nearest gold box are near-duplicates in two cases: their IoU with each other is at least
+    :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. Near-duplicates of one box are also
+    near-duplicates of each other. The second case has a reason. Without it, two boxes on one gold box could count as
+    two. A third, good box between them could be a near-duplicate of both, would make all three one box, and so could
+    lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU

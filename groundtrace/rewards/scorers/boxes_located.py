@@ -73,7 +73,11 @@ class BoxView:
 
 @dataclass(frozen=True)
 class _Found:
-    """Holds the objects with a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
+    """Holds the objects ``things`` that have the name of a box, and how they were found.
+
+    ``by`` is ``gold`` if they are gold boxes, the name of the model role that found them, such as ``detector``, or ""
+    if no objects were searched. ``note`` is the reason if there are no objects; otherwise ``note`` is not used.
+    """
 
     things: tuple[Box, ...]
     by: str

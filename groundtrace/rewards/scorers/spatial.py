@@ -10,11 +10,12 @@ from the paper. With them, a response earns a reward only for pointing at target
   points on one target together are one right point, even if they have different labels or are in different frames of a
   clip. A point is neutral if it is on its object, but this object is not a target; it does not change the score. A
   point is wrong if it is not on its object.
-- Some labels are too general to name the targets: for example, "object" if the targets are black circles. The response
-  is scored in two ways, and the higher score is used. In the first way, a point with such a label is right on a target,
-  and wrong on another object. In the second way, all points with such labels are neutral. So a response that points at
-  every "object" earns little: it has wrong points in the first way, and no right point in the second. In clips, there
-  is only one way: such a point is right on a target, and neutral on another object (:func:`point_checker`).
+- A label can be too general to name the targets. An example is "object" if the targets are black circles. Then two
+  scores are computed, and the higher one is used. For the first score, a point with a general label is right if it is
+  on a target, and wrong if it is on another object. For the second score, all points with general labels are neutral.
+  So a response that points at every "object" earns little: the first score counts wrong points, and the second score
+  counts no right point. For clips, only one score is computed. In this score, a point with a general label is right if
+  it is on a target, and neutral if it is on another object (:func:`point_checker`).
 - :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
   points. Its first factor is Eq. 3. The value is negative if all points are wrong. If there are targets, a response
   without points has the value 0.

@@ -158,8 +158,11 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def _write(full: bytes, content: bytes) -> None:
-    """Write the content to a file that is new, empty or shortened by :func:`_empty_unless`. A file of the right size
-    has this content already, and is not changed."""
+    """Write ``content`` to the file ``full``, unless the file has the size of ``content``. A missing file is created.
+
+    If the file exists, :func:`_empty_unless` has already checked it: this function empties a file with other content,
+    and may cut the last byte of a file with equal content. So a file of the right size already has the right content.
+    """
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         if os.fstat(handle).st_size != len(content):

@@ -64,7 +64,10 @@ class Supervisor:
         return int(header["landlock"])
 
     def _hold(self, control: socket.socket, program: bytes, readable: list[str]) -> NoReturn:
-        """Turn this forked process into the first holder; it never returns."""
+        """Turn this forked process into the first holder; the method never returns.
+
+        A holder is the process that holds a trajectory's state, such as the variables of its code.
+        """
         null = os.open("/dev/null", os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
@@ -222,9 +225,12 @@ class Supervisor:
         return f"the process ended before the code did: {how}"
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
-        """Make a fork of the call's process the new holder.
+        """Make a fork of the process that executed a call the new holder, so that the changes of the call are kept.
 
-        If this is not possible, the call fails: the header gets the status and the error.
+        A holder is the process that holds the state, such as the variables of the code. The fork has only one thread,
+        so that no thread of the code continues. ``survivor`` is the process that executed the call. ``header`` holds
+        the call's result. If no fork can be made, or the folder of the code cannot be kept, the call fails: its status
+        and its error are written into ``header``.
         """
         try:
             threads = processes.threads_of(survivor.pid) - 1

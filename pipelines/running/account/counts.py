@@ -45,17 +45,19 @@ class RunCounts:
         counts: The number of records that were read, the numbers of rows, and the rejections.
         kept: For each stage (step of the pipeline), the number of records that passed it, according to their final
             outcomes.
-        side: For each stage that reads only a sample of the records: the number of elements (such as traces) that it
-            read, and the number of elements for which it has a result.
-        asked: For each role (such as teacher) and stage, the number of calls, the number of repairs (further requests
-            after a bad reply), and the cost that the calls would have had without the cache. In other places, the field
-            ``cached`` is the number of replies from the cache. Here it is the number of all replies to these calls.
+        side: Two numbers for each stage that reads only a sample of the records: first the number of elements (such as
+            traces) that the stage read, then the number of these elements for which it has a result.
+        asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
+            the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
+            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
+            replies to these calls. (In other objects of this class, it is the number of replies from the cache.)
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
         labels: For each scorer (code that makes one verdict), how often each pair of labels occurred: the label of the
             first judge, and the label of the second judge for the same item.
-        refused: Whether a record, or an element that a stage sampled, was rejected because the budget was exhausted.
+        refused: Whether the run's budget was exhausted, and at least one record or sampled element was rejected for
+            this reason.
         forecast: The sums, over all records, of values such as the number of calls, from which a larger run is forecast
             (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and

@@ -88,8 +88,11 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Return whether ``notes`` holds the notes of all requests of its run, and not only late notes of a worker. The
-        costs are then computed from the notes, and not taken from the sum in the file <run>.json.
+        """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.
+
+        If so, the run's cost is computed from the notes. Otherwise, it is taken from the sum in the file <run>.json.
+        The result is False if there is no such folder. It is also False if the folder has only late notes: notes that a
+        worker wrote after the sum was written and the other notes were removed.
         """
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 

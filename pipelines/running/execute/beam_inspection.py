@@ -45,7 +45,11 @@ def _replaced(module: Any, name: str, remembering: Callable[[_Look], _Look]) -> 
 
 
 def _of_function(look: _Look) -> _Look:
-    """Return a variant of ``look`` that inspects each method once for all objects of its class."""
+    """Return a variant of ``look`` that caches the result for each method, once for all objects of its class.
+
+    ``look`` is a function of Beam that reads the signature or the source code of a function. The results for functions
+    that are not methods are not cached.
+    """
     seen = weakref.WeakKeyDictionary[Any, Any]()
 
     def remembered(f: Any) -> Any:
@@ -78,9 +82,10 @@ def _of_class(look: _Look) -> _Look:
 
 
 def _of_annotations(look: _Look) -> _Look:
-    """Return a variant of ``IOTypeHints.from_callable`` that reads the annotations of each function once.
+    """Return a variant of ``look`` that reads the annotations of each function once, and caches the type hints.
 
-    The hints of a bound method are cached separately from those of its function, which include ``self``.
+    ``look`` is ``IOTypeHints.from_callable``: Beam's function that makes type hints of a function's annotations. A
+    bound method and its function have separate cache entries, because only the hints of the function include ``self``.
     """
     functions, methods = weakref.WeakKeyDictionary[Any, Any](), weakref.WeakKeyDictionary[Any, Any]()
 

@@ -37,11 +37,10 @@ def _check_roles(stages: StageList, settings: Any) -> None:
 
 
 def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
-    """Raise ConfigError if a column of the input cannot be copied into the rows, because they have a column of this
-    name.
+    """Raise ConfigError if an input column to copy into the output rows has the name of another column of these rows.
 
-    ``stages`` are the stages of the recipe, which may add columns. ``names`` are the names of the columns to copy
-    (``input.keep``). Upper and lower case are not distinguished.
+    ``names`` are the names of the input columns to copy (``input.keep``). ``stages`` are the stages (steps) of the
+    recipe, which may add columns to the rows. Upper and lower case are not distinguished.
     """
     taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):

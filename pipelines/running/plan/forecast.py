@@ -197,9 +197,11 @@ def expected_tokens(summary: RunSummary, total: int, stages: StageList, settings
 
 
 def _tokens_text(tokens: tuple[float, float], calls: tuple[float, float, float]) -> str:
-    """Return the forecast's line on tokens for these input and output tokens.
+    """Return the line of the forecast with the expected numbers of input and output tokens, and a 95 % interval.
 
-    The interval is the interval of the number of ``calls``, multiplied by the mean number of tokens of a call.
+    ``tokens`` are these two numbers. ``calls`` holds the expected number of calls, and the lower and upper bound of its
+    95 % interval. The line has an interval for all tokens together: each bound for the calls, multiplied by the mean
+    number of tokens of a call. If no tokens were counted, the line instead states that the cost is unknown.
     """
     tokens_in, tokens_out = tokens
     if not tokens_in and not tokens_out:
@@ -291,11 +293,11 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 
 
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
-    """Return the calls of the stages after a stage that keeps a limited number of records, each with a growth factor.
+    """Return the model calls of stages whose input is limited by an earlier stage, each with a growth factor.
 
-    For example, a stage keeps at most 1000 questions, so that later stages have no more than 1000 questions in a larger
-    run. The growth factor is the number of calls in the larger run divided by that in the run of ``summary``.
-    ``records`` is the factor by which the number of records of the input grows.
+    For example, a stage keeps at most 1000 questions. Then the stages after it read at most 1000 questions, even in a
+    larger run. The growth factor is the number of calls in the larger run, divided by that in the run of ``summary``.
+    ``records`` is the number of input records in the larger run, divided by that in the run of ``summary``.
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in stages:

@@ -27,10 +27,10 @@ class FreshnessError(UserError):
 
 
 def fresh_since(root: Path) -> str:
-    """Return the time since which stored replies of models are used in a run folder, as ISO text; "" if replies of any
-    age are used.
+    """Return the time of ``--fresh`` for a run folder, as ISO text; "" if the run folder has no such time.
 
-    ``root`` is the run folder RUN (the output folder of a pipeline's runs). Raises FreshnessError if the file
+    Stored replies of models that are older than this time are not used. Without such a time, replies of any age are
+    used. ``root`` is the run folder RUN (the output folder of a pipeline's runs). Raises FreshnessError if the file
     RUN/.fresh.json is damaged.
     """
     file = root / FRESH

@@ -23,8 +23,8 @@ _BUNDLED = Path(pipelines.__file__).resolve().parent
 
 
 class PipelineError(UserError):
-    """Raised if a pipeline cannot be used, for example because its file is missing or cannot be imported, or because
-    one of its stages (steps) could not process too many records.
+    """Raised if a pipeline cannot be used, for example because its file is missing or cannot be imported. Also raised
+    if one of its stages (steps) failed for too many records.
     """
 
 

@@ -99,8 +99,8 @@ class LocalRun:
         Args:
             input_name: The name of the input, for messages.
             fingerprint: A digest of the input's content.
-            resume: Whether to refuse a folder that belongs to another input. If it is False, such a folder is accepted,
-                but it is marked only when :meth:`commit` replaces its outputs.
+            resume: If it is True, a folder that belongs to another input is refused. If it is False, such a folder is
+                accepted. It then still belongs to the other input until :meth:`commit` replaces its outputs.
             fresh: Whether to ignore stored replies of models from before this command. If it is False, cached replies
                 are used, even those of another input, because the cache finds them by the content of their requests.
 

@@ -152,9 +152,11 @@ class _StandIn(beam.PTransform):
 
 
 class _Outputs(dict[Any, PCollection]):
-    """Holds the outputs of a placeholder, as items and as attributes.
+    """Holds the empty outputs of a placeholder, as items and as attributes.
 
-    Each output is created when it is first requested.
+    A placeholder replaces a stage (step of the pipeline) if the stages of a recipe are only listed and not run. The
+    recipe connects the outputs of a stage, such as ``kept``, with other stages. So a placeholder has them, too. Each
+    output is created when it is first requested.
     """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
@@ -241,8 +243,9 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
 def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tuple[Column[Any], ...]]:
     """Return the columns that stages add to each set (``sft``, ``rl``, ``rejected``), in the order of the stages.
 
-    A set has the columns of all stages that its records have passed. A rejected record has passed the stages before the
-    stage that rejected it. So the set ``rejected`` does not get that stage's columns from this rejection.
+    A set has the columns of all stages that its records have passed. A rejected record has passed only the stages
+    before the stage that rejected it. So the set ``rejected`` has the columns of a stage only if a later stage rejects
+    records.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(
