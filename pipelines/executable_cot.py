@@ -27,10 +27,13 @@ pass rate is above the band of pass rates that ``difficulty`` sets. A strong tea
 questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names one kind of
 operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code.
 
-By default, no question takes the third branch, ``some``. Two settings send hard questions to it. ``text_from`` is a
-pass rate: hard questions with at least this pass rate are solved in text, and their solutions stay in text.
-``trajectory.rewritten_sources`` names sources of questions: their other hard questions are also solved in text, but
-code then replaces the calculations in the solutions (Tables 8 and 9).
+By default, no question takes the third branch, ``some``. In this branch, the teacher solves a hard question in text,
+without code. Two settings send hard questions to the branch:
+
+- ``text_from`` is a pass rate. Hard questions with at least this pass rate take the branch. Their solutions stay in
+  text.
+- ``trajectory.rewritten_sources`` lists data sets. A hard question from one of these data sets also takes the branch if
+  its pass rate is lower or unknown. Code then replaces the calculations in its solution (Tables 8 and 9).
 
 The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts. Here a
 question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,

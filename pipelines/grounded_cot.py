@@ -11,8 +11,10 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 which a judge grades a response. A media group consists of the questions that share an image. The SFT side is the part
 of the questions that becomes SFT rows, and the RL side the part that becomes RL rows. ``open choices`` turns
 multiple-choice questions into questions with a free answer. ``propose`` names the things to point at, and ``point``
-finds them. ``overlay`` draws the points on a copy of the image, which the teacher sees. ``leak`` rejects traces that
-mention something that only the teacher was shown, such as these points.
+finds them. ``answers capped`` limits the share of questions with the same answer. For ``rubrics mined``, a model
+proposes rubrics, and a judge measures them on a sample of the questions. ``overlay`` draws the points on a copy of the
+image, which the teacher sees. ``leak`` rejects traces that mention something that only the teacher was shown, such as
+these points.
 
 Points are found before the split, because the rewards of the RL side also need them: a reward compares them with the
 points of a response. If the run has a target number of SFT rows, ``draw`` selects as many questions as are needed, and

@@ -46,10 +46,11 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class OneAttempt(AttemptSettings):
-    """Holds the settings of the attempts (the answers that the base policy samples): by default one attempt at each
-    question of the sample on which rubrics (criteria of a judge) are measured (RuCL §3.2).
+    """Holds the settings of the attempts (answers that the base policy samples). The default is one for each question.
 
-    More attempts are useful if ``attempt_all`` is set and ``difficulty`` has a band.
+    Rubrics (criteria of a judge) are measured on these attempts (RuCL §3.2). By default, only a sample of the questions
+    is attempted. More attempts at each question are useful if the setting ``attempt_all`` is True (all questions are
+    attempted), and the settings in ``difficulty`` drop questions by their pass rate.
     """
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 1

@@ -149,7 +149,11 @@ class _Unfit(ValueError):
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
-    """Convert the value to plain data, with fields in the type's order. Raises _Unfit."""
+    """Convert the value of a column to lists, dicts, texts, numbers and booleans, as Arrow needs them.
+
+    A dict has its fields in the order of the column's type ``kind``. ``where`` is the place for error messages. Raises
+    _Unfit if the value does not have this type.
+    """
     if value is None:
         return None
     if pa.types.is_list(kind):

@@ -35,8 +35,9 @@ class RawRecord:
 
     If ``materialised`` is True, the media in ``text`` are URIs: the reader has written media that the row held as bytes
     to the run folder (``run:media/…``), and has made a URI of each path (``input:…``). ``origin`` then holds the names
-    of the media. If it is False, the media in ``text`` are the paths in the input, and the names are taken from them.
-    ``problem`` is a fault of the record that the reader found; "" if there is no fault.
+    that the media had in the input, such as "cat.png". If ``materialised`` is False, the media in ``text`` are the
+    paths in the input, from which a later stage takes the names. ``problem`` is a fault of the record that the reader
+    found; "" if there is no fault.
     """
 
     number: int

@@ -80,10 +80,11 @@ def written_key(draft: Draft) -> str:
 
 
 def read_key(written: str) -> AnswerKey:
-    """Parse the JSON text of a question's key, and return the key: the question's closed kind (such as a count), its
-    answer, and whether the question is about a thing that is not in the image.
+    """Parse the JSON text of a key, such as ``["count", "0", true]``, and return the key as a tuple.
 
-    ``written`` is the text, such as ``["count", "0", true]``.
+    Questions with the same key are counted together for the limits. A key has three values: the kind of the question
+    (``bool``, ``mcq`` or ``count``; "" for an open question), its answer ("" for an open question), and whether the
+    question is about a thing that is not in the image.
     """
     kind, answer, absent = json.loads(written)
     return kind, answer, absent

@@ -1,11 +1,12 @@
 """Selects (draws) the questions for a run that has to make exactly N SFT rows, by a hash of their ids.
 
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
-questions are rejected as not_drawn. :class:`CutToTarget` keeps the N verified SFT drafts with the lowest id hashes. A
-draft is a question with its data. The questions were divided into two sides: the SFT side becomes SFT rows, and the RL
-side becomes RL rows. The highest of these N hashes is the limit of both sides. Drafts above the limit are rejected: as
-over_quota on the SFT side, and as not_drawn on the RL side. If the threshold is higher than needed, more questions are
-drawn, but the same N drafts have the lowest hashes. So the result depends only on the ids and on the models' replies.
+questions are rejected as not_drawn. Later, the questions are divided into two sides: the SFT side becomes SFT rows, and
+the RL side becomes RL rows. A draft is a question with its data. :class:`CutToTarget` keeps the N verified SFT drafts
+with the lowest id hashes. The highest id hash of these N drafts is the limit. All drafts with a higher hash are
+rejected: SFT drafts as over_quota, and RL drafts as not_drawn. If the threshold is higher than needed, more questions
+are drawn, but the same N drafts have the lowest hashes. So the result depends only on the ids and on the models'
+replies.
 """
 
 from collections.abc import Iterator

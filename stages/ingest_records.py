@@ -168,8 +168,8 @@ def _question(rec: InputRecord, refs: tuple[MediaRef, ...], boxes: tuple[Box, ..
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
     """Return the box, clipped to its image.
 
-    Raises ValueError if the box has no such image, if it exceeds the image by more than 1 % of the side, or if no part
-    of it is inside the image.
+    ``refs`` are the media of the record. Raises ValueError if the record has no image with the box's ``media_index``,
+    if the box exceeds the image by more than 1 % of the side, or if no part of the box is inside the image.
     """
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index is {box.media_index}, but the record has {len(refs)} media")

@@ -8,10 +8,11 @@ B. At least one object is not hidden, covers less than 30 % of the image, and is
 C. A detail becomes clearer when it is enlarged.
 D. A question that needs a close look can be asked.
 
-A question that comes with its answer does not need this check. So recipes give such drafts to this stage only if the
-setting ``apply_to`` is ``all``. If a draft has no question, later stages let the teacher (a model) write one, and box
-the object of this question. Boxes are impossible in two cases: the draft has a clip, or the teacher's endpoint does not
-declare how the teacher writes boxes. A draft without a question is then rejected before any call.
+A question that comes with its answer does not need this check. So recipes give drafts with a question to this stage
+only if the setting ``apply_to`` is ``all``. For a draft without a question, later stages call the teacher (a model).
+The teacher writes a question, and places a box around the object of this question. Boxes are impossible in two cases:
+the draft has a clip, or the teacher's endpoint does not declare how the teacher writes boxes. A draft without a
+question is then rejected before any call.
 
 Deviation: in the paper, one True or False covers all four conditions. Here the judge model gives a True or False for
 each condition, so that the rejection names the fault.

@@ -103,7 +103,7 @@ def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> st
     why = "leak.ask is none" if models.judges_text else "roles.judge names no model that reads text"
     return (
         f"Only a list of {len(phrases())} phrases was used to find leaks in {counted(traces, 'trace')}, because {why}: "
-        "in other words, these traces may mention marks, answers or hints that only the teacher was shown."
+        "they may mention marks, answers or hints that only the teacher was shown, in words that are not in the list."
     )
 
 

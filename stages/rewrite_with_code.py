@@ -93,8 +93,8 @@ def _is_same_word(word: str, other: str) -> bool:
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the new solution's words that also occur in the old solution in the same order, from 0 to 1.
 
-    ``text`` is the old solution. ``turns`` are the turns of the new solution, each a text that a script may follow.
-    Returns 1 if the turns have no words.
+    ``text`` is the old solution. ``turns`` are the turns of the new solution. A turn is a text, perhaps with a script
+    (code) after it. Returns 1 if the turns have no words.
     """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
@@ -103,9 +103,9 @@ def share_kept(text: str, turns: Sequence[Turn]) -> float:
 def share_left(text: str, turns: Sequence[Turn]) -> float:
     """Return the share of the old solution's words that also occur in the new solution in the same order, from 0 to 1.
 
-    ``text`` is the old solution. ``turns`` are the turns of the new solution, each a text that a script may follow.
-    Numbers are not counted, because code replaces calculations, which consist of numbers. Returns 1 if the old solution
-    has only numbers or no words.
+    ``text`` is the old solution. ``turns`` are the turns of the new solution. A turn is a text, perhaps with a script
+    (code) after it. Numbers are not counted, because code replaces calculations, which consist of numbers. Returns 1 if
+    the old solution has only numbers or no words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0

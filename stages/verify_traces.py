@@ -146,12 +146,12 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Return the reason and the detail of a draft's rejection, and the index of the trace (response of the teacher) to
-    which they apply.
+    """Return why a draft (question with its data) is rejected: the reason, a detail, and the index of the trace that
+    the reason and the detail describe.
 
-    The function is called if none of ``traces`` is good enough. ``scorers`` are the scorers that made the verdicts. A
-    trace is unverifiable if a scorer could not check it, e.g. because a call failed. The rejection applies to the first
-    of these traces that exists:
+    ``traces`` are the teacher's responses to the question; none of them is good enough. ``scorers`` are the scorers
+    that made the verdicts. A trace is right if its final answer is right. A trace is unverifiable if a scorer could not
+    check it, e.g. because a call failed. The described trace is the first of these that exists:
 
     - the right trace with the highest score;
     - the first right trace that is unverifiable, and so has no score;

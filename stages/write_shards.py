@@ -134,8 +134,10 @@ class SizedRowCoder(Coder):
         return cls(spool_folder())
 
     def encode(self, value: SizedRow) -> bytes:
-        """Return the row as bytes. If there is a spool (files on this machine), the packed part of the row is written
-        to it, and the bytes hold a reference.
+        """Return the row as bytes: its id, its size, and its content as compressed JSON (``value.packed``).
+
+        If there is a spool (files on this machine), the compressed JSON is written to it. The bytes then hold a short
+        reference to the place in the spool instead of the JSON, unless the JSON is very short.
         """
         packed = value.packed
         if packed and value.spool != self._folder:

@@ -50,10 +50,10 @@ class ConfigSection:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
-        entries: The defaults of a section that is a mapping. The section ``endpoints`` is a mapping from a name that
-            the user chooses to the settings of a model server; each default server is one entry, such as the
-            subsection ``endpoints.colour``. The section ``roles`` is a mapping to single values; its only entry holds
-            all default keys. Empty for all other sections.
+        entries: The default entries of a section that is a mapping; ``()`` for all other sections. If the values of the
+            mapping are settings, each default value is one entry. For example, the section ``endpoints`` maps names to
+            model servers, and the entry ``endpoints.colour`` describes one default server. If the values are single
+            values, as in the section ``roles``, there is one entry with all default keys and their values.
     """
 
     path: str

@@ -51,9 +51,10 @@ def miscounted_tags(marked: MarkedText) -> str | None:
     """Return a message if a number directly beside a list of tags is wrong, as in "two squares, [3 points]"; else None.
 
     ``marked`` is the reasoning. Its tags are XML elements that point at objects. The check counts the points at objects
-    that the noun after the number names ("squares"). The number is right if it equals this count in the list, in the
-    sentence, in the reasoning up to the number or up to the end of the sentence, or in the whole reasoning. If the
-    sentence names a part of the image ("left"), the number is wrong only if the first tag alone has more points.
+    that the noun after the number names ("squares"). It counts them in five texts: the list of tags, the sentence, the
+    reasoning up to the number, the reasoning up to the end of the sentence, and the whole reasoning. The number is
+    right if it equals one of the five counts. If the sentence names a part of the image ("left"), the number is wrong
+    only if the first tag of the list already has more points than the number.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):
@@ -118,10 +119,11 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
 
 
 def _above(counted: _Counted, run: list[Marked]) -> int | None:
-    """Return the number of points of the first tag in the list ``run`` if it is above the stated number; else None.
+    """Return the number of points of the first tag in ``run`` if it is larger than the stated number; else None.
 
-    The later tags may belong to another part of the image or to another number. So the stated number is surely wrong
-    only if the first tag alone has more points.
+    A tag is an XML element with points at objects. The stated number is ``counted.number``, such as 2 in "two squares,
+    [3 points]". Only the first tag is used, because the later tags may belong to another part of the image or to
+    another number. If the first tag alone has more points, the stated number is wrong in any case.
     """
     first = _points(run[:1], counted.noun)
     return first if first is not None and first > counted.number else None

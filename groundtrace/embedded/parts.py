@@ -76,9 +76,10 @@ def _side(part: re.Match[str]) -> str:
 def _carried(label: str, before: str) -> list[re.Match[str]]:
     """Return the last part of the image that the text before a clause names, as a list of one match.
 
-    In "the left box has a circle, but no square", the clause "no square" is about this part, too. The list is empty if
-    ``before`` names no part, ends with a word such as "so", or names the object ``label`` in the clause with this part
-    or later.
+    In "the left box has a circle, but no square", the clause "no square" is about the left box, too. ``before`` is the
+    text before the clause, and ``label`` is the name of an object. The list is empty if ``before`` names no part, or
+    ends with a word such as "so". It is also empty if ``label`` occurs in the last clause that names a part, or in a
+    later clause of ``before``.
     """
     if _CONCLUDES.search(before):
         return []

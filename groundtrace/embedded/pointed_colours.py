@@ -60,7 +60,10 @@ def _message(sentence: str) -> str:
 
 
 def _of(noun: Noun, marked: MarkedText) -> list[Marked]:
-    """Return the tags that a noun without a colour can mean; empty if a label may name several colours or kinds."""
+    """Return the tags at objects that a noun without a colour can mean: "square" can mean the tag of a "red square".
+
+    Return an empty list if the label of any tag is unknown, or may name such an object or another ("block").
+    """
     tags = list(marked.marks.values())
     if any(tag.noun is None or (tag.noun.overlaps(noun) and not noun.covers(tag.noun)) for tag in tags):
         return []
@@ -108,7 +111,11 @@ def _is_named(noun: Noun, question: str) -> bool:
 
 
 def _can_be(noun: Noun, answer: str, is_colour: bool) -> bool:
-    """Return whether a thing of this noun can have the answer as its colour or shape."""
+    """Return whether an object that ``noun`` names can have the colour or shape ``answer``.
+
+    ``answer`` is a colour if ``is_colour`` is True, else a shape. For the answer "blue", the result is False for the
+    noun "yellow triangle". It is True for the noun "triangle", which names no colour and so allows all colours.
+    """
     if is_colour:
         return not noun.colours or colour_word(answer) in noun.colours
     return not noun.kinds or bool({*noun.kinds} & {*(kind_word(answer) or ())})

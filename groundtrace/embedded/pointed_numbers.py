@@ -50,9 +50,10 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
 
 
 def _wrong_sum(sentence: str, answer: Fraction) -> str | None:
-    """Return a message if all numbers of the sentence are counts in parts of the image whose sum is not the answer.
+    """Return a message if a sentence counts objects in parts of the image, and the sum is not the answer; else None.
 
-    Otherwise return None.
+    For example, "2 on the left and 2 on the right" is wrong if the answer is 5. The sentence is checked only if it has
+    at least two such counts and no other number.
     """
     parts = [int(part) if part.isdigit() else read_numerals(part).numerals[0].value for part in _PART.findall(sentence)]
     alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)

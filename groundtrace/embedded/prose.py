@@ -285,10 +285,11 @@ class _ReasoningReader:
         return pointed or claimed or (self._number or 0) > 0
 
     def _words_asked(self) -> frozenset[str]:
-        """Return the words of the question if the answer is yes or above 0; else an empty set.
+        """Return the words of the question if its answer is yes or a number above 0; else an empty set.
 
-        With such an answer, the objects must exist in the part of the image that the question names. So a denial in
-        this part contradicts the answer.
+        The question may name a part of the image, such as "in the left box". With such an answer, the objects must
+        exist in this part. So a reasoning that denies objects in this part ("no square in the left box") contradicts
+        the answer. The words of the question show the caller which part this is.
         """
         is_there = self._side is True or (self._number or 0) > 0
         return frozenset(words_of(self._asked)) if is_there else frozenset()

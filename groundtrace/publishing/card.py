@@ -263,9 +263,9 @@ def _share(value: float | None) -> str | None:
 def _measured(row: Mapping[str, object], name: str) -> str | None:
     """Return a rate and its interval as text, such as "0.912 (0.880 to 0.940)"; None if ``row`` has no such rate.
 
-    ``row`` is an entry of ``rubrics.json``: that of a rubric (a criterion for responses), or that of the right answers.
-    ``name`` is the field with the rate, e.g. "pass_rate" for the share of the responses that satisfy a rubric. The
-    interval is left out if the entry has none.
+    ``row`` is a JSON object in the file ``rubrics.json``. It holds the rates of one rubric (a criterion for responses),
+    or it is the object ``right_answers`` with the share of right answers. ``name`` is the field with the rate, e.g.
+    "pass_rate" for the share of the responses that satisfy a rubric. The interval is left out if ``row`` has none.
     """
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):

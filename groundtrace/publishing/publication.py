@@ -37,7 +37,10 @@ class SourceUse:
 
     @property
     def is_published(self) -> bool:
-        """Return whether the rows are published: the user named the source, or the licence allows it."""
+        """Return whether the rows are published.
+
+        They are published if the user named this data set for publication (``asked``), or if its licence allows it.
+        """
         return self.asked or self.terms.may_be_published
 
 

@@ -151,7 +151,11 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """Return the examples of one reason for the page. Only the first example has a gallery entry with its image."""
+    """Return examples of rejected rows for the report page. All of them were rejected for the same reason.
+
+    ``found`` holds the id of each row, and a detail of its rejection. Only the first example can have a gallery entry
+    (with its image).
+    """
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

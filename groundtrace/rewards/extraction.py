@@ -188,9 +188,11 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 
 
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
-    """Return the parser's points in order, each with its moment.
+    """Return the points that the parser finds in the response, in order, each with its moment (frame and time).
 
-    The moment is from ``rows``, the points in the model's reply, if it passes the check. Otherwise it is from the text.
+    ``rows`` are the points in the judge's reply. If a row about the point passes the check, the moment is from this
+    row. Otherwise it is the moment that the parser finds in the response. Rows without a point in the response are
+    dropped.
     """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}

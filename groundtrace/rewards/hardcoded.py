@@ -82,9 +82,9 @@ def is_uncalculated(
     Args:
         answer: the final answer of the response, a whole number such as "5".
         shown: the output of the original code.
-        changed: the output after each constant that is the answer was replaced by the next number
-            (:func:`with_next_number`). The earlier calls are changed in the same way.
-        others: the outputs after all other numbers in the code were changed (:func:`with_other_numbers`).
+        changed: the output of a changed copy of the code. In the copy, each constant that equals the answer is replaced
+            by the answer plus 1 (:func:`with_next_number`). The earlier calls are changed in the same way.
+        others: the outputs of copies of the code in which all other numbers are changed (:func:`with_other_numbers`).
         earlier: the outputs of the earlier calls. If one of them contains the answer, the result is False. The reason
             is that the code may contain a number that an earlier call calculated.
     """

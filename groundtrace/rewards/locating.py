@@ -158,12 +158,12 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """Find the instances with the first role that can find the label.
+        """Find the objects with this label by a model: the detector or the pointer.
 
-        The note of the result holds the first error of a role that was tried without success. The pointer replaces the
-        detector only if the detector's call fails because of the label (:func:`is_of_label`), and if the pointer did
-        not make the points to verify. Any other error is raised, since a verdict must not depend on outages or on
-        replies that cannot be parsed.
+        If the detector's call fails because of the label (:func:`is_of_label`), the pointer is called instead. This is
+        not done if the endpoint of the pointer also made the points to verify. If a model fails because of the label,
+        the note of the result holds the first such error. Any other error is raised, since a verdict must not depend on
+        outages or on replies that cannot be parsed.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None

@@ -148,10 +148,12 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     number.
 
     If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
-    image, only the marks are considered, which are pixels that the code drew. If the objects of the question are
-    unknown, ``groups`` is one empty group with the index 0, and the whole image is changed instead of this group. The
-    result then contains 0 also if the marks move with this change. Such marks show that the code finds their place in
-    the image.
+    image, only the marks are considered, which are pixels that the code drew.
+
+    If the objects of the question are unknown, ``groups`` holds one empty group, which has the index 0. The code is
+    then run on a copy in which the whole image is changed (:func:`without_objects`). The result contains 0 if the
+    output depends on this change. It also contains 0 if the marks are at other places for the changed image, because
+    the code then finds these places in the image.
 
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).

@@ -23,12 +23,12 @@ def add_view(
     scratch: Path,
     within: str = "",
 ) -> None:
-    """Add a view ``name`` to the database, which contains the rows of the Parquet files.
+    """Add a view to the database. The view has the name ``name``, and contains the rows of the Parquet files.
 
-    Columns are matched by name; a column that a file lacks is null. If ``files`` is empty, the view has no rows and the
-    columns of ``schema``. In this case, a Parquet file without rows is written to ``scratch``, a folder for temporary
-    files. ``within`` is the database schema (namespace) of the view; "" means a temporary view outside any schema.
-    Raises duckdb.Error if a file is not a Parquet file.
+    Columns are matched by name; a column that a file lacks is null. If ``files`` is empty, the view has no rows, and
+    its columns are those of ``schema``. The function then writes a Parquet file without rows to ``scratch``, a folder
+    for temporary files; the view reads this file. ``within`` is the database schema (namespace) of the view; "" means a
+    temporary view outside any schema. Raises duckdb.Error if a file is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]

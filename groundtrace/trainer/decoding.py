@@ -116,7 +116,10 @@ def draw_turns(
 
 
 class _Batch:
-    """Holds the turns that are being drawn: their keys and values, hidden states and next rotary positions."""
+    """Holds a batch of turns (answers of the model) while their tokens are sampled one after the other.
+
+    For each turn, the batch holds the attention's keys and values, the last hidden state and the next rotary position.
+    """
 
     def __init__(self, vlm: VisionLanguageModel, prompts: Sequence[Sample]) -> None:
         """Run the model on the prompts, padded on the left. At first, the batch has one row for each prompt."""

@@ -135,7 +135,11 @@ class Ranks:
 
 
 def _store() -> Any:
-    """Return a store for the ranks, which only this machine can reach; torch's default listens on all addresses."""
+    """Return a TCP store (``TCPStore`` of torch), by which the ranks (training processes) exchange values.
+
+    The store listens on 127.0.0.1, so only this machine can reach it. By default, torch's store listens on all network
+    addresses of the machine.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     how = {"is_master": True, "wait_for_workers": False, "master_listen_fd": listener.detach()}

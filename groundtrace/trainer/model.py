@@ -253,9 +253,12 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
-    """Return the given weights of the model, with the adapters merged into them, by their names without adapters.
+    """Return the weights of a model with the adapters (LoRA) merged into them, under the names of a model without
+    adapters.
 
-    The adapter of a layer whose weight is sharded is not merged.
+    ``weights`` are the weights of ``model`` by name. For example, ``q_proj.base_layer.weight`` becomes
+    ``q_proj.weight``, and the adapters' own weights are left out. The adapter of a layer whose weight is sharded is not
+    merged.
     """
     state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():

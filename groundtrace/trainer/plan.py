@@ -101,7 +101,11 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
 
 
 def _parts(plan: Any) -> tuple[PlannedPart, ...]:
-    """Return the parts of a parsed plan. Raises ValueError if the plan is not valid."""
+    """Return the entries of a batch plan. Raises ValueError if the plan is not valid.
+
+    ``plan`` is the parsed file ``batch_plan.json``. Each entry states which share of a batch's prompts comes from the
+    rows with certain streams (forms of response).
+    """
     listed = plan.get("parts") if isinstance(plan, Mapping) else None
     if not isinstance(listed, list) or not listed:
         raise ValueError('"parts" must be a list that is not empty')

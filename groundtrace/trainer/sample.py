@@ -91,8 +91,8 @@ class Sample:
     def response_tokens(self) -> int:
         """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
-        A response may have several turns. In the prompt for its next turn, this number is the length of the response so
-        far.
+        A response may have several turns. The prompt for a later turn contains the earlier turns of the response. For
+        such a prompt, the result is the number of tokens of the response so far.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 

@@ -103,10 +103,11 @@ def _taken(take: Take, place: Place, turn: Rollout) -> Future[Sample | None]:
 
 
 def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
-    """Divide the responses whose next turn is drawn into parts of equal size; only the last part may be smaller.
+    """Divide a list of responses into parts of equal size; only the last part may be smaller.
 
-    ``places`` names these responses (:data:`Place`). The parts are drawn one after the other. The size of a part is
-    half the number of responses, but at least ``LEAST_PART`` and at most ``most``.
+    ``places`` identifies the responses (:data:`Place`). Each response needs its next turn (answer of the model). The
+    model samples these turns part by part. The size of a part is half the number of responses, but at least
+    ``LEAST_PART`` and at most ``most``.
     """
     size = min(most, max(LEAST_PART, (len(places) + 1) // 2))
     return [places[start : start + size] for start in range(0, len(places), size)]

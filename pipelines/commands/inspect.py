@@ -71,7 +71,10 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary]]:
-    """Yield the database of the runs, and the summary of the first. Raises InspectError if the body's query fails."""
+    """Yield the database of the runs, and the summary of the first run.
+
+    The body of the ``with`` statement queries the database. Raises InspectError if such a query fails.
+    """
     summaries = [read_summary(run, digests=True) for run in runs]
     one = len(runs) == 1
     opened = open_tables(runs[0], summaries[0]) if one else open_several(list(zip(runs, summaries, strict=True)))

@@ -254,7 +254,10 @@ def _hash(uri: str, store: MediaStore) -> str:
 
 
 class _Media:
-    """Puts the media of records into the folders of the parts."""
+    """Puts the media of records into the folders of the two parts: questions to train on, and questions to evaluate on.
+
+    Each folder thus holds all files that its questions need.
+    """
 
     def __init__(self, store: MediaStore, folder: Path) -> None:
         self._store, self._folder = store, folder

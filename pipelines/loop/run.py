@@ -130,7 +130,11 @@ def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None
 
 
 def _checked_folder(output: Path) -> Path:
-    """Return the absolute path of the loop's folder. Raises UserError if it has files but no loop."""
+    """Return the absolute path of the loop's folder, in which ``beam loop`` writes its results.
+
+    Raises UserError if ``output`` is a file, or a folder that has files but lacks the subfolder ``questions`` of a
+    loop.
+    """
     out = output.absolute()
     names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
     if out.is_file() or (FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"})):

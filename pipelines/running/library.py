@@ -102,8 +102,8 @@ def verify(
             choices.
         choices: The choices of a multiple-choice question; None for other questions.
         entities: The visible things that the question names, e.g. ``["red car"]``; () if it names none. None means that
-            they are unknown. In this case, the text of a counting question is searched for the things to count. A
-            response to another question is unscored if it has neither points nor boxes.
+            the things are unknown. The text of a counting question is then searched for the things to count. If the
+            things are unknown and the question asks for no count, a response without points and boxes is unscored.
         config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
             are used, as in a run; other sections are ignored.
         endpoints: Instead of ``config``, the endpoints (model servers) by name; None for the embedded engine, which is

@@ -25,8 +25,9 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
     The body of the ``with`` statement runs the job. The files of these packages are in a temporary folder, which is
     removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If the user names no
     requirements file, a file ``requirements.txt`` beside the user's recipe is used. If one of the user's packages is a
-    wheel of Groundtrace, no other wheel of Groundtrace is made. A worker image of the user's own gets only the recipe's
-    code. If the workers are on this machine, the options stay unchanged.
+    wheel of Groundtrace, no other wheel of Groundtrace is made. If the user has chosen an own container image for the
+    workers, the image must contain Groundtrace, and only the recipe's code is added. If the workers are on this
+    machine, the options stay unchanged.
 
     Args:
         options: The options of the job, which are changed.

@@ -108,7 +108,11 @@ class Recipe:
     writes_questions: bool = False
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Create the recipe. Raises RecipeError if its file passes ``stages``, as recipes for earlier versions did."""
+        """Create the recipe.
+
+        Raises RecipeError for the argument ``stages``, which existed in earlier versions, and for more than three
+        positional arguments.
+        """
         if len(values) > 3 or "stages" in named:
             raise RecipeError("Recipe has the argument `stages`: remove it, since the stages are read from the DAG")
         return super().__new__(cls)

@@ -242,8 +242,10 @@ def _mapped(text: str, rows: RowSettings) -> str:
 
 
 def _origin(text: str, rows: RowSettings) -> Origin:
-    """Return the values of a line in the columns that the setting ``keep`` names. The result has no names of media,
-    because the line itself holds the paths of its media.
+    """Return the values that are only copied from a line to the output: those of the columns in ``rows.keep``.
+
+    The field ``media_names`` of the result (file names of images and clips) is left empty. A later step takes these
+    names from the paths in the line. The result has no values if the line is not a JSON object.
     """
     if not rows.keep:
         return NO_ORIGIN

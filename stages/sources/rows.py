@@ -102,10 +102,10 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """Return a row's values in those columns of the input that the setting ``keep`` of ``rows`` names, as texts. They
-    are copied to the output. Nulls are left out.
+    """Return the values of a row that are copied to the output, as texts. Nulls are left out.
 
-    Lists, mappings, numbers and booleans become JSON.
+    The setting ``keep`` of ``rows`` lists the columns of the input that are copied. Lists, mappings, numbers and
+    booleans become JSON.
     """
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)

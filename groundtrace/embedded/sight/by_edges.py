@@ -154,11 +154,13 @@ def _enclosed_regions(
 
 
 def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how well each template fits each box: float (boxes, templates) in [0, 1].
+    """Return how well each template (ideal outline of a shape) fits each box: float (boxes, templates) in [0, 1].
 
-    The fit is the mean over the points of the template's outline. A point has a value up to 1 if the gradient there is
-    an edge along the outline; else 0. Points on the image's border have no gradient, so the mean leaves them out. The
-    fit is 0 if fewer than a third of the points are inside the border.
+    The template is scaled to the box. The fit is the mean of the values of the points on the template's outline. The
+    value of a point is 1 if the image has an edge at the point (to within about a pixel), and the edge has the
+    direction of the outline. The value is lower if the directions differ, down to 0, and 0 if there is no edge. Points
+    on the image's border have no gradient, so the mean leaves them out. The fit is 0 if fewer than a third of the
+    points are inside the border.
     """
     table = templates()
     height, width = gradients.gx.shape

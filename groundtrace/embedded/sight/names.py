@@ -123,10 +123,12 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """Return the indices of the objects at the position ``rank``, counted from the side ``end``.
+        """Return the indices of the objects with the place that the name states, such as "second from the left".
 
-        Objects at equal distance from this side are at the same position. If there is no ``end``, or if there are fewer
-        than ``rank`` objects, all indices are returned.
+        ``found`` are the indices of the possible objects. In the example, ``end`` is the left side of the image, and
+        ``rank`` is 2. The objects are sorted by the distance of their middles from this side. The result has the second
+        object, and all objects at the same distance (up to 2 pixels). If ``end`` is None, or if there are fewer than
+        ``rank`` objects, all indices are returned.
         """
         if self.end is None or len(found) < self.rank:
             return found
@@ -165,9 +167,10 @@ def _noun_of(thing: str) -> Noun | None:
 
 
 def _loose_noun(text: str) -> Noun | None:
-    """Return the noun of a name with unknown words, from its first colour and the words right after it.
+    """Return the noun (colours and shape) of a name that also has unknown words.
 
-    Return None if no word for a shape follows the colour, or if the other words may change the meaning.
+    The noun begins with the first colour word, and ends with the words for a shape after it: "blue square" in "zorp
+    blue square". Return None if no word for a shape follows the colour, or if the other words may change the meaning.
     """
     words = _TOKEN.findall(text)
     start = next((n for n, word in enumerate(words) if colour_word(word) is not None), len(words))

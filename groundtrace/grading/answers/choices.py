@@ -248,7 +248,11 @@ def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> 
 
 
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """Return the options that a leading label names, and the options that the rest of the text adds to them."""
+    """Return the positions of the options that an answer names by a label, as in "B", "(B) cat" or "cat (B)".
+
+    ``text`` is the answer, and ``letters`` maps each letter to the position of its option. The result also has the
+    options that the rest of the text names: both B and C for "(B) or C". It is empty if the answer has no such form.
+    """
     bare = _BARE_LETTER.fullmatch(text)
     if bare is not None:
         index = letters.get(bare.group(1).upper())

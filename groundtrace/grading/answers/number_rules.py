@@ -225,14 +225,22 @@ def _unscaled(numeral: Numeral) -> Numeral:
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Return the grade "right"; unscored if the answer's words deny the number or make it a bound."""
+    """Return the grade "right" for an answer that contains the right number.
+
+    The answer is unscored if its words deny the number ("not 5") or make it a bound ("more than 5"); a judge must then
+    decide.
+    """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
     return Grade(1.0, "numeric", reason)
 
 
 def _is_other_direction(predicted: str, gold: str) -> bool:
-    """Return whether the gold has a sign and the answer has words for a direction."""
+    """Return whether the answer may mean another direction (plus or minus) than the gold (correct) answer.
+
+    The result is True if the gold has a sign ("-4 %") and the answer has a word for a direction ("down 4 %", "rose"),
+    or begins with a number in brackets ("(4)"). A judge model must then decide whether sign and direction agree.
+    """
     return _SIGNED.match(gold) is not None and _DIRECTION.search(predicted) is not None
 
 

@@ -191,9 +191,9 @@ def is_whole_number(text: str) -> bool:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether a predicted number counts as the same as the gold (correct) number.
 
-    If both are decimals, the rule is Argos Eq. 7-8: the tolerance is |p - g| / |g| <= 0.05. Otherwise the numbers must
-    be equal. Argos divides by max(|g|, 1) instead. By that rule, any two numbers below 0.05 would be the same (1.6e-19
-    and 6e-23). Here, only 0 matches 0.
+    If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (Argos Eq. 7-8). Otherwise
+    the numbers must be equal. Deviation: Argos divides by max(|g|, 1). Then any two numbers from 0 to 0.05 would be the
+    same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
 
     Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
     the fraction is rounded to the last place of the decimal (2/3 is 0.67).
@@ -203,8 +203,8 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     - It is 0 or a whole number: the percent sign is ignored (2 is 2 %).
     - It is below 1, such as 0.02: 0.02 is 2 %. If the gold has the percent sign, the sign may also be ignored (0.5 is
       right for 0.5 %).
-    - It is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). 1.25 is also 125 %, but
-      only exactly.
+    - It is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). 1.25 is also 125 %; in
+      this case there is no tolerance.
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)

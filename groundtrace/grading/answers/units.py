@@ -282,6 +282,10 @@ def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 
 def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
-    """Return the unit of a dimension written like ``kg m s-2``."""
+    """Return a unit, such as the newton, that is a product of base units.
+
+    ``dimension`` holds the base units with their powers: ["kg", "m", "s-2"] is kg · m / s². ``worth`` is the value of
+    one unit in these base units, such as 1000 for a kilometre (["m"]).
+    """
     powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
     return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

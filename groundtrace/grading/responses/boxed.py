@@ -82,9 +82,10 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the complete boxes in GLM's tokens and in ``<boxed>``, with the offsets of :func:`_latex_boxes`.
+    """Yield the complete answer boxes that are written with GLM's tokens or with ``<boxed>``.
 
-    A closing mark closes the last opening mark before it.
+    Each box has four offsets, as in :func:`_latex_boxes`: its start, the start and the end of its content, and its end.
+    A closing mark belongs to the last opening mark of the same kind before it.
     """
     opened: dict[str, re.Match[str]] = {}
     for mark in _BOX_MARK.finditer(text):

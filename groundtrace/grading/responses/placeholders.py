@@ -114,7 +114,11 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
-    """Return a placeholder's words, with a capital at the start of a sentence and a space next to other letters."""
+    """Return the words that replace a placeholder such as ``<image 2>``, fitted to the text around it.
+
+    ``words`` are these words ("picture 2"), and ``run`` is the match of the placeholder in ``text``. The words begin
+    with a capital at the start of a sentence. A space separates them from a letter or digit directly beside them.
+    """
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]

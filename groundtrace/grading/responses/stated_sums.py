@@ -1,8 +1,9 @@
 """Finds sums with their result in a sentence, such as "3 + 2 = 5" or "3 on the left and 2 on the right make 5".
 
-The result of a sum is a count that the sentence states. The added numbers are only steps of the calculation, and must
-not be read as stated counts. So the module that reads counts (:mod:`groundtrace.grading.responses.stated_counts`)
-replaces each sum by its result. This is done only if the sum is right: in "Total: 6 + 0 = 5", the 6 remains a count.
+In "3 + 2 = 5", the sentence states that there are 5 objects. The added numbers 3 and 2 are only steps of the
+calculation. So the module that reads stated counts (:mod:`groundtrace.grading.responses.stated_counts`) first replaces
+each right sum by its result: "3 + 2 = 5" by 5. A wrong sum is not replaced: in "Total: 6 + 0 = 5", the 6 is still read
+as a stated count.
 """
 
 import re

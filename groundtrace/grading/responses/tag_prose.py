@@ -27,14 +27,15 @@ def proses_of(text: str) -> tuple[str, ...]:
 
 
 def plain_proses(text: str) -> tuple[str, ...]:
-    """Return the text with words in place of its point and box tags, without numbers that only count a tag's points.
+    """Return the text with words in place of its point and box tags, in one or two versions.
 
-    So the number of "one cup", the label of a tag with one point, is not read as a stated count
-    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`). Running numbers ("1", "2", "3") as the inner
-    texts of several tags are replaced by the labels.
+    The first version has the inner text of each point tag (the text between its start and its end), the second has the
+    label of each tag (the object's name). The result has one item if both are the same. If the inner texts of several
+    tags only number the objects ("1", "2", "3"), the first version has their labels, too.
 
-    The result has two versions of the text: with the inner text of each point tag, and with the label of each tag. It
-    has one item if both are the same.
+    A number that only counts the points of its tag is removed. For example, "one cup" in a tag with one point becomes
+    "cup", so that the number is not read as a stated count
+    (:func:`groundtrace.grading.responses.stated_counts.spoken_label`).
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     numbered = _numbering([tag for tag, _ in tags])

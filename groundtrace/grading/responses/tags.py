@@ -97,12 +97,14 @@ class Tag:
     def label(self) -> str:
         """Return the name of the object: the attribute ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
-        All model families write the label both as an attribute and as the inner text. The attribute is the label if the
-        inner text adds nothing to it: the inner text is the same name, a short phrase for the same thing ("the first
-        one"), or only a number of the object ("1", "#2"). In all other cases, the inner text is the label. Otherwise
-        the attribute could hide a text from the scorers. Examples are an inner text that adds a word ("red ball" for
-        "ball"), that contradicts the attribute, that has more than six words, that has punctuation or other digits than
-        such a number, or that has a word that counts ("three"), denies ("no") or concludes ("so").
+        All model families write the label twice: as an attribute, and as the inner text (between the tag's start and
+        end). If the inner text adds nothing, the attribute is the label. This is so if the inner text is empty, the
+        same name, a short phrase for the same thing ("the first one"), or only the object's number ("1", "#2").
+
+        In all other cases, the inner text is the label, so that no text is hidden from the scorers. For example, the
+        inner text adds a word ("red ball" for "ball"), contradicts the attribute, has more than six words, has
+        punctuation or digits that are not the object's number, or has a word that counts ("three"), denies ("no") or
+        concludes ("so").
         """
         named = dict(reversed(self.attributes))
         label = named.get("alt") or named.get("label") or ""

@@ -180,7 +180,11 @@ class _Reader:
         ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
-        """Return a span for the tokens from ``at`` up to ``after``."""
+        """Return a statement about a time span of a clip, such as "from 2 s to 5 s", and the index ``after``.
+
+        The tokens of the statement have the indices from ``at`` to ``after`` - 1. ``frames`` holds the numbers of the
+        first and last frame, and ``times`` the first and last time in seconds.
+        """
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
@@ -323,9 +327,11 @@ class _Reader:
             found += self._moment(begin, at, int(self._tokens[begin].value), t_s)[0]
 
     def _bracketed(self, at: int) -> _Read | None:
-        """Read ``[A]``, ``[A, B, …]`` or ``[A-B]``.
+        """Read square brackets with frames or times: ``[3 s]``, ``[frame 3, frame 5]`` or ``[1-4 s]``.
 
-        The offsets of a statement include the brackets if it is the only statement in them.
+        Returns the statements, and the index of the token after the brackets; None if the brackets hold anything else.
+        ``at`` is the index of the opening bracket. If the brackets hold only one statement, ``start`` and ``end`` of
+        this statement (its offsets in the text) include the brackets.
         """
         found: list[TimeStatement] = []
         place = at + 1

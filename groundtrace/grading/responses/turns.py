@@ -152,8 +152,9 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 def text_after_answer(text: str) -> str:
     """Return the text after the last ``</answer>`` of a response.
 
-    Returns "" if there is no answer section, or if only think tags, white space and punctuation follow it. A grader
-    does not read this text, but it may withdraw the answer ("or rather B").
+    Returns "" if there is no answer section, or if only think sections, white space and punctuation follow it. A grader
+    does not read the text after the answer. But this text may withdraw the answer ("or rather B"), so the callers
+    reject a response with such a text.
     """
     behind = [*_ANSWER.all(text)]
     rest = _without_think(text[behind[-1].end :]) if behind else ""

@@ -34,10 +34,10 @@ class Neighbours:
         """Look up replies in the caches of the other runs, and return the replies that were found, by their key in this
         run's cache.
 
-        ``keys`` has one item for each wanted reply. The item maps the reply's key in this run's cache to the reply's
-        normal key (:func:`groundtrace.inference.request.cache_key`). The two keys differ if this run uses no replies
-        older than a given time. The reason is that such a run stores its replies under other keys
-        (:func:`groundtrace.inference.request.fresh_key`). If several caches hold a reply, the first of these caches is
+        ``keys`` has one item for each wanted reply: the key in this run's cache, and the normal key
+        (:func:`groundtrace.inference.request.cache_key`). Usually both are the same key. They differ if the settings of
+        this run forbid replies older than a given time, because its cache then uses the keys of
+        :func:`groundtrace.inference.request.fresh_key`. If several caches hold a reply, the first of these caches is
         used. ``taken_from`` of a returned reply is the name of the other run whose cache held the reply.
         """
         found, missing = dict[str, CachedReply](), dict(keys)

@@ -238,11 +238,13 @@ class Quota:
 
     def withdraw(self, db: sqlite3.Connection) -> None:
         """Read the shared state from the file ``db`` into memory, because no other process shares the endpoint any
-        more. The state consists of the times at which the next request and the next tokens are allowed. They take
-        the requests of other processes into account. This process's slots are removed from the file.
+        more. The state is two times: when the next request is allowed, and when the next tokens are allowed. Earlier
+        requests of other processes have delayed these times. This process's slots (permits for concurrent requests) are
+        removed from the file.
 
-        The file may have been written before the machine was restarted, and a restart resets the monotonic clock. So
-        the time since the file was last written is measured with the Unix time in the file.
+        The times in the file are those of the monotonic clock, which starts again when the machine restarts. So the
+        file also holds the Unix time at which it was last written. The time that has passed since then is measured with
+        this Unix time.
         """
         requests_free_s, tokens_free_s, at_s, world_s = self._row(db)
         passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()

@@ -129,8 +129,12 @@ def _words(label: str, asked: str) -> tuple[str, ...]:
 
 
 def _noun(label: str, asked: str) -> str:
-    """Return the last word of a label before "in", "with", a comma and the like. Returns "" if the label has no such
-    word."""
+    """Return the noun of a label (name of an object), such as "dog" for "red dog with a ball". Two labels with
+    different nouns name different objects.
+
+    The noun is the last word before a comma, a semicolon, a colon, an opening bracket, or a word such as "in" or
+    "with". Returns "" if the label has no word before the punctuation.
+    """
     noun = ""
     for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):
         if noun and word in _ENDS:

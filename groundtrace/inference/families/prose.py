@@ -120,9 +120,11 @@ def _floats(row: Sequence[str]) -> list[float]:
 
 
 def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
-    """Return ``written`` with the two corners of each box, ``(1, 2), (3, 4)``, joined into one element.
+    """Join the two corners of each box, such as ``(1, 2), (3, 4)``, into one element, and return the new list.
 
-    If points were requested, raises BadReply for two such pairs of numbers, since they may be corners.
+    ``written`` are the brackets with coordinates in ``text``, in order. ``count`` is 2 if points were requested, and 4
+    if boxes were requested. If points were requested, two adjacent pairs of numbers are unclear: they may be two points
+    or the corners of one box. So BadReply is raised.
     """
     found: list[_Rows] = []
     for each in written:
@@ -146,8 +148,12 @@ def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
 
 
 def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
-    """Yield ``written`` with labels. A label is from the bracket's own line, or from a line above that ends with a
-    colon."""
+    """Yield each bracket in ``written`` with the label (name of an object) of its coordinates.
+
+    ``written`` are the brackets with coordinates in ``text``, in order. The label is from the words directly before the
+    bracket on the same line. Without such words, it is the label of the bracket before on this line. For the first
+    bracket of a line, it is then from the last line above that ends with a colon; "" if there is no such line.
+    """
     heading, current, before = ("", True), ("", True), 0
     for each in written:
         *above, line = text[before : each.start].split("\n")

@@ -90,13 +90,15 @@ class Place:
 
     async def send(self, request: Request, n: int) -> Reply:
         """Make one attempt to get ``n`` samples (generated texts) for this part of the request, and return the reply.
-        If the request has a function ``arrived`` (which stores a reply), this method waits until the reply is stored.
-        In the meantime the request counts as concurrent, and no other request is sent in its place. So a killed process
-        loses at most one reply for each concurrent request.
+        Raises :class:`NotNeeded` before the first attempt if another part of the request has failed.
 
-        If a second copy of the same request (a hedge) also gets a reply, its samples get the same numbers. Surplus
-        samples of this reply are dropped. Raises :class:`NotNeeded` before the first attempt if another part has
-        failed.
+        If the request has a function ``arrived`` (which stores a reply), this method returns only after the reply is
+        stored. Until then, the limit of concurrent requests includes the request, so no other request is sent in its
+        place. So a killed process loses at most one reply for each concurrent request.
+
+        A second copy of the same request (a hedge) may also get a reply. The samples of this reply then get the numbers
+        of the samples in the first reply. If the second reply has more samples than the first, the additional samples
+        are dropped.
         """
         if self._arrivals.has_failed and not self._is_sent:
             raise NotNeeded

@@ -244,9 +244,9 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Return whether a call failed because the server is down, or because it demands that all calls wait. ``error``
-        is the call's error after all retries. If the result is True, the call must wait and is then sent again. The
-        result is always False if the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
+        """Return whether a call failed because the server is down, or because the server asks all calls to wait.
+        ``error`` is the call's error after all retries. If the result is True, the call must wait and is then sent
+        again. The result is always False if the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
         """
         if not self._outage.limit_s:
             return False

@@ -92,7 +92,8 @@ class ConcurrencyLimit:
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
         """Set how many of the endpoint's slots this process may use, because other processes use the other slots. A
         slot permits one concurrent request, and ``places`` is the number of slots. The function ``more`` is called when
-        a request has to wait because of this; None means that no function is called.
+        a request has to wait only because ``places`` is too small, although the endpoint's own limit would permit the
+        request; None means that no function is called.
         """
         self._lent, self._more = places, more
         self._admit()

@@ -94,8 +94,11 @@ class Flow:
         return arrivals.reply()
 
     async def _charged_part(self, arrivals: Arrivals, n: int, is_first: bool) -> None:
-        """Request ``n`` of the samples. Each part has a separate reservation of the budget; the caller has reserved the
-        cost of the first part."""
+        """Request one part of the samples (replies to one prompt); ``n`` is the number of samples in this part.
+
+        The caller divides the samples into parts if the endpoint cannot return all of them at once. The cost of each
+        part is reserved separately in the budget. The caller has already reserved the cost of the first part.
+        """
         allowance = allowance_of_call()
         if allowance is None:
             await self._part(arrivals, n)

@@ -22,8 +22,9 @@ class ShownComparison(Comparison):
 def comparison_page(found: Comparison) -> str:
     """Return the HTML page of a comparison of two runs. ``found`` is the comparison.
 
-    The page shows the same numbers as the terminal. It lists the same records that ended in different sets, and adds
-    the question of each.
+    The page shows the same tables as the output of ``beam diff`` in the terminal. One table lists the records of
+    ``found.moved``: records that ended in another set (sft, rl or rejected) in the second run, or were rejected for
+    another reason. In this table, the page adds the question of each record.
     """
     ends = []
     for name in dict.fromkeys((*found.runs[0].summary.sets, *found.runs[1].summary.sets, "rejected")):

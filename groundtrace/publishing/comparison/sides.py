@@ -140,7 +140,9 @@ class Overlap:
 def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
     """Return how many record ids are in both runs, only in the first run, and only in the second run.
 
-    ``tables`` is the database to which :func:`add_ends` has added the set of each record in both runs.
+    ``tables`` is the database to which :func:`add_ends` has added the table ``pairs``. For each record id, this table
+    holds the set (sft, rl or rejected) in which the record ended in the first run, and the set in the second run. A set
+    is null if the run does not have the record.
     """
     query = """SELECT count(*) FILTER (set_a IS NOT NULL AND set_b IS NOT NULL),
         count(*) FILTER (set_b IS NULL), count(*) FILTER (set_a IS NULL) FROM pairs"""

@@ -89,9 +89,10 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Write the row that waits for another question with one stream, if there is one. Call this after the last row.
+        """Write the stored single row, if there is one. Call this after the last row.
 
-        A stream is one of several prompts for the same question.
+        A stream is one of the prompts for a question. The row of a question with only one stream is stored until the
+        next such question, so that both are written together (:meth:`put`). After the last row, no question follows.
         """
         waiting, self._waiting = self._waiting, ()
         if waiting:

@@ -68,7 +68,7 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
 
 
 def _count_several(run: Path) -> int:
-    """Return the number of the run's questions with several streams."""
+    """Return the number of the run's questions that have several streams, which are prompts for the same question."""
     found = 0
     for file in sorted((run / "rl").glob("*.parquet")):
         try:

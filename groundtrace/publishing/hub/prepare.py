@@ -217,10 +217,11 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the rubrics, if requested, and the run's further files. Return the file pattern of each extra by its name.
+    """Write the table of rubrics, if requested, and the run's further files. Return the file pattern of each extra.
 
-    Extras are parts of a run that are published only on request: the rejected records and the rubrics. The caller has
-    already written the rejected records. The further files are ``rubrics.json`` and those in :data:`ARTIFACTS`.
+    Extras are sets of rows that are published only on request: the rejected records and the rubrics (a Parquet file).
+    The caller has already written the rejected records. The further files are written without a request, if the run has
+    them: ``rubrics.json`` and those in :data:`ARTIFACTS`. The keys of the result are the names of the extras.
     """
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:

@@ -81,8 +81,9 @@ class ScoreBatch:
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
         """Return the score of each answer (a response of a model), in the order of the call.
 
-        ``found`` holds the scores in groups: ``found[group][prompt][answer]``. The three indices of an answer are its
-        entry in ``places``. An answer whose entry is None gets a result without reward.
+        ``found`` holds the scores as nested lists: ``found[group][prompt][answer]``. For each answer, ``places`` holds
+        these three indices. If it holds None instead, the answer needs a judge, but the reward has no judge. The score
+        of such an answer has the reward None.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]

@@ -136,10 +136,13 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """Load the config of a reward for another trainer.
 
     ``named`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment variable
-    :data:`VARIABLE` names the config. If the variable is missing or empty, the defaults are used. A config of
-    Groundtrace's own trainer is accepted as well. Its ``model.frame`` and ``model.max_pixels`` are then the defaults of
-    ``speech``, and the options of its environment ``sandbox`` are the defaults of ``code``. The other sections of such
-    a config are ignored. Raises ConfigError for a config that cannot be used.
+    :data:`VARIABLE` names the config. If the variable is missing or empty, the defaults are used. Raises ConfigError
+    for a config that cannot be used.
+
+    A config of Groundtrace's own trainer is accepted as well. Its ``model.frame`` and ``model.max_pixels`` are used for
+    the keys ``speech.frame`` and ``speech.max_pixels`` if these keys are missing. If its environment is ``sandbox``,
+    ``environment.options`` is used as the section ``code`` if this section is missing. Other sections that only the
+    trainer needs are ignored.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

@@ -34,9 +34,10 @@ class AuditRoutes:
         router.add_post("/api/audit/judge", self._post_judge)
 
     async def _get_audit(self, _: web.Request) -> web.Response:
-        """Return the reviewer's name, and for each id of the sample the choice about the whole trace.
+        """Return the reviewer's name, and the reviewer's judgement of each trace (reasoning with answer) of the sample.
 
-        The choice is "" if the trace was not judged yet.
+        A judgement is a pair: the id of the record, and "right", "wrong" or "unclear" for its trace as a whole. The
+        second value is "" if the reviewer has not judged the trace yet.
         """
         judged = self._audit.judgements
         choices = [

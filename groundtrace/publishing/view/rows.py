@@ -178,10 +178,11 @@ class ViewedRows:
 
     @contextmanager
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
-        """Yield a connection, and the SQL condition of the filters with the values of its placeholders.
+        """Yield a database connection, and an SQL condition with the values of its placeholders.
 
-        The connection has a table or view ``found`` with the rows that contain the filters' text, so that the text is
-        searched for only once for all counts of a page. The condition does not contain the text.
+        The user's filters are a text, categories and ranges. The connection has a temporary table ``found`` with the
+        rows that contain the text; without a text, ``found`` is a view of all rows. So the text is searched for only
+        once for all counts of a page. The condition is for queries of ``found``, and holds the categories and ranges.
         """
         with self._db.cursor() as cursor:
             if filters.text:

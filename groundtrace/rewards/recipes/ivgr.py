@@ -175,10 +175,11 @@ class Ivgr(Recipe):
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
-        """Return the verdict on the consistency with ``best``, the best reference.
+        """Return the verdict on whether a textual response is consistent with ``best``.
 
-        The verdict is not applicable if the weight of the consistency is 0. It is not applicable either if ``is_dual``
-        is False: the question has neither grounded responses nor a kept reference.
+        ``best`` is the best grounded reasoning (with boxes) for the same question; None if there is none. The verdict
+        is not applicable if the weight of the consistency is 0. It is not applicable either if ``is_dual`` is False:
+        the question has no grounded responses, and no grounded reasoning of an earlier training step was kept for it.
         """
         if not self.settings.weights.consistency_weight:
             return Verdict(consistency.NAME, None, "its weight is 0")

@@ -107,7 +107,12 @@ class SailRl(Recipe):
         return Earned(self._reward(verdicts), verdicts)
 
     def _labelled(self, case: Case) -> Context:
-        """Return the case's context with the complexity that ``settings.decision`` prescribes, if it prescribes one."""
+        """Return the facts about the question of ``case``, with the complexity that the setting ``decision`` requires.
+
+        The complexity defines whether a response should think. With ``always``, the question becomes complex, and with
+        ``never`` simple. With ``free``, it becomes simple if the response does not think. In all other cases, the
+        facts are returned unchanged.
+        """
         label = {"always": COMPLEX, "never": SIMPLE, "free": None if (case.response.think or "").strip() else SIMPLE}
         fixed = label.get(self.settings.decision)
         return case.context if fixed is None else case.context.with_added(COMPLEXITY, fixed)

@@ -45,11 +45,12 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """Return whether the records have a field that a reward may need, which is given by its name.
+        """Return whether the records have the field ``name``, which a reward may need.
 
-        ``name`` is a field of :class:`groundtrace.rewards.case.Context`. The only such field of records is ``stream``.
-        The records have it if their prompts request the form of a stream: reasoning with boxes, or reasoning only in
-        words. Shards can have more fields (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        ``name`` is the name of a field of :class:`groundtrace.rewards.case.Context`. Records can have only the field
+        ``stream``, the kind of reasoning: with boxes, or only in words. The records have this field if their prompts
+        request one of these two kinds. Shards (files of training rows) can have more fields
+        (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 

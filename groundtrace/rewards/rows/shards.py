@@ -332,9 +332,10 @@ def shards_to_evaluate(data: Path, cache: Path) -> Shards:
 
 
 def _files(data: Path, side: str) -> list[Path]:
-    """Return the shards of one side of the run folder ``data``, by name.
+    """Return the shards (Parquet files) of one training set in the run folder ``data``, sorted by name.
 
-    If the run folder has no such shards, return the shards that ``data`` directly holds.
+    ``side`` is the training set, ``rl`` or ``sft``, and also the name of its folder in ``data``. If this folder has no
+    shards, return the shards that ``data`` directly holds.
     """
     return sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
 

@@ -45,8 +45,9 @@ async def score_counting(case: Case) -> Verdict:
 
     - :attr:`groundtrace.rewards.masks.Pairing.value` if n = a; it is 1 if points and instances match one to one.
     - p / a if n is above a and p is below a.
-    - 0 if a is above 0, no point has a label for the counted objects or is on one of them, and the pointer (the model
-      that points at objects) finds them.
+    - 0 if a is above 0, and the response does not point at the counted objects: no point has a label for the counted
+      objects, and no point is on a counted object. The pointer (the model that points at objects) must have found
+      counted objects in the images.
     - None in all other cases, e.g. if n is below a. The verdict is then not applicable.
 
     The instances are searched for up to three times, until there is a value. The first search uses the labels of the

@@ -135,8 +135,11 @@ class RunningCall:
             self._take_answer()
 
     def _take_answer(self) -> None:
-        """Parse the received bytes, and take the answer if it is complete. An incomplete answer is parsed again only
-        when its next part is complete, since the bytes may arrive one by one.
+        """Parse the bytes received so far, and store the answer if these bytes hold all of it.
+
+        The bytes may arrive one by one. If the answer is incomplete, ``_needed`` becomes the number of bytes up to the
+        end of its next part. The method does nothing until this number of bytes has arrived. If the bytes are not an
+        answer, the call fails with the status ``killed``.
         """
         if len(self._answer) < self._needed:
             return

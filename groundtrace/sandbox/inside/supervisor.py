@@ -137,16 +137,19 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def settle(self) -> None:
-        """Wait until the holder from before the last call has ended.
+        """Wait until the previous holder has ended.
 
-        A successful call replaces the holder, which is the process with the trajectory's state. The previous holder is
-        killed, and needs some milliseconds to release its memory; meanwhile the host reads the answer. Raises
-        TrajectoryLost if it does not end.
+        The holder is the process with the trajectory's state. A successful call replaces the holder by a new one. The
+        previous holder is killed, and needs some milliseconds to release its memory; meanwhile the host reads the
+        answer. Raises TrajectoryLost if the previous holder does not end.
         """
         self._end_all_but(self.holder)
 
     def _forked(self, request: dict[str, Any]) -> RunningCall:
-        """Have the holder fork a process that runs the request."""
+        """Send the request to the holder, which then forks a process that runs the request; return the running call.
+
+        The holder is the process with the trajectory's state (the variables of its code).
+        """
         self.ended.clear()  # the kernel reuses process ids
         ours, theirs = pair()
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()

@@ -97,7 +97,11 @@ class Spending:
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:
-        """Sum up the runs before this one, and remove their notes."""
+        """Write the total cost of each earlier run that still has notes to its file <run>.json, and remove these notes.
+
+        The notes are files with the cost of each request. Notes that arrived after the total was written are only
+        removed.
+        """
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
             if self._has_all(notes):  # else only a late worker's notes, after the sum was written
                 self._sum_up(notes, self._outcome(notes))

@@ -237,7 +237,10 @@ class LocalRun:
         self._finish_commit()
 
     def _finish_commit(self) -> None:
-        """Finish a commit if one was begun."""
+        """Finish the replacement of the old run's outputs by the new ones, if it was begun.
+
+        The new outputs are moved from the staging folder to the run folder. An earlier process may have begun this.
+        """
         replaced, moved, keep = (self.staging / name for name in _COMMITTING)
         if not replaced.is_dir():
             return

@@ -175,7 +175,12 @@ class _Outputs(dict[Any, PCollection]):
 
 
 class _StageVisitor(PipelineVisitor):
-    """Collects the nodes of a pipeline that are stages, the nodes that do a stage's work, and all nodes' inputs."""
+    """Collects nodes of a pipeline, and the inputs of all nodes. A node is one step in Beam's graph.
+
+    ``stages`` holds the nodes of whole stages, each of which contains smaller nodes. ``working`` holds the same nodes
+    and the smaller nodes that process a stage's records or call its models, each with the stage. ``taken`` holds the
+    inputs.
+    """
 
     def __init__(self) -> None:
         self.stages: list[Any] = []
@@ -206,8 +211,11 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Raise PipelineError if the work of a stage is done outside a transform that lists this stage. The stage would be
-    missing in the funnel (records left after each stage), the data card and the output of ``beam validate``.
+    """Raise PipelineError if a recipe does the work of a stage (step) outside a transform that lists this stage.
+
+    The outermost DraftStage (a Beam transform) around the work must list the stage: as its own ``stage``, or in
+    ``inner``. Otherwise the stage would be missing in the funnel (records left after each stage), the data card and the
+    output of ``beam validate``.
     """
     for stage, node in seen.working:
         outer = _outermost(node)
