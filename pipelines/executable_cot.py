@@ -141,8 +141,11 @@ class Settings(RunSettings):
 
     @property
     def _modes(self) -> set[str]:
-        """Return the ways in which rows without code answer (modes): ``direct`` for the answer alone, and ``text`` for
-        reasoning in text. The mode ``text`` is left out if ``text_from`` is None.
+        """Return the modes, which are the kinds of SFT rows without code.
+
+        A row of the mode ``direct`` has the answer alone, and a row of the mode ``text`` has reasoning in text. The
+        result contains ``text`` only if the setting ``text_from``, a pass rate, is not None. Hard questions with at
+        least this pass rate are answered in text.
         """
         return {DIRECT} if self.text_from is None else {DIRECT, IN_TEXT}
 

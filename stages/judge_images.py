@@ -51,7 +51,10 @@ WITHOUT_QUESTION, ALL = "without_question", "all"
 
 @settings
 class ImageSettings:
-    """Holds the conditions on images, with the numbers of the paper CodeDance, and the records to which they apply."""
+    """Holds the settings of this stage: which records are judged, and which conditions their images must meet.
+
+    The default limits, such as four kinds of objects, are those of the paper CodeDance (§7.2, Table 5).
+    """
 
     apply_to: Annotated[
         Literal["without_question", "all"], "judge the images of records without a question, or those of all records"

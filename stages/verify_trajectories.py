@@ -252,8 +252,9 @@ async def verified(
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
     """Return the verdict on the calls (executions of the trajectory's code): its value is the share that succeeded.
 
-    A call succeeded if the code ended well and was no pretence. If ``computes`` is True, calculation alone can answer
-    the question. If it is False, a call that succeeded also used the image, and the reason of the verdict states this.
+    A call succeeded if its code ended without an error and did not only pretend to do work. ``computes`` is True if
+    the question can be answered by calculation alone, without the image. If ``computes`` is False, every call that
+    succeeded has also used the image, and the reason of the verdict states this.
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

@@ -84,10 +84,12 @@ def _counted(sentence: str) -> Iterator[_Counted]:
 
 
 def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted], index: int) -> int | None:
-    """Return the number of points in the list of tags next to a stated number if the stated number is wrong; else None.
+    """Return the number of points that the tags beside a stated number have; None if the stated number is right.
 
-    For example, the result is 3 for "two squares, [3 points]". ``found`` are the stated numbers of the sentence with
-    their nouns, and ``index`` selects one of them.
+    For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags beside it have three
+    points. A tag is an XML element with points at objects. The result is also None if no tags are beside the number, or
+    if the points cannot be counted. ``found`` are the stated numbers of the sentence with their nouns, and ``index``
+    selects one of them.
     """
     counted, text = found[index], sentence.text
     last = index

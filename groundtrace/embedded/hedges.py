@@ -32,8 +32,8 @@ def asserted(sentence: str) -> str:
     """Return the part of a sentence that is asserted, without its suppositions.
 
     A sentence without a supposition ("it may be …") is returned unchanged. From a sentence with a supposition and
-    "but", the text after the last "but" is returned. Without "but", the result is the text after the supposition, if
-    this text decides what is true: "it may be black, on a closer look it is blue" becomes
+    "but", the text after the last "but" is returned. Without "but", the text after the supposition may state what is
+    true instead. Then this text is returned: "it may be black, on a closer look it is blue" becomes
     ", on a closer look it is blue". Otherwise the result is "".
     """
     if not HYPOTHETICAL.search(sentence):

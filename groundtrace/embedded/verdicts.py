@@ -123,10 +123,11 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Return whether the verdict of a clause is about "it" or a similar pronoun, or the clause names nothing else.
+    """Return whether a clause judges something without naming it, such as "it is true".
 
-    The pronoun is one of the first three words ("it is true") or at the end ("I confirm this"). A clause names nothing
-    else if it has only words such as "true", negations, and fillers ("clearly not true").
+    The result is True in two cases. First, the clause has "it" or a similar pronoun, as one of its first three words
+    ("it is true") or at its end ("I confirm this"). Second, all words of the clause are words of judgement such as
+    "true", negations, or fillers ("clearly not true").
     """
     rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
     return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None

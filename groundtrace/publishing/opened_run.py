@@ -114,7 +114,7 @@ class OpenedRun:
 
 
 def _check_set(name: str) -> None:
-    """Raise InspectError if ``name`` is not the name of a set."""
+    """Raise InspectError if ``name`` is not the name of a set of rows: sft, rl or rejected."""
     if name not in SHARDS:
         raise InspectError(f"there is no set {name!r:.60}: choose one of {', '.join(SHARDS)}")
 

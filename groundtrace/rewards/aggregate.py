@@ -186,11 +186,13 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     with this name: ``outcome`` is about the final answer, and ``consistency`` is the agreement with the best grounded
     reasoning for the same question. With the paper's weights of 1, the reward is in [0, 3]. As in
     :func:`grounded_stream`, the result is None if the outcome is unscored, or if a term with a weight above 0 has
-    failed. Otherwise it is the weighted mean of the terms with a value, times the sum of all weights. For a question
-    without gold boxes, there is no such grounded reasoning (App. B), so consistency has no value. With the paper's
-    weights, the reward is then 3/2 · (format + outcome), while the paper's sum is format + outcome. The factor 3/2 has
-    no effect: it is the same for all responses to the question, and the trainer normalises the rewards of these
-    responses.
+    failed. Otherwise the weighted mean of the terms that have a value is computed. The result is this mean, multiplied
+    by the sum of all three weights.
+
+    Deviation: for a question without gold boxes, there is no grounded reasoning (App. B), so consistency has no value.
+    With the paper's weights, the result is then 3/2 · (format + outcome); in the paper, it is format + outcome. The
+    factor 3/2 has no effect: it is the same for all responses to the question, and the trainer normalises the rewards
+    of these responses.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

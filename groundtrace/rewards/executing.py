@@ -272,9 +272,11 @@ def _judged(
 
 
 def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], original: Pixels) -> bool:
-    """Return whether a call that looked at no object shows only the unchanged image, or only prints a fixed text.
+    """Return whether a call only gives an overview: it shows only the whole unchanged image, or prints a fixed text.
 
-    A text is fixed if it is the same on all images that are changed outside the objects.
+    ``reason`` is the reason why the call did not look at the question's objects. ``shown`` is the call's output for the
+    image ``original``. ``elsewhere`` are its outputs for images that were changed only outside these objects. A text is
+    fixed if ``shown`` and all of ``elsewhere`` have the same text.
     """
     if reason == IGNORES_OBJECTS:
         return not shown.images and all(map(shown.is_same, elsewhere))

@@ -153,15 +153,16 @@ def selectivity(
 ) -> float:
     """Return how much more the output of a call shows the question's objects than the rest of the image, from 0 to 1.
 
-    The formula is (o - e) / (o + e), and at least 0. o is the change of the output divided by the change of the image,
-    if the objects are removed. e is the same quotient if the rest of the image is changed. The following cases apply:
+    The selectivity is (o - e) / (o + e), and at least 0. Both o and e are quotients: the change of the output, divided
+    by the change of the image that caused it. For o, the objects are removed from the image. For e, the rest of the
+    image is changed; the largest quotient of all ways to change it is used. The following rules apply:
 
-    - If a call has text and images as output, the higher of the two values is used.
-    - A call may draw marks, such as boxes, at objects. If the output is the whole image with these marks, the
-      selectivity is at least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If the
-      output is an enlarged view of the whole image, it is at least this precision times the share of marked groups.
-    - The selectivity is 1 if the images could not be changed: ``changes.objects`` is 0, or all of ``changes.elsewhere``
-      are 0.
+    - If a call has text and images as output, each has a value, and the higher value is used.
+    - A call may draw marks, such as boxes, at objects. The selectivity is then at least the precision of the marks
+      (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an enlarged view, this precision is first
+      multiplied by the share of the groups that have a mark.
+    - The selectivity is 1 if removing the objects changes no pixel (``changes.objects`` is 0), or if no way changes the
+      rest of the image (all of ``changes.elsewhere`` are 0).
 
     Args:
         runs: the outputs of the call on the image and on the image without each group of objects.

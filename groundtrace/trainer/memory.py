@@ -19,8 +19,8 @@ A training step has three phases, one after the other:
   which are kept for the backward pass. Without gradient checkpointing, the activations of a token need 34 bytes per
   layer and hidden dimension at 16 bits. This is Eq. 2 of Korthikanti et al. 2022 (arXiv:2205.05198) without its term
   for attention scores: the attention kernels used here do not keep these scores. With gradient checkpointing, only one
-  hidden state per layer is kept, and the 34 bytes are needed only for the one layer that is recomputed. For a vision
-  tower that is not trained, one layer is included.
+  hidden state per layer is kept, and the 34 bytes are needed only for the one layer that is recomputed. A vision
+  tower that is not trained needs only the activations of one of its layers.
 - The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU at
   once.
 - The rollouts (the sampling of answers) need memory only if transformers samples, not a server. They need the keys and
@@ -172,11 +172,15 @@ def size_of(weights: Iterable[torch.Tensor]) -> int:
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients that FSDP holds complete on each GPU, instead of sharded.
+    """Return the bytes of the weights and gradients of which each GPU holds a complete copy in a training with FSDP.
 
-    FSDP holds complete: all weights outside the layers with their gradients, the weights of two layers, and the
-    gradients of one layer, once in the weights' number type and once in float32. All other weights are sharded: each
-    GPU holds a part of them. A layer is a module whose class transformers lists in the model's ``_no_split_modules``.
+    A layer is a module whose class transformers lists in the model's ``_no_split_modules``. Complete copies are held of
+
+    - the weights outside all layers, and the gradients of these weights,
+    - the weights of two layers,
+    - the gradients of one layer, twice: in the number type of the weights, and in float32.
+
+    All other weights are sharded: each GPU holds only a part of them. The largest layer is assumed for each layer.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}

@@ -187,14 +187,15 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
     The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows drawn so far in all
-    batches. ``target`` is the total number of prompts in all batches so far, including this batch when it is full.
-    ``room`` is the number of prompts that this batch still needs.
+    batches. ``target`` is the number of prompts that all batches, up to and including this batch, have when this batch
+    is full. ``room`` is the number of prompts that this batch still needs.
 
-    For each part, its share of ``target`` is compared with the number of prompts drawn from it. The part that lacks the
-    most prompts is chosen. A part is skipped if more prompts than its share were already drawn from it, or if one of
-    its rows has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it lacks a prompt.
-    For example, a batch lacks one prompt if only rows with two prompts remain. If each row has one or two prompts, the
-    plan is kept closely: after every batch, each part has had at most one row too many or one row too few.
+    A row has one or more prompts. Each part should provide the number ``share * target`` of prompts. The part that is
+    farthest below its number is chosen. A part is skipped in two cases: it is already above its number, or each of its
+    rows has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full. For
+    example, it lacks one prompt if only parts with two prompts per row are below their numbers.
+
+    If each row has one or two prompts, the number of rows of each part is exact to one row after every batch.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

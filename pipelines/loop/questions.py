@@ -263,10 +263,11 @@ class _Media:
         self._store, self._folder = store, folder
 
     def put(self, uri: str, side: Path) -> None:
-        """Put a medium into the folder of a part, under its path in the input. A missing file is left out.
+        """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        If the medium is a link to a file outside the input's folder, the part gets such a link, too. So the run rejects
-        it for the same reason as in the input.
+        A part is the questions to train on, or the questions to evaluate on. If the medium is a link to a file outside
+        the input's folder, which is not allowed, the part gets such a link, too. So a run that reads the part rejects
+        the question for the same reason as a run that reads the input.
         """
         scheme, _, relative = uri.partition(":")
         parts = PurePosixPath(relative).parts

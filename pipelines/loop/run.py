@@ -259,7 +259,11 @@ def _move_away(out: Path, step: Step, why: str) -> None:
 
 
 def _refresh(loop: Loop, running: str) -> Path:
-    """Write the page, and return its path. If the page cannot be written, print the reason and raise no error."""
+    """Write ``loop.html``, the page with the results of the loop so far, and return its path.
+
+    ``running`` is the name of the step that is running now; "" if no step is running. If the page cannot be written,
+    the function prints the reason and raises no error.
+    """
     try:
         write_story(loop, running)
     except Exception as error:  # whatever it is, the steps matter more than their page

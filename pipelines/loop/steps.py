@@ -56,9 +56,9 @@ class Loop:
 
     @property
     def base(self) -> str:
-        """Return the path, or the id on the Hugging Face Hub, of the model that the loop trains, before training.
+        """Return the model with which the training begins: its path, or its id on the Hugging Face Hub.
 
-        For the model ``tiny``, it is the path of the folder into which a step of the loop writes the model.
+        For the model ``tiny``, it is the path of the folder into which a step of the loop writes this model.
         """
         return str(self.out / MODEL) if self.model == TINY else self.model
 

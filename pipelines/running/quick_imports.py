@@ -12,13 +12,15 @@ from importlib.abc import MetaPathFinder
 def quick_imports() -> Iterator[None]:
     """Run the body of the ``with`` statement, which imports modules, without the garbage collector and without pandas.
 
-    During the import of Beam the collector would free nothing, but take a quarter of the time. The imported objects are
-    frozen. Otherwise the first full collection afterwards would take the time that was saved.
+    During the import of Beam the collector would free nothing, but take a quarter of the time. At the end, the function
+    excludes the imported objects from later collections (``gc.freeze``). Otherwise the first full collection would
+    take the time that was saved.
 
-    Beam imports pandas, if it is installed, only for the type hints of its data frames. This takes a fifth of Beam's
-    import. ``apache_beam.dataframe`` imports what it needs by itself, so recipes that use data frames still work.
-    pyarrow tries to import pandas when it makes its first array. Therefore this function makes an array at the end, so
-    that this import fails, too. pyarrow later imports pandas only in functions that need it, such as ``to_pandas``.
+    In the body, ``import pandas`` raises ImportError. Beam imports pandas, if it is installed, only for the type hints
+    of its data frames, which takes a fifth of Beam's import. ``apache_beam.dataframe`` imports pandas by itself, so
+    recipes that use data frames still work. pyarrow tries to import pandas when it makes its first array. So this
+    function makes an array while pandas is still blocked. Later, pyarrow imports pandas only in functions that need it,
+    such as ``to_pandas``.
     """
     gc.disable()
     sys.meta_path.insert(0, _NoPandas)

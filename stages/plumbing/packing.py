@@ -109,10 +109,11 @@ _KINDS: list[type] = []
 
 
 def _register(kind: type) -> None:
-    """Register a record type.
+    """Register a record type with Beam, so that PackedCoder, our compressing coder, encodes its records.
 
-    Beam accepts a frozen class as a field of another row only while RowCoder is the registered coder of the class. So
-    RowCoder is registered for all record types first, and PackedCoder afterwards.
+    A record type may be a field of another record type. Beam accepts such a field only if RowCoder, Beam's own coder,
+    is registered for the field's type at that moment. So this function registers RowCoder for all record types so far,
+    then the new type, and at last PackedCoder for all of them.
     """
     _KINDS.append(kind)
     for each in _KINDS:

@@ -70,10 +70,10 @@ class Stage:
             any size. A sample stage reads some of the records and passes none on. ``max_calls`` is None for all other
             stages.
         max_kept: for a stage that selects a limited number of records and keeps them, a function of its settings that
-            returns this number. ``max_kept`` is None for all other stages. The number also limits the calls of later
-            stages, because records that leave by another output need no calls.
-        joins: whether the stage's input differs from the records that the stage before it keeps. For example, the input
-            may be the records of several stages.
+            returns this number. ``max_kept`` is None for all other stages. Later stages make calls only for the
+            selected records, so the number also limits these calls.
+        joins: whether the stage reads other records than those that the stage directly before it keeps. For example, it
+            may read the records of several stages together.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these

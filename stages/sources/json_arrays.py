@@ -132,7 +132,11 @@ class _Window:
                 return found
 
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:
-        """Return an error with the line and entry of the next character, or of the character at offset ``at``."""
+        """Return an error whose message has a line number, the number of the latest entry, and the reason ``why``.
+
+        An entry is an object of the array. The line is that of the character at offset ``at`` of the text in memory.
+        Without ``at``, it is the line of the next character to read.
+        """
         line = self._line + self._text.count("\n", 0, self._at if at is None else at)
         return NotAnArray(f"line {line}, entry {self.entry}: {why}")
 

@@ -42,10 +42,11 @@ class Tables(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the file ``path``, or the only CSV or TSV file of the folder ``path``, as an input.
 
-        ``name`` is the input as the user typed it, and ``path`` is the same as a path. ``rows`` holds the settings by
-        which rows become records. A folder's ``metadata.csv`` is ignored, because the library ``datasets`` reads such a
-        folder. Raises NothingHere if there is no such file. Raises InputError if rows do not fit the header, or if the
-        file's content does not fit its name.
+        ``name`` is the input as the user typed it, and ``path`` is a path object for the same input. ``rows`` holds the
+        settings by which rows become records. A file ``metadata.csv`` in the folder does not count as a table: it
+        describes the images of the folder for the library ``datasets``, which reads such folders. Raises NothingHere
+        if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit
+        its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():

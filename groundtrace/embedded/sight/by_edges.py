@@ -128,9 +128,12 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Return the boxes and the inner masks of the regions that edges enclose.
+    """Return the boxes and the masks of the image regions that edges enclose.
 
-    The boxes are in working pixels, and are enlarged to the middle of the edge.
+    Each mask is True for the pixels inside the edge of a region. Its size is the smallest rectangle around them. The
+    box is this rectangle, enlarged on each side by 2 pixels, so that it ends in the middle of the edge. A side at the
+    image's border is not enlarged. Boxes are (x1, y1, x2, y2) in pixels of the enlarged or reduced copy of the image
+    from which ``gradients`` was computed.
     """
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)

@@ -232,9 +232,11 @@ def _read(text: str) -> Name | None:
 
 
 def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
-    """Return the rank and the side of the image that a name mentions, and the name without them.
+    """Return the rank and the side of the image that a name mentions, and the name without these words.
 
-    The rank is 1 if the name mentions no rank, and the side is None if the name mentions no side.
+    The rank is the position of an object, counted from the side: 2 in "second circle from the left", where the side is
+    (0, 1), the left. The rank is 1 if the name mentions no rank. The side is None if the name mentions no side.
+    :attr:`Name.end` explains the numbers of a side.
     """
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):

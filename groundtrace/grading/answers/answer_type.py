@@ -74,11 +74,16 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Return False for every answer: the default of ``is_evident`` and ``needs_judge`` of an answer type.
+    """Return False for every answer.
 
-    ``is_evident`` decides whether a record that names no answer type has this type; by default, the record must name
-    it. ``needs_judge`` decides whether only a judge model can grade paraphrases of an answer; by default, rules can
-    grade all answers. The arguments, an answer and the choices of its question, are not used.
+    This function is the default of two functions of an answer type:
+
+    - ``is_evident`` returns whether a record that names no answer type has this type. With the default, a record has
+      the type only if it names the type.
+    - ``needs_judge`` returns whether only a judge model can grade paraphrases of an answer. With the default, rules
+      grade all answers.
+
+    The arguments, an answer and the choices of its question, are not used.
     """
     return False
 

@@ -220,7 +220,7 @@ def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
 
 
 def _unscaled(numeral: Numeral) -> Numeral:
-    """Return the number without its scale word."""
+    """Return the number without the factor of its scale word, such as million: 3 for "3 million"."""
     return replace(numeral, value=numeral.value / numeral.scale, scale=1)
 
 

@@ -63,7 +63,8 @@ def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Return whether a year is within a gold (correct) period, but is not its first year.
 
     ``gold`` holds all periods that the gold may mean, as pairs (first year, year after the last year): (1990, 2000) for
-    "the 1990s". A judge model decides on an answer with such a year. The first year has the same digits as the period
-    (1990 and the 1990s), but it is not the period: an answer with this year is wrong.
+    "the 1990s". The caller grades an answer that is a year. If the result is True, as for 1995, a judge model decides
+    whether the answer is correct. If the result is False, the answer is wrong. For example, the first year, 1990, has
+    the same digits as "the 1990s", but it is not the period.
     """
     return any(start < year < end for start, end in gold)

@@ -279,7 +279,10 @@ class _Reader:
         return self._spanning(at, after, frames, (first.value, last.value))
 
     def _onwards(self, at: int) -> _Read | None:
-        """Read ``[from] A onwards``."""
+        """Read a span of time without an end, such as "from 5 s onwards" or "frame 3 onwards".
+
+        ``at`` is the index of the span's first token. Return None if no such span begins there.
+        """
         first = self._end(at + (self._tokens[at].kind in ("from", "at")))
         if first is None or self._tokens[first.at].kind != "onwards":
             return None

@@ -56,8 +56,11 @@ class Part(Protocol):
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
-        """Write this process's state into the shared file ``db``. The method is called when the process gets its first
-        peer (another process of this machine that shares the state), and when a process that is alone is about to end.
+        """Write this process's state into the shared file ``db``.
+
+        A peer is another process of this machine that shares the state. The method is called when this process gets its
+        first peer, and before this process ends if it has no peers. It is also called if peers have deleted the state
+        of this process from the file.
         """
         ...
 

@@ -105,7 +105,11 @@ class Allowance:
         self._budget.saw(prompt, samples, taken.tokens_out)
 
     def _settle(self, taken: Usage) -> None:
-        """Replace the reservation, if there is one, by the usage since the last reservation (``taken``)."""
+        """Replace the reserved cost of the latest attempt, if one is reserved, by the attempt's real cost.
+
+        The reserved cost is the part of the run's budget that was set aside before the attempt. ``taken`` is the usage
+        (requests and tokens) since then. The expected cost of abandoned requests (:meth:`gave_up`) is added to it.
+        """
         if self._is_reserved:
             self._budget.settle(self._expected, self._cost_of(taken) + self._unknown)
             self._call._settled += taken

@@ -305,7 +305,11 @@ class Guard:
         self._outage.report(self._last)
 
     def _mark_up(self) -> None:
-        """Record that the server is up. The measured outage is reset only when the server has answered a request."""
+        """Record that the server is up again, so that calls are sent to it.
+
+        The server may still reject all requests, e.g. with a Retry-After. So this method does not reset the timer that
+        measures the outage. :meth:`_mark_answered` resets it when the server has answered a request.
+        """
         self._away = self._probing = False
         self._unreachable = 0
         self._calls.clear()

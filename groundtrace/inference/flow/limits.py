@@ -139,8 +139,8 @@ class ConcurrencyLimit:
 
 class BytesInFlight:
     """Limits the size of the request bodies that are in memory at the same time to ``most`` bytes. Waiting calls are
-    served in the order of their arrival. A request body of more than ``most`` bytes waits until no other bytes are
-    counted.
+    served in the order of their arrival. A request body of more than ``most`` bytes waits until no other request body
+    is in memory, and is then sent alone.
     """
 
     def __init__(self, most: int) -> None:

@@ -150,7 +150,11 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
 
 
 def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
-    """Return the family of the model to be trained. Raises ExportError if it is unknown, or if the rows need one."""
+    """Return the family of the model to be trained, which determines how the exported rows write coordinates.
+
+    ``rows`` is the number of rows of each training set. Without ``arguments.family``, the result is the default family.
+    Raises ExportError if the given family is unknown, or if none is given and the rows contain or request coordinates.
+    """
     if arguments.family:
         try:
             return FAMILIES.named(arguments.family)

@@ -162,11 +162,11 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 
 
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
-    """Raise HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
+    """Raise HubDown if a file is missing or different in the repository, although the Hub accepted all files.
 
-    In the commit of the tag, only the shards (Parquet files) are checked. The reason is that a tag keeps its commit: if
-    the same data was published before, the tag still refers to that earlier commit. Its shards are the same, but its
-    data card may be older.
+    In ``commit``, the new commit, all files are checked. In the commit to which the tag refers, only the shards
+    (Parquet files) are checked. If the same data was published before, the tag still refers to the earlier commit. This
+    commit has the same shards, but its data card may be older.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):

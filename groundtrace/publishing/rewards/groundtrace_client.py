@@ -466,9 +466,10 @@ def _references(columns: Mapping[str, Any]) -> list[Any]:
 
 
 def _id_of(number: int, reference: Any) -> str:
-    """Return the id of the row that a reference names.
+    """Return the id of the row to which a reference belongs.
 
-    ``number`` is the index of the response, for the error message.
+    A reference is a JSON text in each exported row. It is an object whose key ``id`` holds the row's id. ``number`` is
+    the index of the response, for the error message. Raises RewardRefused if ``reference`` is no such text.
     """
     try:
         found = json.loads(reference)["id"]

@@ -41,10 +41,11 @@ def turns_of(text: str, calls: int) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Split the text at the results of calls.
+    """Return the parts of a response's text between the results of code calls.
 
-    If a result holds the beginning of another one, return only the text itself. The text is scanned once: one pattern
-    for a whole result would need hours for some texts of a policy.
+    If a result contains the beginning of another result, the whole text is returned as one part. The beginning and the
+    end of each result are searched for separately, so the text is scanned only once. A single regular expression for a
+    whole result would need hours for some texts.
     """
     turns, start = [], 0
     while (begin := text.find(_BEGIN, start)) >= 0 and (end := _END.search(text, begin)) is not None:

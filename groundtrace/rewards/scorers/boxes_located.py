@@ -110,10 +110,12 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """Return the objects with the box's name in its image.
+    """Return all objects in the box's image whose name is the label of the box.
 
-    The objects are the gold boxes with that name if the box is on one of them, else the instances that the detector
-    finds. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    ``case`` is the response with its question. If the box overlaps a gold (correct) box with that name, the objects are
+    all gold boxes with the name. Otherwise they are the objects that the detector finds. There are none if the question
+    has no such image, or if the label is invalid. Raises CallError if a call of the detector fails, and BadReply if its
+    reply cannot be parsed.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")

@@ -170,11 +170,12 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove everything from the folder ``root`` except the files that are in ``copy``, an earlier copy of its content.
+    """Remove all folders, and all files that are not in ``copy``, from the folder ``root``.
 
-    These files stay, because the code may have them open. They are moved to new names directly below the root. A file
-    whose content differs from ``copy`` is emptied. Returns the new paths of the files, by inode number. The content of
-    a nested folder is moved up before the folder is removed, so that paths stay short.
+    ``copy`` is an earlier copy of the folder's content. The files in it stay, because the code may have them open. They
+    get new names directly below the root, so no folder remains. A file whose content now differs from ``copy`` is
+    emptied. Returns the new paths of the files, by inode number. Before a folder is removed, its content is moved to
+    the root: so even deeply nested folders never need a long path.
     """
     os.chmod(root, 0o700)
     taken = {entry.path for entry in copy}

@@ -245,7 +245,11 @@ def _await_threads() -> None:
 
 
 def _quiet() -> None:
-    """Block all signals and clear all timers, so that handlers and timers of the code do not run in a holder."""
+    """Block all signals and clear all timers of this process, after it has run model-written code.
+
+    This process or its fork becomes the holder: the process that keeps the variables of the code for the next call.
+    Signal handlers and timers that the code has set must not run there.
+    """
     state.shown = None
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):

@@ -270,10 +270,11 @@ class Supervisor:
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
-        """Kill all processes except these holders, and return how many processes were killed. A holder forks twice to
-        make a new process. The middle process of these two forks is not counted, since the code did not start it.
+        """Kill all processes of the trajectory except the holders ``kept``, and return how many were killed.
 
-        Raises TrajectoryLost if the processes do not end.
+        A holder is a process that holds the state, such as the variables of the code. A child of the current holder is
+        killed, but not counted. The reason is that the code did not start it: a holder forks a child, and this child
+        forks the process that runs the code. Raises TrajectoryLost if the processes do not end.
         """
         found: set[int] = set()
         # All are stopped at once, the holder too: one by one, they would fork again and end before their turn.

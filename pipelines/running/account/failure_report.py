@@ -43,7 +43,11 @@ def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
 
 
 def _write_report(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
-    """Write the page, and return a note with the run's cost and the page's path."""
+    """Write the page ``failed.html``, which reports a failed run, and return a note on the failure for the user.
+
+    ``error`` is the error that ended the run. The note is one line with the run's cost and the path of the page. If the
+    page cannot be written, the note contains the reason.
+    """
     ending, root = ending_of(error), plan.folder.root
     paid = payment_lines(spending.latest)
     with contextlib.suppress(FreshnessError):

@@ -1,10 +1,12 @@
-"""Speeds up Beam: it inspects the functions of each DoFn (Beam's class for a step) once, while it runs a pipeline here.
+"""Makes Beam inspect the functions of each DoFn only once, which saves time if a pipeline runs on this machine.
 
+A DoFn is Beam's class for a step of a pipeline.
 Beam reads the signatures of all methods of a DoFn, and the source code of its method ``process``, at least eight times
-for each step of the pipeline. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do
-not change meanwhile, so this module caches the results. The result of ``get_dofn_specs`` is cached once for all objects
-of a class. The type hints that Beam makes of annotations are also cached. Beam has no setting for this, so this module
-replaces internal functions of Beam. Therefore pyproject.toml pins Beam's version.
+for each step. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do not change during
+a run, so this module caches the results. For Beam's function ``get_dofn_specs``, it caches one result per class,
+because all objects of a class have the same result. It also caches the type hints that Beam makes from annotations.
+Beam has no setting for this, so this module replaces internal functions of Beam. Therefore pyproject.toml pins Beam's
+version.
 """
 
 import types

@@ -125,11 +125,11 @@ class JobFolder:
         return read_job(self.here)
 
     def take_over(self, job: Job, run: LocalRun) -> dict[str, FileEntry]:
-        """Move the outputs of a job to their final names in the staging folder of a run, which holds outputs that do
-        not yet replace the old ones.
+        """Move the outputs of a Beam job to their final names in the staging folder of the run.
 
-        ``job`` names the job's files. ``run`` manages the run folder. The result maps the final path of each file to
-        its entry for ``run.json`` (size, digest and, for a file of rows, the number of rows).
+        The staging folder collects the new outputs of a run. Later they replace the outputs of an earlier run in the
+        same run folder. ``job`` names the job's files. ``run`` manages the run folder. The result maps the final path
+        of each file to its entry for ``run.json`` (size, digest and, for a file of rows, the number of rows).
         """
         run.register_made(self.shards(job))
         return job.take_over(run.staging)

@@ -26,9 +26,9 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     processes would lack the pipeline's options (such as those of a file system), the stages and prompts of
     ``recipe_file``, and the config's plug-ins.
 
-    Beam's local runner would also send the data that it has buffered every second, from a thread of its own and without
-    a lock. If an element is being encoded at that moment, it is cut in two, or a part of it is lost. This is turned off
-    here: data are sent when enough are buffered, and at the end.
+    Beam's local runner collects its output data in a buffer. By default, a separate thread sends the buffer once per
+    second, without a lock. If the runner is encoding an element at that moment, the element is cut in two, or a part of
+    it is lost. This function turns the thread off: the buffer is sent when it is full, and at the end.
     """
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     if options.view_as(StandardOptions).runner:

@@ -8,12 +8,12 @@ is the sum of these products, plus the time left in which no stage works:
   have so far kept more or fewer of their records than in the earlier run.
 * The measured seconds for one unit are the wall time of the stage divided by its units. Both are taken from the latter
   half of the stage's time, so that a slow start, or a start from the cache, soon has no effect.
-* The expected seconds for one unit are those of the earlier run, multiplied by a factor. This run may be slower or
-  faster than the earlier run: the factor is the ratio of its measured seconds to those of the earlier run for the same
-  units, over the stages with calls that have begun.
-* The product uses the weighted mean of both. The weight of the expected seconds is :data:`PRIOR_UNITS`; the weight of
-  the measured seconds is the number of measured units. Below :data:`PRIOR_UNITS` measured units, only the expected
-  seconds count.
+* The expected seconds for one unit are those of the earlier run, multiplied by a factor, e.g. 2 if this run is half as
+  fast. The factor is the seconds that this run needed for its units so far, divided by the seconds that the earlier run
+  needed for as many units. It is computed over the stages that make calls and have begun.
+* The units left are multiplied by the weighted mean of the measured and the expected seconds. The weight of the
+  expected seconds is :data:`PRIOR_UNITS`; the weight of the measured seconds is the number of measured units. Below
+  :data:`PRIOR_UNITS` measured units, only the expected seconds count.
 * The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
 
 The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and

@@ -95,9 +95,11 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     ``[input]``, with these names and constants. ``are_rows`` is True for all input formats except JSON Lines, e.g. for
     Parquet files.
 
-    In three cases, the id is not required, and the media may be in the column ``images`` or ``image``: ``are_rows`` is
-    True, ``rows`` generates the ids, or ``rows`` names a special layout of the rows, such as that of LLaVA. Such a
-    layout provides some of the fields itself.
+    The id is not required, and a column ``images`` or ``image`` provides the media, if one of these is true:
+
+    - ``are_rows`` is True.
+    - The ids are generated: the config sets ``number_ids`` or ``file_ids``.
+    - The config names a special layout of the rows, such as that of LLaVA. The layout also provides some other fields.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}

@@ -188,9 +188,11 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
-    """Raise InputError if the input lacks columns to map or to keep; not checked if its columns are unknown.
+    """Raise InputError if the input lacks a column that the config names.
 
-    Also raises InputError if the column of the media is to be kept.
+    The config's ``input.columns`` names the column that provides a field of a record, such as the question.
+    ``input.keep`` names columns that the output rows also get. These names are not checked if the input's columns are
+    unknown. Also raises InputError if ``input.keep`` names the column with the media.
     """
     names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]

@@ -236,7 +236,12 @@ def _versions(folder: RemotePath) -> dict[str, str]:
 
 
 def _own(found: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that only the holder of the lease writes."""
+    """Return the files of a run folder that only one process at a time may write.
+
+    This is the process that holds the lease: a lock on the run folder in the store. Left out are the folders and files
+    that several processes may write, such as ``cache`` and ``logs``. ``found`` maps the path of each file to its
+    version.
+    """
     return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
 
 

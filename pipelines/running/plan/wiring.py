@@ -266,9 +266,10 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
 
 
 def _passed(collection: Any) -> set[str]:
-    """Return the names of the stages that the elements of a collection have passed.
+    """Return the names of the stages (steps) that the elements of a collection, such as records, have gone through.
 
-    The elements of a side input do not pass the transform that reads it.
+    A transform can read a second collection beside its main input: a side input. Only main inputs are followed, so the
+    stages that produced a side input are not in the result.
     """
     names, done, waiting = set[str](), set[int](), [collection]
     while waiting:
