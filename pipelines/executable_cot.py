@@ -125,8 +125,8 @@ class Settings(RunSettings):
         if self.ratio and set(self.ratio) not in (self._modes | {WITH_CODE}, self._modes | self._kinds):
             raise ValueError(
                 f"ratio must have a weight for each of {', '.join(sorted(self._modes))} and {WITH_CODE}, got weights "
-                f"for {', '.join(sorted(self.ratio))}; in place of {WITH_CODE}, give a weight for each of "
-                f"{', '.join(sorted(self._kinds))}"
+                f"for {', '.join(sorted(self.ratio))}; you can give weights for "
+                f"{', '.join(sorted(self._kinds))} instead of the one for {WITH_CODE}"
             )
 
     @property

@@ -70,8 +70,9 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            message = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
-            raise NotServed(f"{described(name, roles, settings)}: {message} openai with its URL", can_wait=False)
+            message = f"only a run starts a server for the kind {settings.kind}: start the server yourself"
+            remedy = "set the kind to openai and the url to the server's"
+            raise NotServed(f"{described(name, roles, settings)}: {message}, and {remedy}", can_wait=False)
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there

@@ -119,7 +119,9 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
         differing = [key for key, value in identity.items() if found[key] != value]
         division = read_division(folder.parent)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SplitError(f"{folder} is not the split of a loop: choose another --output") from error
+        raise SplitError(
+            f"{folder} does not hold the questions of an earlier start of this loop: choose another --output"
+        ) from error
     if differing:
         named = {"input": "--input", "rows": "[input] of the curation's config"}
         keys = ", ".join(named.get(key, f"held_out.{key}") for key in differing)
@@ -177,9 +179,11 @@ def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], me
 
 
 def _placed(line: str, has_uris: bool, media: "_Media", side: Path) -> str:
-    """Put the media of a record into the folder of its part, and return the record's line with their paths.
+    """Put the media of a record into the folder ``side``, and return the record's JSON line with their paths.
 
-    ``has_uris`` is True if the line holds URIs instead of paths.
+    ``side`` is the folder of the record's part: the questions to train on, or the questions to evaluate on.
+    ``has_uris`` is True if the line holds URIs instead of paths; the URIs are then replaced by paths. A line that is
+    not a JSON object is returned unchanged.
     """
     try:
         fields = parse_object(line)

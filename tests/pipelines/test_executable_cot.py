@@ -157,11 +157,11 @@ def test_some_questions_are_solved_in_text_and_some_solutions_rewritten_with_cod
     [
         (
             "ratio={direct=1}",
-            "ratio must have a weight for each of direct and code, got weights for direct; in place of code, ",
+            "ratio must have a weight for each of direct and code, got weights for direct; you can give weights ",
         ),
         (
             "ratio={direct=1, drawing=1}",
-            "drawing; in place of code, give a weight for each of computation, drawing, transform",
+            "drawing; you can give weights for computation, drawing, transform instead of the one for code",
         ),
         ("ratio={direct=1, code=1, text=1}", "ratio must have a weight for each of direct and code"),
         ("text_from=1.5", "text_from"),

@@ -132,7 +132,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     if problems:
         raise PublishError(
             f"the run's data card is not valid: {'; '.join(problems[:3])}: correct the licences in the input or the "
-            "card's text of the recipe, and repeat the run"
+            "text that the recipe adds to the card, and repeat the run"
         )
     return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
 

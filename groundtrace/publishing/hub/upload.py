@@ -115,8 +115,8 @@ def _check_card(card: str) -> None:
     if answer.status_code == 400:
         message = line_of(ValueError(answer.text))
         raise PublishError(
-            f"the Hub refuses the data card: {message}: correct the licences in the input or the card's text of the "
-            "recipe, and repeat the run"
+            f"the Hub refuses the data card: {message}: correct the licences in the input or the text that the "
+            "recipe adds to the card, and repeat the run"
         )
     hf_raise_for_status(answer)
 

@@ -110,7 +110,7 @@ def _entry(root: bytes, path: bytes, inodes: set[int], max_bytes: int) -> Entry:
     if found.st_ino in inodes:
         return kept
     if found.st_size > max_bytes:
-        raise FolderError("its files are larger in total than the limit")
+        raise FolderError("the files in the folder are larger in total than the limit")
     return replace(kept, content=_content(full))
 
 
@@ -160,8 +160,9 @@ def restore(root: bytes, copy: Copy) -> None:
 def _write(full: bytes, content: bytes) -> None:
     """Write ``content`` to the file ``full``, unless the file has the size of ``content``. A missing file is created.
 
-    If the file exists, :func:`_empty_unless` has already checked it: this function empties a file with other content,
-    and may cut the last byte of a file with equal content. So a file of the right size already has the right content.
+    If the file exists, :func:`_empty_unless` has already compared its content with ``content``. ``_empty_unless``
+    empties a file with other content, and may cut the last byte of a file with equal content. So a file of the right
+    size already has the right content.
     """
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:

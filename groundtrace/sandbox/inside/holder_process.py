@@ -19,7 +19,10 @@ from .call import receive_credited
 _ANSWER_S = 10.0
 """Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
 _WATCH_S = 0.03
-"""The interval at which ``watch`` is called while a holder runs: model-written code may have changed the holder."""
+"""The interval, in seconds, at which ``watch`` (e.g. a check of the memory) is called while the supervisor waits for a
+holder. A holder is the process with the variables of executed code. It is checked because the code may have changed
+what this process does.
+"""
 
 
 class TrajectoryLost(Exception):
@@ -58,7 +61,9 @@ class Holder:
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
-            raise TrajectoryLost("the process that holds the state has ended") from None
+            raise TrajectoryLost(
+                "the process that keeps the variables of the code has ended, so no further call can run"
+            ) from None
 
     def stop(self) -> None:
         """Pause the holder (SIGSTOP), with its threads and timers; nothing happens if it has ended.
@@ -98,7 +103,9 @@ class Holder:
             except TimeoutError:
                 watch()
             except OSError as error:
-                raise TrajectoryLost(f"the process that holds the state does not accept requests: {error}") from None
+                raise TrajectoryLost(
+                    f"the process that keeps the variables of the code accepts no request: {error}"
+                ) from None
             if data and time.monotonic() > deadline:
                 raise TrajectoryLost(
                     "the process that keeps the trajectory's variables did not accept a request in time, so the "
@@ -147,7 +154,7 @@ def answer_of(
     try:
         header, _ = frames.read(exactly, 0)
     except (OSError, EOFError, frames.BadFrame) as error:
-        raise TrajectoryLost(f"the process that holds the state does not answer: {error!r}") from None
+        raise TrajectoryLost(f"the process that keeps the variables of the code does not answer: {error!r}") from None
     if "lost" in header:
         raise TrajectoryLost(str(header["lost"]))
     return header, sender

@@ -25,7 +25,9 @@ _WATCH_S = 0.03
 _PART_S = 3.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _FORKING = 3
-"""The number of processes that share their memory while one of them forks twice; each of them counts in full."""
+"""The factor by which the memory limit is raised while a process forks twice. Up to three processes then share their
+memory, and the shared memory is counted in full for each of them.
+"""
 _CLOSED_S = 0.2
 _END_S = 5.0
 """Time limit within which all processes but the holder must end. Code that forks starts many processes, and processes
@@ -179,7 +181,7 @@ class Supervisor:
                     was_started = call.pid
                     call.read_answer()
                     if call.pid == self.holder.pid:
-                        raise TrajectoryLost("the process that holds the state ran the code itself, not in a fork")
+                        raise TrajectoryLost("the process that keeps the variables ran the code itself, not in a fork")
                     if not was_started and call.pid:
                         self.holder.stop()
                     if call.is_closed:
@@ -228,7 +230,7 @@ class Supervisor:
         return f"the process ended before the code did: {how}"
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
-        """Make a fork of the process that executed a call the new holder, so that the changes of the call are kept.
+        """Replace the holder by a fork of the process that executed a call, so that the changes of the call are kept.
 
         A holder is the process that holds the state, such as the variables of the code. The fork has only one thread,
         so that no thread of the code continues. ``survivor`` is the process that executed the call. ``header`` holds
@@ -266,7 +268,7 @@ class Supervisor:
         _, pid = answer_of(ours, _PART_S, self._watch_memory)
         running.control.close()
         if pid == running.pid:
-            raise TrajectoryLost("the process does not fork")
+            raise TrajectoryLost("the process of the call made no fork when it was asked to")
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:

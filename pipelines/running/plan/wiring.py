@@ -222,7 +222,7 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
         if outer is None:
             raise PipelineError(
                 f"the recipe {recipe.name} does the work of the stage {stage.name} outside a DraftStage: move this "
-                "work into the expand of a DraftStage with the stage's description"
+                "work into the expand method of a DraftStage whose `stage` is this stage"
             )
         if all(stage.name != each.name for each in _described(outer.transform)):
             raise PipelineError(

@@ -268,7 +268,7 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         (
             ending(Bare),
             "the recipe mine does the work of the stage noop outside a DraftStage: move this work into the "
-            "expand of a DraftStage with the stage's description",
+            "expand method of a DraftStage whose `stage` is this stage",
         ),
     ],
 )
