@@ -277,4 +277,7 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 SFT_SCHEMA = sft_schema()
 RL_SCHEMA = rl_schema()
 REJECTED_SCHEMA = rejected_schema()
-"""The schemas of SFT, RL and rejected rows of a recipe whose stages add no columns."""
+"""The Arrow schema of rejected rows without added columns, i.e. for a recipe whose stages (steps) add no columns.
+
+``SFT_SCHEMA`` and ``RL_SCHEMA`` are the same for SFT rows and for RL rows.
+"""

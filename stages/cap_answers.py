@@ -34,11 +34,16 @@ from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
 MIN_KEPT = 5
-"""The number of questions about absent things, and with each answer, that are kept even above the maximum share."""
-AnswerKey = tuple[str, str, bool]
-"""The key by which the limits count questions: closed kind, answer, and whether the question is about an absent thing.
+"""The number of questions that each of the two limits always allows, even if their share is above the maximum.
 
-Kind and answer are "" for an open question.
+One limit counts all questions about absent things together. The other limit counts the questions of one closed kind
+with the same answer, separately for each kind and answer.
+"""
+AnswerKey = tuple[str, str, bool]
+"""The key by which the limits count questions: kind, answer, and whether the question is about an absent thing.
+
+The kind is ``bool`` (yes or no), ``mcq`` (choice by letter) or ``count``. These kinds are called closed, because they
+have few possible answers. Kind and answer are "" for any other (open) question.
 """
 
 

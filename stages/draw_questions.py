@@ -117,7 +117,11 @@ class _Cut(beam.DoFn):
         self._side, self._reason, self._target = side, reason, target
 
     def process(self, draft: Draft, limits: tuple[str | None, str | None]) -> Iterator[object]:
-        """Emit the draft, or its rejection; ``limits`` are the largest id hashes to keep on the SFT and RL side."""
+        """Emit the draft (a question with its data) if it is kept; otherwise emit its rejection.
+
+        ``limits`` are two id hashes, the first for drafts that become SFT rows, the second for drafts that become RL
+        rows. A draft is kept if the hash of its id is at most the limit for its kind of row, or if this limit is None.
+        """
         if self._target is None:
             yield draft
             return

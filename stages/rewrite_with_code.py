@@ -120,13 +120,13 @@ def _words(text: str) -> list[str]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence of two lists of words.
+    """Return the length of the longest common subsequence (LCS) of two lists of words.
 
-    The algorithm needs one addition of long integers for each word of ``new`` (Hyyrö 2004). Compare the lengths of two
-    common subsequences with ``new``: that of the first n words of ``old``, and that of the first n - 1 words. The first
-    length is the same or larger by 1. If it is larger, the n-th bit of ``row`` is 0, else 1. So the number of zeros is
-    the length for all words. The module difflib is not used, because its time is cubic for texts of few different
-    words.
+    The integer ``row`` has one bit for each word of ``old``. Let L(n) be the length of the LCS of ``new`` and the first
+    n words of ``old``. L(n) equals L(n - 1) or L(n - 1) + 1. At the end, the n-th bit of ``row`` is 0 if L(n) is larger
+    than L(n - 1), else 1. So the number of zeros is the length for all words of ``old``. For each word of ``new``, the
+    algorithm needs one addition and a few simpler operations on long integers (Hyyrö 2004). The module difflib is not
+    used, because its time is cubic for texts of few different words.
     """
     places = dict[str, int]()
     for place, word in enumerate(old):

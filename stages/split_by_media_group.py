@@ -68,7 +68,10 @@ def _group_part(named: tuple[str, str]) -> tuple[str, SplitPart]:
 
 
 Use = tuple[str | None, tuple[str, ...]]
-"""A question's id (None if it is not split) and the pixel hashes of its media."""
+"""A question's id, and the hashes of the decoded pixels of its media.
+
+The id is None in a value that only joins the media into one group, and does not assign a question to the group.
+"""
 
 
 def _use(draft: Draft) -> tuple[str, Use]:
@@ -76,10 +79,11 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """Yield the pixel hashes of the media of a draft that has several media, with None in place of the question's id.
+    """Yield one value that joins the media of a draft (a question with its data) into one group of media.
 
-    The hashes join these media into one group. The id is left out, because the question may not be one of those to
-    split.
+    The value is the pair of the constant key "all" and a :data:`Use`: None and the pixel hashes of the media. It has
+    None in place of the question's id, because this question may not be one of the questions to split. For a draft with
+    only one medium, nothing is yielded.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

@@ -115,10 +115,11 @@ def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
 
 
 class SizedRowCoder(Coder):
-    """Encodes a :class:`SizedRow` for Beam.
+    """Encodes a :class:`SizedRow`, which holds a row as compressed JSON, for the shuffles of Beam.
 
-    ``folder`` is the folder of the spool (files on this machine), to which the packed part is written; "" means no
-    spool.
+    The spool is a set of files on this machine that keep the data of shuffles, to save memory. ``folder`` is the folder
+    of the spool. The compressed JSON is written there, unless it is very short, and the encoded row then holds only a
+    reference to the JSON. "" means that there is no spool, so the encoded row holds the JSON itself.
     """
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))

@@ -23,7 +23,10 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 _ALIKE = 3
-"""An object with more copies than this is one of many that look the same."""
+"""An object is one of many that look the same if the image has more objects than this of its class ("red circle").
+
+Such an object does not meet condition B of :func:`judge_image`.
+"""
 _SMALL_SHARE = 0.02
 """An object that covers a smaller share of the image gains by being enlarged: the coarse view misses such objects."""
 _STATEMENT = 'Is the following statement about the image true? "{statement}" Answer yes or no.'

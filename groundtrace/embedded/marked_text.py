@@ -31,7 +31,7 @@ _BESIDE = re.compile(
     r"|touching|touches|containing|holding|(?:that|which) (?:has|have|contains?|holds?))"
     rf" (?:(?:the|an?) )?(?P<run>{RUN})"
 )
-"""Matches tags of which another thing has its place or its kind, as in "the square below [a] is yellow"."""
+"""Matches tags that only describe another object: in "the square below [a] is yellow", [a] gives the square's place."""
 _QUOTED = re.compile(r"[\"“][^\"“”\n]*[\"”]")
 _REPORTED = re.compile(
     r"\b(?:say|said|claim|assert|require|demand|ask|need|expect|describe)(?:s|d|ed)?\b"

@@ -60,9 +60,10 @@ def _message(sentence: str) -> str:
 
 
 def _of(noun: Noun, marked: MarkedText) -> list[Marked]:
-    """Return the tags at objects that a noun without a colour can mean: "square" can mean the tag of a "red square".
+    """Return the tags that a noun without a colour can mean: "square" can mean the tag with the label "red square".
 
-    Return an empty list if the label of any tag is unknown, or may name such an object or another ("block").
+    Return an empty list if this is uncertain for any tag. It is uncertain if the tag's label is unknown, or if the
+    label can also name an object that the noun does not mean: a "block" can be a square or another rectangle.
     """
     tags = list(marked.marks.values())
     if any(tag.noun is None or (tag.noun.overlaps(noun) and not noun.covers(tag.noun)) for tag in tags):

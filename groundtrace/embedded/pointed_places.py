@@ -45,7 +45,11 @@ _PLACE_HAS = tuple(
         rf"(?:^|\W)(?:the )?(?P<panel>{_SIDE}) {_HOLDER}:",
     )
 )
-"""Matches a place with the tags that directly follow; ``end`` is None if words follow that may be about a tag."""
+"""Matches a place with the tags that directly follow, as in "the left box has [circle], [square]".
+
+The group ``end`` matches the end of the statement after the last tag: punctuation, or a word such as "so". The group is
+None if other words follow, since these words may state another place for the last tag.
+"""
 _RELATION = re.compile(
     rf"(?:(?P<mark>{MARK})[,)]? ?(?:(?:which|that) )?|(?:^|[,:;(–—]|\b(?:and|so|since|because|as|while|but)\b)\W{{0,4}}"
     rf"(?P<first>the (?:[a-z]+ )?[a-z]+) )"
@@ -79,9 +83,10 @@ def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
-    """Check the statements of a sentence that tags are in a part of the image, as in "[circle] is in the left box".
+    """Check each statement of a sentence about the part of the image in which some tags are.
 
-    Yields one bool for each statement: True if one of the tags' points is certainly outside this part.
+    Examples are "[circle] is in the left box" and "all squares are in the left box". Yields one bool for each
+    statement: True if one of the tags' points is certainly outside this part. Unclear statements are skipped.
     """
     for pattern in (_TAG_IN, _ALL_IN, *_PLACE_HAS):
         for found in pattern.finditer(sentence):

@@ -77,9 +77,11 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Return the reason why the judge cannot read a reasoning; None if it can read all its sentences.
+    """Return the reason why the embedded judge cannot read a reasoning (the text that explains an answer), else None.
 
-    ``question`` holds the question and the answer of the reasoning. Their words count as known.
+    The judge is a program without a model, and can read only sentences of words that it knows. The words of the
+    question and of its answer, which ``question`` holds, are added to the words that the judge knows. The judge also
+    cannot read a reasoning that leaves something open or repeats itself, for example.
     """
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}

@@ -16,7 +16,11 @@ _STEMS = dict(pair.split("=") for pair in words("german_stems_in_english"))
 _WORD = re.compile(r"[^\W\d_]+")
 _INFLECTED = re.compile(rf"(?P<stem>{'|'.join(_STEMS)})(?P<ending>e[nrsm]?)?")
 _UNINFLECTED = frozenset(_STEMS.values()) & frozenset(COLOURS)
-"""Colours can be without an ending ("ist schwarz"); "link" and "unter" are other words then."""
+"""The English words whose German stems are translated even without an ending: the colours ("ist schwarz").
+
+The other stems are translated only with an ending, as in "untere" (lower). Without an ending, the stem is another word:
+"unter" means "below".
+"""
 _TOWER = re.compile(r"\b(?P<before>(?:une|la|cette|aucune|chaque|les|des) )tour(?P<plural>s?)\b")
 _PHRASES = (
     (re.compile(r"\b(?:de gauche à droite|de droite à gauche|von links nach rechts|von rechts nach links)\b"), ""),

@@ -110,7 +110,11 @@ def report_page(
 
 
 def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> list[str]:
-    """Return the ids of a set's rows with the lowest hashes, at most ``count``."""
+    """Return the ids of at most ``count`` rows of a set, the same rows in each report of the same run.
+
+    ``side`` is the name of the set and of its table, ``sft`` or ``rl``. The result holds the ids whose SHA-256 hashes
+    are the lowest.
+    """
     found = tables.execute(f"SELECT id FROM {side} ORDER BY sha256(id), id LIMIT {count}")
     return [row_id for (row_id,) in found.fetchall()]
 

@@ -96,7 +96,12 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 
 
 def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
-    """Return the items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
+    """Return all points of the response, and the judge's statements about frames and segments that pass the check.
+
+    A statement in the ``reply`` passes the check (:class:`_Check`) if its words are in the response, and its numbers
+    are in the words that state its time. The result also lists what was dropped. ``quoted`` is the response as the
+    judge saw it. Raises BadReply if the reply has the wrong form.
+    """
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])
     frames: list[FrameStatement] = []
@@ -169,9 +174,10 @@ class _Check:
 
 
 def _written(anchor: str) -> tuple[set[float], set[float]]:
-    """Return an anchor's frame numbers, and its seconds to two decimals.
+    """Return the frame numbers in an anchor, and the times in the anchor in seconds, rounded to two decimals.
 
-    If the anchor cannot be parsed, all its numbers are in both sets.
+    An anchor is the words that state the time of an item, such as "frame 24 at 18.71 seconds". If no frame or time can
+    be parsed, both sets hold all numbers in the anchor.
     """
     frames: set[float | None] = set()
     times: set[float | None] = set()

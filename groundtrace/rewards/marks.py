@@ -27,12 +27,13 @@ pixels that resampling and sharpening blend at an edge are not marks.
 """
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
-"""Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
-half of the changes are at its old place. Each marked box must also have at least ``_MARK_PIXELS`` changed pixels near
-it."""
+"""Objects are marked only if more than this share of all changed pixels is near the objects. Half is not enough: if
+code moves an object, half of the changed pixels are near the object's old place, although nothing is marked. Each
+marked box must also have at least ``_MARK_PIXELS`` changed pixels near it."""
 _PRECISE_NEAR = 0.9
 _MARKS_STAY = 0.5
-"""Marks stay on another image if at least this share of their pixels is also marked there."""
+"""Marks (pixels that code drew) stay at their places if at least this share of their pixels is marked in both images:
+the outputs of the code for the question's image and for a second image (:func:`marks_stay`)."""
 
 
 def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:

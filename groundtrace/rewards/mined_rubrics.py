@@ -192,7 +192,10 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
 
 
 def _apart(rubric: Rubric) -> Mapping[str, object]:
-    """Return the row in ``rubrics.json`` of a candidate that is not measured, because it requires a right answer."""
+    """Return the row in ``rubrics.json`` for a proposed rubric (a criterion of grading) that requires a right answer.
+
+    Such a rubric is not measured and not kept, so the row has no measurements.
+    """
     unknown = dict.fromkeys(each.name for each in fields(RubricFigures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
     return {**_columns_of(rubric), **unknown, **decided}

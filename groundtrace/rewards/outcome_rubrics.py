@@ -22,7 +22,9 @@ _FINAL = (
 )
 """Phrases for the final answer of a response."""
 _BY = r"(?: (?:that|which|given|provided|drawn|stated|reached|of|in|on|by|from|at) [^.;,]{1,40}?| \([^)]{1,40}\))?"
-"""An addition after such a phrase that describes its source or position."""
+"""Optional words after a phrase of :data:`_FINAL`, which state the source or position of the answer. An example is
+"drawn from the chart" in "the conclusion drawn from the chart is correct".
+"""
 _REFERENCE = (
     r"(?:reference|gold(?:en)?|gt|labels?|targets?|key|expected|correct|right|true|actual|exact|number of|standard"
     rf"|annotations?|should be|answer sheet|teacher|(?:given |reference )?solution)\b{_NOT_ITS_FORM}"

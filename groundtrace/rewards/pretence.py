@@ -60,12 +60,15 @@ UNUSED = "gives a result that no later turn uses"
 TOLD = "prints the answer that was written into it"
 
 MAX_GROUPS = 4
-"""The maximum number of groups of objects. A call is executed once without each group, and up to five more times."""
+"""The maximum number of groups of objects. The code of a call is executed once for each group, on the image without
+this group. The other checks execute the code three to eight times (:func:`groundtrace.rewards.executing.executions`).
+"""
 MAX_TEXT_CHARS = 10_000
 """The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
-"""A call looked at an object if its images without the object differ by more than this times the nudged ones."""
+"""A call looked at an object if the call's output images change when the object is removed from the question's image,
+by more than this factor times their change when only a few pixels of the image are changed (:func:`nudged`)."""
 _SAME_NUMBER = 0.02
 """Two numbers are the same if they differ by at most this share of the larger one."""
 _ENLARGED = 2.0
@@ -174,9 +177,11 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
     """Return whether the place of the marks (pixels that code drew) in an output image depends on the question's image.
 
-    ``index`` is the index of the output image. The objects of the question are unknown. The result is True if the marks
-    keep their places when a few pixels of the question's image are changed (:func:`nudged`), but not when the whole
-    image is changed (:func:`without_objects` without boxes).
+    ``index`` is the index of the output image. The objects of the question are unknown. The result is True if two
+    conditions are true:
+
+    - The marks keep their places if only a few pixels of the question's image are changed (:func:`nudged`).
+    - The marks are at other places if the whole image is turned by 180° and inverted (:func:`without_objects`).
     """
     shown, *others = (_image(each, index) for each in (runs.shown, runs.nudged, runs.without[0]))
     marks = changed_pixels(shown, original)

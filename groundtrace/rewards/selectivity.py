@@ -54,13 +54,19 @@ from groundtrace.schemas.geometry import Box
 
 _CELL_PX = 8
 _LEVELS = 12
-"""The pattern's change of a colour, of 255: visible, but too small for code that finds objects by a threshold."""
+"""The faint pattern changes each colour value (0 to 255) by this number. The change is visible, but too small for code
+that finds objects by a threshold.
+"""
 _MARGIN_PX = 6
-"""Nothing is changed within this distance of the objects: honest crops have a margin."""
+"""The image stays unchanged within this distance of the objects' boxes. The reason is an honest crop: its margin around
+the objects should not lower its selectivity.
+"""
 _MAX_BACKGROUND_PX = 400
 """The longer side of the reduced image whose median colours are computed; a larger one takes longer."""
 _MIN_ELSEWHERE = 0.02
-"""If a smaller share of the image is away from the objects, every call is selective."""
+"""If the part of the image outside the objects has a smaller share than this, that part is not changed. If nothing
+outside the objects is changed in any image, every call has the highest selectivity, 1.
+"""
 
 
 def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:

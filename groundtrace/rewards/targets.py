@@ -85,8 +85,9 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     - By label, if the question counts objects, such as black squares: the label has all words for the counted objects,
       and names no other objects. "small black square" is such a label; "black or blue square" is not.
     - By label, for other questions: the question, its answer, its choices or its entities name the object of the label.
-      This case does not apply if the label is too general: an entity has further words, and the image shows such an
-      object. For example, the labels "circle" and "object" are too general for the entity "black circle".
+      This case does not apply if the label is too general. A label is too general if an entity has all words of the
+      label and further words, and the point's image shows an object that this entity names. For example, the labels
+      "circle" and "object" are too general for the entity "black circle".
 
     If a label names several things ("blue or red circle"), only the place decides. Raises CallError and BadReply if the
     objects cannot be searched for.

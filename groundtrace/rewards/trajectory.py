@@ -43,7 +43,9 @@ MODE = Column[str](
     "mode", pa.string(), "how the question is answered: directly, in text, or with executed code", is_class=True
 )
 TRAJECTORY = "trajectory"
-"""The name of what a reward needs if it scores tool calls: :attr:`groundtrace.rewards.case.Case.trajectory`."""
+"""The name of the field :attr:`groundtrace.rewards.case.Case.trajectory`. A recipe (which computes rewards) that scores
+tool calls has this name as a key of its ``needs``.
+"""
 DIRECT, IN_TEXT, WITH_CODE = "direct", "text", "code"
 
 

@@ -56,9 +56,12 @@ _SHARED = 0x1CF00
 CLONE_PARENT and CLONE_THREAD. A process with these flags could change the holder's state in a call that fails.
 """
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
-"""When a process ends, its parent may get only this signal: SIGCONT would wake a holder that is stopped. For the same
-reason the code can neither create a timer that sends a chosen signal (``timer_create``) nor a process group
-(``setpgid``, ``setsid``): a group gets SIGCONT when its last link to the session ends. All processes of a trajectory's
+"""The bits of the flags of ``clone`` that hold the exit signal, and the only exit signal that is allowed: SIGCHLD.
+
+A parent gets the exit signal when its child process ends. SIGCONT as exit signal would wake a stopped holder (the
+process that holds the trajectory's state). For the same reason, the code can neither create a timer that sends a chosen
+signal (``timer_create``) nor a process group (``setpgid``, ``setsid``): the kernel may send SIGCONT to a group that
+becomes orphaned, i.e. no member has a parent in another group of the session any more. All processes of a trajectory's
 code are in the group of its first holder.
 """
 _AF_UNIX = 1

@@ -18,18 +18,26 @@ class SandboxSettings:
     A trajectory is a series of calls (executions of code) that share their state.
     """
 
-    call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
-    trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0
-    memory_mb: Annotated[int, "what the processes of a call may hold in memory"] = 2048
-    folder_mb: Annotated[int, "the size of all files that a call leaves in the folder"] = 64
-    max_processes: Annotated[int, "processes and threads of a trajectory"] = 64
-    max_code_chars: Annotated[int, "a longer code is an error, and is not run"] = 100_000
-    max_output_chars: Annotated[int, "of stdout and of stderr, each; what comes after is dropped"] = 10_000
-    max_images: Annotated[int, "that a call may show; what comes after is left out"] = 10
-    max_image_pixels: Annotated[int, "of an image that a call shows; a larger one is reduced"] = 4_194_304
-    max_input_pixels: Annotated[int, "of an image that a trajectory is about"] = 89_478_485
-    sessions: Annotated[int, "trajectories at once; a further one waits"] = 8
-    warm: Annotated[int, "trajectories that are started before they are asked for"] = 2
+    call_timeout_s: Annotated[float, "the maximum wall-clock time of a call, in seconds"] = 15.0
+    trajectory_timeout_s: Annotated[float, "the maximum time of all calls of a trajectory together, in seconds"] = 120.0
+    memory_mb: Annotated[int, "the maximum memory of all processes of a call together, in MiB"] = 2048
+    folder_mb: Annotated[int, "the maximum total size, in MiB, of the files that a call leaves in its folder"] = 64
+    max_processes: Annotated[int, "the maximum number of processes and threads of a trajectory"] = 64
+    max_code_chars: Annotated[
+        int, "the maximum number of characters of a call's code; longer code is an error, and is not run"
+    ] = 100_000
+    max_output_chars: Annotated[
+        int, "the maximum number of characters of stdout, and of stderr; the rest is dropped"
+    ] = 10_000
+    max_images: Annotated[int, "the maximum number of images that a call shows; further images are left out"] = 10
+    max_image_pixels: Annotated[
+        int, "the maximum number of pixels of an image that a call shows; a larger image is reduced"
+    ] = 4_194_304
+    max_input_pixels: Annotated[
+        int, "an input image with more than twice this number of pixels is refused (Pillow's MAX_IMAGE_PIXELS)"
+    ] = 89_478_485
+    sessions: Annotated[int, "the maximum number of open trajectories; a further one waits until one is closed"] = 8
+    warm: Annotated[int, "the number of trajectories whose processes are started in advance"] = 2
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -26,7 +26,7 @@ Drawn = tuple[list[int], list[float]]
 _GROWTH = 32
 """The number of tokens by which the buffers of keys and values grow."""
 _MOST_GOING = 0.9
-"""Turns that have ended are removed from the batch if at most this share of its turns has not ended."""
+"""Ended turns are removed from the batch when the share of turns that still run is at most this number."""
 
 
 class GrowingLayer(DynamicLayer):

@@ -15,7 +15,9 @@ from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.settings import TrainerSettings
 
 UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
-"""The config sections that each command does not read, so that they are not compared."""
+"""For each command, the config sections that do not change the weights: the command does not read them, or reads them
+only for its validation. So :func:`identity` leaves them out, and a resumed training may have other values in them.
+"""
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
     *("sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),

@@ -102,11 +102,13 @@ class GrpoSettings:
     Set ``steps`` or ``epochs``. If both are set, the training ends when it reaches the lower number of steps.
     """
 
-    steps: Annotated[PositiveInt | None, "the number of rollout rounds"] = None
+    steps: Annotated[
+        PositiveInt | None, "the number of training steps; each step samples rollouts and trains on them"
+    ] = None
     epochs: Annotated[
         PositiveFloat | None,
-        "the number of passes over the rows' prompts with prompts_per_step in a round, rounded up to whole rounds; "
-        "the questions that dynamic_sampling adds are not counted",
+        "the number of passes over the rows' prompts, rounded up to whole steps of prompts_per_step prompts; the "
+        "questions that dynamic_sampling adds are not counted",
     ] = None
     prompts_per_step: Annotated[
         PositiveInt, "the number of questions in a step; a question counts once for each stream in which it is asked"

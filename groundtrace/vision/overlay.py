@@ -148,8 +148,12 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Return the enlargement, the font size in pixels, and the captions. Labels are shortened or left out so that
-    the captions fit."""
+    """Return the integer factor by which the image is enlarged, the font size in pixels, and the captions.
+
+    ``bare`` holds the captions without their labels, such as "3 (120, 45)". ``labels`` holds the label of each caption,
+    which is the name of the thing ("" if it has no label). Labels are shortened or left out so that the captions fit.
+    ``width`` and ``height`` are the size of the image in pixels.
+    """
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:

@@ -21,7 +21,9 @@ from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.text import counted
 
 PURPOSE = "held out"
-"""The purpose of the hashes that order the media groups (:func:`groundtrace.schemas.ordering.unit_hash`)."""
+"""The name of this random choice. It is hashed together with the name of each media group, so that the order of the
+groups is independent of other random choices (:func:`groundtrace.schemas.ordering.unit_hash`).
+"""
 
 
 class SplitError(UserError):

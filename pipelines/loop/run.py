@@ -143,8 +143,10 @@ def _checked_folder(output: Path) -> Path:
 
 
 def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """Return the values of the curation's config with only the key ``keep`` of the section ``[input]``. The other keys
-    were already applied when ``beam loop`` divided the input into a part to train on and a part to evaluate on.
+    """Return the values of the curation's config, with the section ``[input]`` reduced to its key ``keep``.
+
+    All other sections stay as they are. The other keys of ``[input]`` were already applied when ``beam loop`` divided
+    the input into a part to train on and a part to evaluate on. ``rows`` are the settings of ``[input]``.
     """
     kept = {name: value for name, value in values.items() if name != "input"}
     keep = list(settings_after(rows).keep)

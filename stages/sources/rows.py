@@ -40,9 +40,9 @@ def row_records(
 
     ``source`` is the part of the input to which the rows belong, such as a file.
 
-    ``found`` yields the rows. A text in ``found`` is a row that is not an object; the later validation of its record
-    reports the fault. ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are
-    written to ``store``.
+    ``found`` yields each row as a mapping from column names to values. A line of a JSON Lines file that is not a JSON
+    object is yielded as its text; the later validation of its record reports the fault. ``rows`` holds the settings by
+    which rows become records. Media that rows contain as bytes are written to ``store``.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -59,9 +59,10 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
     For example, a row with a conversation becomes one row for each question in it. ``source`` is the part of the input
     to which the rows belong, such as a file.
 
-    ``found`` yields the rows; a text in it is a row that is not an object, and is yielded unchanged. ``rows`` holds the
-    settings, which name the layout. A row that does not have the configured layout becomes one row with its id, the
-    columns that the config keeps, and the reason why its layout is wrong.
+    ``found`` yields each row as a mapping from column names to values. For a line of a JSON Lines file that is not a
+    JSON object, ``found`` yields the text of the line instead, and this function yields the text unchanged. ``rows``
+    holds the settings, which name the layout. A row that does not have the configured layout becomes one row with its
+    id, the columns that the config keeps, and the reason why its layout is wrong.
     """
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)

@@ -76,7 +76,10 @@ _VERDICT_ELSEWHERE = re.compile(
     r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
     re.IGNORECASE,
 )
-"""Matches the words after such a phrase that call it true or false: "ist damit nicht wahr", "est donc fausse"."""
+"""Matches the words after a phrase of :data:`_ELSEWHERE` ("die Aussage") that call the statement true or false.
+
+Examples are "ist damit nicht wahr" and "est donc fausse".
+"""
 _BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
 _SIDE_ELSEWHERE = re.compile(
     r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",

@@ -70,7 +70,11 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:au total|en tout|en total)(?: il y en a| hay| son)?:? {_N}{_REST}", True),
     )
 )
-"""Patterns of statements of a count; the second value is whether the count is always of all counted things."""
+"""Patterns of statements of a count; the bool is True if the words ("in total") always mean all counted things.
+
+The counted things are those that the question asks for. If the bool is False, the count certainly includes all of them
+only if the statement also names them, as in "there are 5 red cars".
+"""
 _I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
 _AT_THE_END = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -200,9 +204,11 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the counts that a sentence states, in order.
+    """Return the counts that a sentence states for the things that the question asks for, in order.
 
-    Each count is paired with True if it certainly includes all counted things, else with False.
+    Each count is paired with a bool: True if the count certainly includes all these things, as in "5 in total" or
+    "there are 5 red cars". A count that cannot be read is None. ``phrase`` holds the question's words for the things,
+    such as "small" and "object". ``words`` holds the same words without general words such as "object".
     """
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
@@ -228,7 +234,12 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the count that the last sentence of a text concludes ("I will go with 5", "5, then"); else empty."""
+    """Return the count that a text's last sentence concludes, such as 5 for "I will go with 5" or "5, then".
+
+    The result is a list of one pair: the count and True, because the count includes all counted things. The list is
+    empty if the sentence concludes no count. ``phrase`` holds the question's words for the counted things, such as
+    "small" and "object". ``words`` holds the same words without general words such as "object".
+    """
     for pattern in _AT_THE_END:
         match = pattern.search(sentence)
         if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):

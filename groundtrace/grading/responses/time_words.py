@@ -188,7 +188,10 @@ class _Reader:
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """Read a frame, perhaps with its time, or a time alone; return None if neither is at this token."""
+        """Read the start or the end of a time span: a frame, perhaps with its time ("frame 3 at 2 s"), or only a time.
+
+        ``at`` is the index of its first token. Returns None if this token is neither a frame nor a time.
+        """
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
@@ -261,9 +264,12 @@ class _Reader:
         return (first.value, last.value), begin + 3 + opened
 
     def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
-        """Read a span between two times, with its frames if these follow in brackets.
+        """Read a time span that begins with a time: "1 s to 4 s", "1 s to 4 s (frames 2-5)" or "1 s to frame 5".
 
-        A duration ("for 3 to 5 seconds") gives no statement.
+        ``at`` is the index of the span's first token, and ``begin`` that of its first time. ``is_placed`` is True if a
+        word such as "from" is before this time, or if the span is in square brackets. If it is False, the text may mean
+        a duration ("for 3 to 5 seconds"). For a duration, the list of statements is empty. Returns None if no such span
+        is there.
         """
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:

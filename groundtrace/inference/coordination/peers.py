@@ -105,8 +105,8 @@ class Peers:
     @property
     def has_joined(self) -> bool:
         """Return whether this process has registered in the file that the processes of this machine share. Other
-        processes can find only registered processes. The result is also True if this process has no folder, and so
-        never shares anything.
+        processes can find only registered processes. The result is also True if this process has no folder for this
+        file, e.g. because its cache is in memory: such a process never has to register.
         """
         return self._folder is None or self._db is not None
 

@@ -116,7 +116,11 @@ def _forms(key: str) -> tuple[_Form, ...]:
 
 
 def _longest_plain(text: str) -> str:
-    """Return the longest run of letters and digits, which are rarely escaped."""
+    """Return the longest run of letters and digits in ``text``; "" if there is none.
+
+    Letters and digits are rarely escaped. So a longer text that contains ``text``, even with escaped punctuation,
+    usually contains this run unchanged, and a search for the run is fast.
+    """
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 

@@ -151,8 +151,11 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
     """Yield each bracket in ``written`` with the label (name of an object) of its coordinates.
 
     ``written`` are the brackets with coordinates in ``text``, in order. The label is from the words directly before the
-    bracket on the same line. Without such words, it is the label of the bracket before on this line. For the first
-    bracket of a line, it is then from the last line above that ends with a colon; "" if there is no such line.
+    bracket on the same line. If no words there name an object, there are two cases:
+
+    - The first bracket of a line gets its label from the last line above that ends with a colon. If there is no such
+      line, the label is "".
+    - Any other bracket gets the label of the bracket before it on the same line.
     """
     heading, current, before = ("", True), ("", True), 0
     for each in written:

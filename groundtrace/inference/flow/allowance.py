@@ -31,7 +31,9 @@ class Allowance:
         self._budget, self._expected, self._cost_of = budget, expected, cost_of
         self._call = self if call is None else call
         self._settled = NOTHING
-        """Of the call's first allowance: the usage of the whole call that is counted as spent."""
+        """The usage of all requests of the call that is already counted as spent. Only the :class:`Allowance` of the
+        call's first request holds this value; in the others it stays zero.
+        """
         self._reported = NOTHING
         self._unknown = Cost()
         self._is_reserved = self._has_tried = False

@@ -86,7 +86,7 @@ class Place:
         self._is_sent = False
         self._size: int | None = None
         self.first = -1
-        """The number of the part's first sample. It is -1 until the sample has arrived."""
+        """The number of the first sample (generated text) of this part of the request; -1 until a reply arrives."""
 
     async def send(self, request: Request, n: int) -> Reply:
         """Make one attempt to get ``n`` samples (generated texts) for this part of the request, and return the reply.

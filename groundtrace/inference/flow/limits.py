@@ -215,8 +215,9 @@ class Opening:
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Return how many seconds a request must wait before it starts, and count it as one of the first requests.
-        ``now_s`` is the current time in seconds. The result is 0 after the first requests.
+        """Return how many seconds the endpoint's next request must wait before it starts, and count this request.
+        ``now_s`` is the current time in seconds. The first ``most`` requests (see the class) start at least
+        ``OPENING_GAP_S`` seconds apart. For all later requests, the result is 0.
         """
         if not self._left:
             return 0.0

@@ -65,7 +65,7 @@ class FailedTry:
 
 
 PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)
-"""The names of the fields of a usage that the notes contain."""
+"""The names of the fields of Usage (such as tokens and cost) that :class:`Paid`, a line of the notes, also has."""
 
 
 class RunNotes:

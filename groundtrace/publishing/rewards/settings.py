@@ -105,8 +105,8 @@ class RemoteRewardSettings:
     )
     runs: Annotated[
         Mapping[str, str],
-        "the folder of each run, by the name that the rows use, for runs that were moved; other runs are then not "
-        "read (empty: the folders that the rows name)",
+        "the present folder of each run that was moved, by the name that the rows give to the run; runs without an "
+        "entry are then not read (empty: the folders that the rows name)",
     ] = field(default_factory=dict)
     code: SandboxEnvironmentSettings = field(default_factory=SandboxEnvironmentSettings)
     folder: Annotated[
@@ -114,8 +114,8 @@ class RemoteRewardSettings:
     ] = ""
     step_responses: Annotated[
         NonNegativeInt,
-        "the number of responses in a step; a recipe that learns updates itself after each step (0: each call with a "
-        "list is a step)",
+        "the number of responses in a training step; recipes such as rucl learn from these responses after each step "
+        "(0: each call with a list of responses is a step)",
     ] = 0
     unscored: Annotated[
         FiniteFloat | None,

@@ -128,7 +128,12 @@ class ViewServer:
         return web.Response(text=text, content_type="application/jsonl", headers=headers)
 
     async def _get_record(self, request: web.Request) -> web.Response:
-        """Return a record with its number, the ids before and after it among the filtered rows, and its mark."""
+        """Return a record as JSON, with its place among the rows that pass the filters, and its mark.
+
+        ``n`` is the index of the record's row in the run. ``position`` is the place (from 1) among the rows that pass
+        the filters, ``total`` is the number of these rows, and ``before`` and ``after`` are the ids of the neighbours.
+        ``mark`` holds the flag, the tags and the note that a person set. Raises HTTPNotFound for an unknown record.
+        """
         record_id, filters = request.query.get("id", ""), self._filters(request)
         n = await apart(lambda: self._rows.number_of(record_id))
         if n is None:
@@ -167,7 +172,13 @@ class ViewServer:
         return json_response([asdict(each) for each in kept])
 
     def _changed(self, record_id: str, trace: str, changes: dict[str, Any]) -> Mark:
-        """Return a record's mark with the changes. Raises ValueError for an unknown record or an invalid value."""
+        """Return a new version of a record's mark (flag, tags and note), without storing it.
+
+        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
+        ``trace`` is the SHA-256 of the trace (reasoning with answer) that the person saw; if it is "", the mark's
+        present value is kept. Raises ValueError for an unknown record, and ValueError or TypeError for a value of the
+        wrong type.
+        """
         if self._rows.number_of(record_id) is None:
             raise ValueError(f"the run has no record {record_id!r}")
         mark = self._reviews.of(record_id)

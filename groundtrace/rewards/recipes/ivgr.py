@@ -190,7 +190,12 @@ class Ivgr(Recipe):
         return await verdict_of(scorer, replace(case, context=context))
 
     def _reference(self, text: str, earned: Earned) -> Reference | None:
-        """Return the response's reasoning if it may be a reference (§3.3), else None."""
+        """Return a grounded response's reasoning and box score, if the response may be a reference (§3.3), else None.
+
+        Textual responses to the question are compared with a reference. The response must have a valid format, a right
+        answer, and a box score above the setting ``min_box_score``, or in ``reference_band`` if this setting is given.
+        ``text`` is the response, and ``earned`` holds its verdicts.
+        """
         response, box_score = parse_response(text), earned.value(boxes.NAME)
         bounds = self.settings.min_box_score, self.settings.reference_band
         if box_score is None or not is_reference(response, earned.outcome, box_score, *bounds):

@@ -200,9 +200,11 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Two boxes
     with the same nearest gold box are near-duplicates in two cases: their IoU with each other is at least
     :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. Near-duplicates of one box are also
-    near-duplicates of each other. The second case has a reason. Without it, two boxes on one gold box could count as
-    two. A third, good box between them could be a near-duplicate of both, would make all three one box, and so could
-    lower the score.
+    near-duplicates of each other.
+
+    The second case is needed because the IoU of two good boxes for one gold box can be below :data:`SAME_BOX_IOU`.
+    Without the second case, the two boxes would count as two. With a third, good box between them, which is a
+    near-duplicate of both, all three would count as one. So an additional good box could lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU

@@ -22,10 +22,15 @@ from groundtrace.schemas.records import Question, Verdict
 NAME = "consistency"
 PROMPT = "judge_reference.v2"
 LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0.0}
-"""The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction, or
-no content of the reference."""
+"""The levels α of iVGR §3.3: how well the candidate (a textual reasoning) agrees with the reference.
+
+- ``identical``: the candidate has the same content as the reference.
+- ``one_kind``: the candidate leaves out details *or* adds details.
+- ``both_kinds``: the candidate leaves out details *and* adds details.
+- ``contradicts``: the candidate contradicts the reference, or has none of the reference's content.
+"""
 MIN_BOX_SCORE = 0.3
-"""The paper's τ."""
+"""τ in the paper of iVGR: by default, a response can be a reference only if its box score is above this value."""
 SEVERAL_TEMPERATURE = 0.5
 """The temperature for several judgements (Table 9). A single judgement is decoded greedily; the paper uses 0.01."""
 

@@ -91,7 +91,8 @@ async def score_thinking(
 ) -> Verdict:
     """Return a verdict whose value is R_think in [0, 1] (SAIL-RL §3.1): with the paper's settings, (d1 + d2 + d3) / 3.
 
-    The verdict has failed (value None) if the judge fails on d1, d2 or d3.
+    The judge decides whether the reasoning is coherent (d1) and true (d2), and whether the reasoning leads to the
+    answer (d3). The verdict has failed (value None) if the judge fails on d1, d2 or d3.
 
     If the response has no reasoning, the judge is not called. The paper gives 0 to a response that decides to think and
     does not think (§3.3). It does not define the reward of a direct answer. Here a direct answer gets 1 if the answer

@@ -50,7 +50,8 @@ class RunCounts:
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
             ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
-            replies to these calls. (In other objects of this class, it is the number of replies from the cache.)
+            replies to these calls, whether from the cache or not. (In all other :class:`Usage` objects, ``cached`` is
+            the number of replies that needed no request of their own.)
         answered: For each role, the number of replies from each model that a server named instead of the requested
             model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.

@@ -1,7 +1,7 @@
 """Decides whether a run has failed because its input or a stage (step of the pipeline) failed.
 
-A stage fails if it could not process too many of its records, for example because its model calls failed. The outputs
-of such a run are useless.
+A stage fails if too many of its records failed, for example because the model calls for them failed. The outputs of
+a run with a failed stage are useless.
 """
 
 from collections import Counter
@@ -46,18 +46,18 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if a stage (step of the pipeline) could not process too many of its records.
+    """Raise PipelineError if too many records failed in a stage (step of the pipeline).
 
-    The cause is e.g. that its model calls failed. At least :data:`MIN_FAILED` records, or all records of the stage,
-    must have failed. The message contains the most frequent detail (the text that explains a rejection) of the failed
-    records.
+    A record fails e.g. if a model call for it fails. At least :data:`MIN_FAILED` records, or the model calls of all
+    records of the stage, must have failed. The message contains the most frequent detail (the text that explains a
+    rejection) of the failed records.
 
     Args:
         stages: The stages of the run.
         summary: The summary of the run, with the number of records that each stage rejected for each reason.
         staging: The staging folder of the run, which holds its new outputs. The subfolder ``rejected/`` holds the
             rejected records.
-        max_failed: The maximum share (0–1) of a stage's records that the stage may fail to process.
+        max_failed: The maximum share (0–1) of a stage's records that may fail.
     """
     for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))

@@ -65,10 +65,11 @@ def _of_function(look: _Look) -> _Look:
 
 
 def _of_class(look: _Look) -> _Look:
-    """Return a variant of ``look`` that inspects one object of each class.
+    """Return a variant of ``look`` that inspects only one DoFn of each class, and caches the result.
 
-    The result depends only on the methods of the class. An object with a method among its attributes is always
-    inspected, such as the DoFn that ``beam.Map`` makes of a method.
+    ``look`` is Beam's function ``get_dofn_specs``, which reads the states and timers of a DoFn from the signatures of
+    its methods. So all DoFns of a class have the same result. There is one exception: a DoFn with a method among its
+    attributes, such as the DoFn that ``beam.Map`` makes of a method. Such a DoFn is inspected each time.
     """
     seen = weakref.WeakKeyDictionary[type, Any]()
 

@@ -197,9 +197,10 @@ def _drop_unless(path: Path, sha256: str) -> None:
 def read_job(folder: Path) -> Job:
     """Return the outcome (the files and further outputs) of the finished Beam job that wrote into ``folder``.
 
-    A manifest is a list of the job's complete files, which the job writes last. If this was done twice, the folder has
-    several manifests, which name different files with the same content. The first complete manifest is used. Raises
-    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if no manifest is complete.
+    A manifest is a list of the job's complete files. The last step of the job writes the manifest. Beam may run steps
+    of the job twice. Then the folder may have several manifests; they may name different files, but with the same
+    content. The result is read from the first manifest, by name, that is complete and whose files are complete. Raises
+    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is no such manifest.
     """
     wrong = "it wrote no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):

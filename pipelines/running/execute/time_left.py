@@ -29,14 +29,18 @@ from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, Expec
 from groundtrace.stages.plumbing.metrics import StageProgress
 
 MIN_UNITS = 5
-"""The minimum number of units (calls or records) of a stage before its figures are used.
+"""The minimum number of units (calls or records) of a stage before its measurements in this run are used.
 
-They are used for the ratio of the seconds of both runs, and for the share of records that the stage keeps.
+Two measurements need this minimum. The first is the stage's seconds for one call. They are used to compute how fast
+this run is compared to the earlier run, and only the calls in the latter half of the stage's time count. The second is
+the share of records that the stage keeps, together with its units for each record; all its finished records count.
 """
 PRIOR_UNITS = 20
-"""The minimum number of units (calls or records) of a stage before its own seconds are used.
+"""The minimum number of units (calls or records) of a stage before its measured seconds for one unit are used.
 
-The seconds of the earlier run are averaged with them, with the weight of this number of units.
+The time left is computed from a weighted mean of the measured seconds and the expected seconds for one unit. The
+expected seconds are derived from an earlier run, and their weight is this number. The weight of the measured seconds is
+the number of measured units.
 """
 _NOT_BEGUN = StageProgress()
 

@@ -38,7 +38,9 @@ _SUGGESTED = {
     "boxes": "if it holds gold boxes",
 }
 MAX_KEPT = 3
-"""The maximum number of columns in the example of ``keep``."""
+"""The maximum number of columns in the commented line ``# keep = […]``, an example in the config that ``beam init``
+writes. The setting ``keep`` lists the input's columns to copy into every row.
+"""
 _FILLED_IN = ("source", "license")
 """Fields that are often the same for a whole input, so that a constant can replace the column."""
 _SEPARATORS = re.compile(r"[\s_\-.]+")
@@ -142,10 +144,11 @@ def input_block(
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
     """Return comments for the config that name the input's unused columns, and show how to copy some into the rows.
 
-    The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. ``unused`` are the names
-    of the columns that hold no field of a record, such as the question; the result is empty if there are none.
-    ``suggested`` are commented lines that propose a field for some of these columns (:func:`suggestions`); such columns
-    are not in the example of ``keep``.
+    The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. A field is a part of a
+    record, such as the question. ``unused`` are the names of the columns that hold no field; the result is empty if
+    there are none. ``suggested`` are commented lines that propose a field for some unused columns
+    (:func:`suggestions`). These columns, and columns with a dot in their name, are not in the example line
+    ``# keep = […]``.
     """
     if not unused:
         return []

@@ -9,7 +9,9 @@ from groundtrace.schemas.arrow import CORE, EARLIER
 from groundtrace.stages.plumbing.stage_list import StageList
 
 JUDGES = frozenset({"judge", "second_judge"})
-"""Roles that read texts of models that saw the images. A real model in such a role does not show that images are real.
+"""Roles whose models mainly read texts that other models wrote about the images.
+
+A real model in another role is a sign that the images may be photographs; a real model in one of these roles is not.
 """
 
 

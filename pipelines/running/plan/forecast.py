@@ -313,10 +313,12 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """Return the factor by which the number of a sample's calls or records grows, from ``seen`` to at most ``most``.
+    """Return the factor by which a stage's number of calls or records grows from an earlier run to a larger run.
 
-    ``records`` is the factor by which the number of records of the input grows. If ``most`` is None, there is no
-    maximum.
+    ``seen`` is the number in the earlier run. ``most`` is the maximum in the larger run, if the stage reads only a
+    sample or has a limited input; None means that there is no maximum. ``records`` is the factor by which the number of
+    the input's records grows. The result is ``records``, or a smaller factor (at least 1) if the number would otherwise
+    exceed ``most``.
     """
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 

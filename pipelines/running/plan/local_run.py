@@ -26,8 +26,11 @@ _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name the
 SETS = ("sft", "rl", "rejected")
 MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
-"""Names in the staging folder: of the replaced outputs, of the mark that all outputs were moved there, and of the mark
-to keep them."""
+"""Names of a folder and two empty files in the staging folder, which exist while new outputs replace the old outputs.
+
+The folder ``.replaced`` holds the old outputs. The file ``.moved`` marks that all old outputs were moved into
+``.replaced``. The file ``.keep`` marks that the old outputs must be kept, in RUN/previous.
+"""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 """The names of the outputs that every run may write. A recipe may add artifacts; their names are in ``run.json``."""
 

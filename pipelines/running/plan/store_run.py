@@ -30,7 +30,10 @@ MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
 _STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
 """Parts of a run folder in a store that are not downloaded into the local folder."""
 _SHARED = (LEASE_FOLDER, LEDGER, JOBS, MEDIA, "cache", "logs")
-"""Parts that several processes may write: other runs with the same cache, and workers whose driver was killed."""
+"""Parts of a run folder in a store that several processes may write, not only the process that locked the folder.
+
+Other such processes are e.g. runs that use the same cache, and workers whose driver (main process) was killed.
+"""
 T = TypeVar("T")
 
 

@@ -23,7 +23,7 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, Result, images_of, limits_of, png_files
 
 ROLLOUT = "swift.rollout"
-"""The package of the trainer. This module is imported only in the trainer's process; our extras do not install it."""
+"""A package of ms-swift. Our extras do not install ms-swift: the present file is imported only by ms-swift itself."""
 _multi_turn: Any = importlib.import_module(f"{ROLLOUT}.multi_turn")
 CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
