@@ -1,5 +1,6 @@
 """The shared cache: what one store puts the others find, and nothing but whole segments is taken in."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -74,6 +75,22 @@ def opened(tmp_path: Path, location: str) -> Iterator[Callable[..., SegmentStore
 Opened = Callable[..., SegmentStore]
 
 
+@pytest.fixture
+def uploads_every() -> Iterator[Callable[[float], Uploads]]:
+    """Make uploads with an interval in seconds; all are closed at the end, or their threads would go on."""
+    with contextlib.ExitStack() as closing:
+
+        def build(every_s: float) -> Uploads:
+            uploads = Uploads(every_s)
+            closing.callback(uploads.close)
+            return uploads
+
+        yield build
+
+
+Every = Callable[[float], Uploads]
+
+
 def wait_until(holds: Callable[[], bool]) -> None:
     """Poll for at most 20 s; raises when it never holds."""
     deadline, pause = time.monotonic() + 20, threading.Event()
@@ -100,8 +117,8 @@ def test_two_stores_find_each_others_replies(opened: Opened, segments: Place) ->
     assert len(list(segments.iterdir())) == 2, "a store uploaded what it had taken in"
 
 
-def test_stores_that_are_open_exchange_replies_by_themselves(opened: Opened) -> None:
-    uploads = Uploads(0.02)
+def test_stores_that_are_open_exchange_replies_by_themselves(opened: Opened, uploads_every: Every) -> None:
+    uploads = uploads_every(0.02)
     one, other = opened("a", uploads), opened("b", uploads)
     one.put([entry("1")])
     wait_until(lambda: other.count() == 1)
@@ -142,9 +159,11 @@ def test_torn_and_foreign_segments_are_passed_over_and_counted(opened: Opened, s
 
 
 @pytest.mark.parametrize("shared", ["mounted"], indirect=True)
-def test_an_upload_that_fails_is_tried_again_and_raises_at_close(opened: Opened, tmp_path: Path, location: str) -> None:
+def test_an_upload_that_fails_is_tried_again_and_raises_at_close(
+    opened: Opened, uploads_every: Every, tmp_path: Path, location: str
+) -> None:
     segments = tmp_path / "shared" / "segments"
-    uploads = Uploads(0.02)
+    uploads = uploads_every(0.02)
     store = SegmentStore(location, str(tmp_path / "a"), uploads)
     segments.parent.mkdir(exist_ok=True)
     segments.write_bytes(b"a file where the folder should be")
@@ -181,12 +200,16 @@ def test_a_location_that_no_store_has_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["s3", "gs"])
 def test_a_store_that_is_away_loses_no_reply(
-    scheme: str, request: pytest.FixtureRequest, new_bucket: Callable[..., RemotePath], tmp_path: Path
+    scheme: str,
+    request: pytest.FixtureRequest,
+    new_bucket: Callable[..., RemotePath],
+    uploads_every: Every,
+    tmp_path: Path,
 ) -> None:
     with between(request.getfixturevalue(f"{scheme}_url")) as (url, faults):
         location = f"{new_bucket(scheme, url)}/odd [name]*"
         impatient = StorageSettings(endpoint_url=url, gs_endpoint_url=url, retry_s=0.3)
-        uploads = Uploads(0.05)
+        uploads = uploads_every(0.05)
         store = SegmentStore(location, str(tmp_path / "a"), uploads, impatient)
         store.put([entry("1")])
         faults.fail_for(1.5)
@@ -225,9 +248,9 @@ def test_merging_keeps_every_reply(opened: Opened, location: str, segments: Plac
         assert store.get("0")["0"].completion.text == "whole"
 
 
-def test_merging_among_a_writer_and_a_reader(opened: Opened, location: str) -> None:
-    writing = Uploads(0.01)
-    writer, reader = opened("a", writing), opened("b", Uploads(0.01))
+def test_merging_among_a_writer_and_a_reader(opened: Opened, uploads_every: Every, location: str) -> None:
+    writing = uploads_every(0.01)
+    writer, reader = opened("a", writing), opened("b", uploads_every(0.01))
     for n in range(60):
         writer.put([entry(f"key {n}")])
         if n % 10 == 5:
