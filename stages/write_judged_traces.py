@@ -103,7 +103,7 @@ def read_judgement(reply: CallResult) -> str:
     if found := find_control(text):
         raise BadReply(f"the reply must have no special tokens and control characters, got {found!r}")
     if _MARKUP.search(unicodedata.normalize("NFKC", text)):
-        raise BadReply(f"the reply must have no tags and no answer, got {text!r:.80}")
+        raise BadReply(f"the reply must be only a reasoning, without tags and answer, got {text!r:.80}")
     return text
 
 

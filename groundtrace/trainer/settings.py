@@ -237,7 +237,7 @@ class EvalSettings:
     ] = POINTS
     streams: Annotated[
         tuple[Stream, ...],
-        "the streams in which rows with streams are asked, such as textual (empty: all of the row's)",
+        "the prompts (streams) to ask of rows that have several, such as textual (empty: all prompts of the row)",
     ] = ()
     max_turns: Annotated[
         PositiveInt | None, "the maximum turns of the policy in a response; left out: environment.max_turns"
@@ -248,7 +248,7 @@ class EvalSettings:
     ] = None
     crops: Annotated[
         bool,
-        "answer in words twice: with crops of the boxes from a first pass, and without; the same as --crops",
+        "ask for boxes, then for two answers in words: with crops of these boxes, and without; the same as --crops",
     ] = False
     crop: CropSettings = field(default_factory=CropSettings)
 

@@ -38,7 +38,7 @@ class Images(Format):
             raise NothingHere("no folder of images")
         files = _files(path)
         if any(file.suffix.lower() in DATA_ENDS for _, file in files):
-            raise NothingHere("files that are not images")
+            raise NothingHere("no folder that holds only images")
         images = [(relative, file) for relative, file in files if file.suffix.lower() in IMAGE_ENDS]
         if not images:
             raise NothingHere("no image")

@@ -257,7 +257,11 @@ class Guard:
         return self._away
 
     async def _check_again(self) -> None:
-        """Check whether a server that does not answer is down."""
+        """Send a health check if requests had no answer, and mark the server as down if the check fails too.
+
+        If the check succeeds, the count of requests without an answer starts again at zero. The exception are errors of
+        a gateway: if several calls wait for the server behind it, the server is marked as down all the same.
+        """
         async with self._check_lock:
             if self._away or not self._unreachable or not self._outage.limit_s:
                 return

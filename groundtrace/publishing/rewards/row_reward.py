@@ -158,10 +158,11 @@ class RowReward:
         """Return the score of each answer, in order. An answer is a response of a model with a reference to its row.
 
         ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
-        questions. Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. The
-        recipe is the code that computes the rewards of one paper. Raises BadReference if the recipe compares the
-        prompts (streams) of a question, and the call has no response to one of them. Raises ConfigError if ``is_step``
-        is False and the recipe cannot score single responses. Raises
+        questions. Some recipes (rewards of one paper) compare the responses to the different prompts of a question.
+
+        Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
+        BadReference if the recipe needs responses to all prompts of a question, and there is none to one of them.
+        Raises ConfigError if ``is_step`` is False and the recipe cannot score single responses. Raises
         :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints (model servers) do not answer within
         ``reward.wait_s`` seconds.
         """

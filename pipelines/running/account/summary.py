@@ -189,8 +189,8 @@ def truncated_replies(
     A reply is truncated if it reaches its limit of tokens. The limit of a stage's first request is the stage's
     ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit, up to
     ``max_tokens_limit`` of the endpoint (model server). Raising ``max_tokens_limit`` always helps, so the result always
-    names it. Raising ``max_tokens`` helps only if the last truncated replies had this limit. So the result names
-    ``max_tokens`` only if it equals the largest limit of a truncated reply.
+    names it. Raising ``max_tokens`` helps only if no repeated request was truncated. So the result names
+    ``max_tokens`` only if it equals the largest ``max_tokens`` of a truncated reply.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

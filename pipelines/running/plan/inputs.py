@@ -164,9 +164,9 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
             absent.append(error)
     check_bucket(path)
     *files, last = map(str, absent)
-    raise InputError(f"{name} cannot be used as the input ({' and '.join(files)}; {last}): {INPUT_REMEDY}") from absent[
-        -1
-    ]
+    raise InputError(
+        f"{name} cannot be used as the input (found {' and '.join(files)}; {last}): {INPUT_REMEDY}"
+    ) from absent[-1]
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:

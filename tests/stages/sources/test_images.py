@@ -59,7 +59,7 @@ def test_images_of_a_run_below_are_not_input(pictures: Path) -> None:
 @pytest.mark.parametrize("name", ["a.csv", "metadata.jsonl", "deep/x.parquet", "all.TAR", "some.zip"])
 def test_a_folder_that_may_hold_questions_is_left_to_the_other_formats(name: str, pictures: Path) -> None:
     (pictures / name).write_bytes(b"x")
-    with pytest.raises(NothingHere, match="files that are not images"):
+    with pytest.raises(NothingHere, match="no folder that holds only images"):
         IMAGES.find("pictures", pictures, RowSettings())
 
 

@@ -290,7 +290,7 @@ def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
     (asked / "notes/a.xyz").write_text("?")
     with pytest.raises(
         InputError,
-        match=r"notes cannot be used as the input \(no \.csv or \.tsv file and no records\.jsonl and no "
+        match=r"notes cannot be used as the input \(found no \.csv or \.tsv file and no records\.jsonl and no "
         r"\.parquet file; the library datasets cannot read the folder: ",
     ):
         find_input(str(asked / "notes"))
