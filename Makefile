@@ -49,7 +49,7 @@ test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth 
 test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults $(call marked,faults)
 
-test-slow: $(VENV)/.all  ## loops, runs and trainings that take long: each is made once for all tests of its file
+test-slow: $(VENV)/.all  ## loops, trainings, long runs and texts: a run is made once for all tests of its file
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(call marked,slow)
 
 test-ranks: $(VENV)/.all  ## trainings with --gpus 2 on two processes of the CPU, compared with one process, killed and resumed

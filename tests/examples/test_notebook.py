@@ -24,6 +24,7 @@ def last_value(cell: str, names: dict[str, Any]) -> Any:
     return eval(compile(last, "cell", "eval"), names)
 
 
+@pytest.mark.slow
 def test_the_cells(demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(demo)  # as after `make demo`: with runs/demo and data/sample
     names: dict[str, Any] = {}

@@ -29,6 +29,7 @@ def limited(*numbers: int) -> list[object]:
     return json.loads(ran.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [

@@ -236,6 +236,7 @@ def test_a_parquet_file_with_damaged_pages(good: Path, tmp_path: Path, run_beam:
     assert not (tmp_path / "run" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_damaged_media_of_an_earlier_run_are_drawn_anew(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
     rows = [{"id": "q", "question": "How many squares are there?", "answer": "3"}]
     rows[0] |= {"source": "s", "license": "MIT", "image": (good / "a.png").read_bytes()}  # type: ignore[dict-item]
@@ -258,10 +259,12 @@ def test_an_output_that_is_a_url(good: Path, tmp_path: Path, run_beam: RunBeam, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_data_set_that_is_not_there(tmp_path: Path, run_beam: RunBeam) -> None:
     run_beam("no/such", tmp_path / "run", own_process=True).check_refused(2, "no/such")
 
 
+@pytest.mark.slow
 def test_a_folder_belongs_to_one_input(
     good: Path, tmp_path: Path, write_records: Callable[..., Path], run_short: RunBeam
 ) -> None:
@@ -360,6 +363,7 @@ MAP = [word for pair in MAPPED for word in ("--set", f'input.columns.{pair.repla
 MAP += ["--set", "input.constants.source=made", "--set", "input.constants.license=MIT"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["file", "folder", "glob of paths", "data set", "data set of paths"])
 def test_rows_of_other_inputs(form: str, good: Path, tmp_path: Path, run_short: RunBeam) -> None:
     data = tmp_path / "data"

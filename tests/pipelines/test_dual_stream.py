@@ -176,6 +176,7 @@ def test_kept_boxes_lie_on_the_gold_objects_that_nobody_was_shown(done: Path) ->
     assert sum(score >= 0.9 for score in scores) / len(scores) >= 0.95
 
 
+@pytest.mark.slow
 def test_a_second_run_writes_the_same_bytes_for_nothing(done: Path, tmp_path: Path) -> None:
     workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_threading")
     again = run(SAMPLE, tmp_path / "again", "--cache", str(done / "cache"), *workers)
@@ -183,6 +184,7 @@ def test_a_second_run_writes_the_same_bytes_for_nothing(done: Path, tmp_path: Pa
     assert digests(tmp_path / "again") == digests(done / "gold")
 
 
+@pytest.mark.slow
 def test_a_target_is_met_in_the_ratio(done: Path, tmp_path: Path) -> None:
     target = 7
     options = ("--cache", str(done / "cache"), "--target-sft", str(target), "--set", "cold_start.textual=16")

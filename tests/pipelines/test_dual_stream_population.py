@@ -22,6 +22,7 @@ from groundtrace.schemas.ordering import unit_hash
 from .dual_stream_world import GOOD, SQUARES, worded
 from .far_server import serving
 
+pytestmark = pytest.mark.slow
 K = 5
 RATES = (0.0, 0.1, 0.3, 0.5, 0.9, 1.0)
 EACH = 40

@@ -75,7 +75,7 @@ def test_counts_balance_and_both_sides_have_rows(done: Path) -> None:
         assert row["images"] is None, "images stand as references unless a config asks for their bytes"
 
 
-@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
 def test_a_second_run_sends_nothing_and_workers_and_record_order_change_nothing(
     done: Path, tmp_path: Path, mode: str
 ) -> None:
@@ -87,6 +87,7 @@ def test_a_second_run_sends_nothing_and_workers_and_record_order_change_nothing(
     assert digests(tmp_path / "run") == digests(done / "run")
 
 
+@pytest.mark.slow
 def test_gold_boxes_are_only_carried_along(done: Path, tmp_path: Path) -> None:
     without = rewritten(tmp_path / "data", lambda records: [record | {"boxes": None} for record in records])
     assert sent(run(without, tmp_path / "run", "--cache", str(done / "cache"))) == 0
@@ -112,6 +113,7 @@ def test_kept_points_lie_on_the_gold_objects(done: Path) -> None:
     assert exact / counting >= 0.98
 
 
+@pytest.mark.slow
 def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, tmp_path: Path) -> None:
     pointing_badly = ("--set", "roles.pointer=coarse", "--set", "endpoints.coarse.strength=1.5")
     summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), "--limit", "60", *pointing_badly)

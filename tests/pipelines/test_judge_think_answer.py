@@ -248,6 +248,7 @@ def test_no_picture_stands_on_both_sides(sample: Path) -> None:
     assert not pictures("sft") & pictures("rl")
 
 
+@pytest.mark.slow
 def test_a_second_run_sends_what_failed_alone_and_writes_the_same_bytes(sample: Path, tmp_path: Path) -> None:
     """A judgement that the embedded engine cannot give is a failed call, and is asked for again."""
     again = run(SAMPLE, tmp_path / "run", "--limit", str(LIMIT), "--cache", str(sample / "cache"))
@@ -257,6 +258,7 @@ def test_a_second_run_sends_what_failed_alone_and_writes_the_same_bytes(sample: 
     assert digests(tmp_path / "run") == digests(sample / "run")
 
 
+@pytest.mark.slow
 def test_fresh_replies_and_workers_write_the_same_bytes(sample: Path, tmp_path: Path) -> None:
     workers = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
     run(SAMPLE, tmp_path / "run", "--limit", str(LIMIT), "--", *workers)
@@ -270,6 +272,7 @@ def test_validation_shows_a_record_in_this_form(capsys: pytest.CaptureFixture[st
     assert "alt=" not in said
 
 
+@pytest.mark.slow
 def test_pass_rates_of_a_planted_population(tmp_path: Path) -> None:
     """Questions with a known chance of each attempt to be right: what the rows say lies where it ought to.
 

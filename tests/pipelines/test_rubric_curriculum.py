@@ -95,6 +95,7 @@ def test_a_judge_that_gives_no_score_is_told_at_the_end(
     assert len(mined(tmp_path / "run")["problems"]) == 6
 
 
+@pytest.mark.slow
 def test_two_runs_and_another_order_give_the_same_bytes(
     tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable
 ) -> None:
@@ -109,6 +110,7 @@ def test_two_runs_and_another_order_give_the_same_bytes(
     assert mined(tmp_path / "first") == mined(tmp_path / "second")
 
 
+@pytest.mark.slow
 def test_planted_rates_lie_in_their_intervals(
     tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable
 ) -> None:

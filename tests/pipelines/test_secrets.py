@@ -97,8 +97,12 @@ def leaks(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("source", "key"),
-    [("environment", KEY), ("file", KEY), ("environment", ESCAPED), ("environment", LONG)],
-    ids=["environment", "file", "escaped", "long"],
+    [
+        pytest.param("environment", KEY, id="environment"),
+        pytest.param("file", KEY, id="file", marks=pytest.mark.slow),
+        pytest.param("environment", ESCAPED, id="escaped", marks=pytest.mark.slow),
+        pytest.param("environment", LONG, id="long", marks=pytest.mark.slow),
+    ],
 )
 def test_no_key_anywhere(
     source: str, key: str, echo: Any, run_beam: Callable[..., Any], write_records: Any, write_scene: Any,

@@ -102,6 +102,7 @@ def test_signs_are_read_in_one_spelling(written: str, read: str) -> None:
     assert place_in_prose(f"One at {written}.") is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["1, ", "x ", "1", " ", "at ", "left 1 ", "[ 1 ", "5% a b ", "y1 ", "1.", "±", "（"])
 def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
     began = time.process_time()

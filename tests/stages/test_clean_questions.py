@@ -72,6 +72,7 @@ def test_cleaning_again_changes_nothing(parts: list[str]) -> None:
     assert "<image>" not in once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -318,6 +318,7 @@ def _read(path: RemotePath) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["fork", "spawn"])
 def test_another_process_uses_a_client_of_its_own(bucket: RemotePath, way: str) -> None:
     (bucket / "x").write_bytes(b"here")

@@ -119,6 +119,7 @@ def test_what_was_learnt_is_saved_first(
     assert all(torch.equal(weight, masters_of(whole.output)[n]) for n, weight in masters_of(resumed.output).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_signal(

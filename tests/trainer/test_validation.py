@@ -54,6 +54,7 @@ def validations_of(ran: Ran) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name != "wall_s"} for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["sft", "grpo"])
 def test_a_validation_changes_nothing_in_the_training(
     command: str, run: Command, questions: Path, traces: Path, monkeypatch: pytest.MonkeyPatch

@@ -217,6 +217,7 @@ def test_boxed_content_comes_back(content: str) -> None:
     assert last_boxed(f"so \\boxed{{{{{content}}}}} it is") == f"{{{content}}}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -101,6 +101,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_ends(unit: str) -> None:
     text = unit * (50_000 // len(unit))

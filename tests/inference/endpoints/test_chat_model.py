@@ -141,6 +141,7 @@ def test_the_best_tokens_after_the_trainer_s_prompt(
     assert texts(reply) == [vlm.tokenizer.decode(kept, skip_special_tokens=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (1.0, 0.3)])
 def test_samples_follow_the_model_s_distribution(
     tmp_path: Path,

@@ -47,6 +47,7 @@ def halting(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return right(number, body) if number < 2 else said(401, "expired")
 
 
+@pytest.mark.slow
 def test_replies_of_another_run_are_named_and_refused(
     data: Path, tmp_path: Path, run_beam: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

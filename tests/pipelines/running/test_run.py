@@ -21,6 +21,7 @@ def data(tmp_path: Path, write_records: Callable[..., Path], write_scene: Callab
     return write_records(tmp_path / "data", [{"id": "q0", "media": "0.png"}])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--resume", "never")])
 def test_a_run_inside_its_parquet_folder_is_the_same_again(
     more: tuple[str, ...], tmp_path: Path, write_scene: Callable[..., Path], run_beam: Callable[..., Any]

@@ -107,6 +107,7 @@ def test_the_judge_is_checked_before_the_policy_is_paid(
         assert server.seen == []
 
 
+@pytest.mark.slow
 def test_a_run_that_the_cache_answers_needs_no_server(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     with serving(right) as server:
         assert run_beam(data, tmp_path / "run", *asking(server.url)).code == 0
@@ -142,6 +143,7 @@ def test_a_role_that_never_answers_ends_the_run(
     assert held(finished) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("failing", "code"), [(4, 0), (5, 2)])
 def test_a_share_of_failed_calls_is_a_failed_run(
     failing: int, code: int, data: Path, finished: Path, run_beam: Callable[..., Any]
@@ -221,6 +223,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
         assert len(server.seen) == RECORDS - 2, "what was replied before is kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [502, pytest.param(504, marks=pytest.mark.faults)])
 def test_a_gateway_whose_server_went_away_is_waited_for(
     status: int, data: Path, tmp_path: Path, run_beam: Callable[..., Any]

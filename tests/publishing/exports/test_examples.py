@@ -67,6 +67,7 @@ def test_there_is_one_for_each_trainer() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_what_an_example_names_is_there(folder: Path, desk: Path) -> None:
     text = pages(folder)
@@ -102,6 +103,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("script", "pattern", "file"), KEYS)
 def test_its_keys_are_columns(script: str, pattern: str, file: str, desk: Path) -> None:
     named = re.findall(pattern, (ROOT / "examples" / script).read_text("utf-8"))

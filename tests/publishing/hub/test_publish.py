@@ -36,6 +36,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_shards_that_the_run_did_not_leave_are_not_published(finished: Path, tmp_path: Path, beam: Beam) -> None:
     run = tmp_path / "run"
     shutil.copytree(finished, run, ignore=shutil.ignore_patterns("cache"))

@@ -64,6 +64,7 @@ def audited(generator: np.random.Generator) -> tuple[list[Judged], float, float]
     return strata, right_rows[0] / strata[0].rows, right_rows[0] / sum(right_rows)
 
 
+@pytest.mark.slow
 def test_in_95_percent_of_1000_simulated_audits_the_interval_holds_the_truth() -> None:
     generator, held = np.random.default_rng(0), {"precision": 0, "recall": 0}
     for _ in range(AUDITS):

@@ -111,6 +111,7 @@ def test_the_page_is_self_contained(tmp_path: Path) -> None:
     assert "default-src 'none'" in html
 
 
+@pytest.mark.slow
 def test_the_page_stays_small(tmp_path: Path) -> None:
     """Large pictures, long texts and many steps."""
     output = write_training(tmp_path, "long " * 20_000, images=3, side=700)

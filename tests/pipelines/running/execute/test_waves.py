@@ -133,6 +133,7 @@ def test_exactly_n_rows_whatever_the_waves(whole: Path, tmp_path: Path, monkeypa
     assert [row["id"] for row in rows(tmp_path / "a", "rl")] == wanted != []
 
 
+@pytest.mark.slow
 def test_the_main_recipe_meets_its_target(demo: Path, tmp_path: Path) -> None:
     shutil.copytree(demo / "runs/demo/cache", tmp_path / "cache")
     found = run(tmp_path / "run", tmp_path / "cache", "--target-sft", "5", recipe="grounded_cot")
@@ -140,6 +141,7 @@ def test_the_main_recipe_meets_its_target(demo: Path, tmp_path: Path) -> None:
     check_balance(tmp_path / "run", found)
 
 
+@pytest.mark.slow
 def test_a_target_beyond_the_input(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = run(tmp_path / "run", whole / "cache", "--target-sft", "1000")
     found = summary["counts"]["sft"]
