@@ -57,12 +57,14 @@ def pytest_collection_finish() -> None:
     from apache_beam.runners.worker import statecache
 
     from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
+    from groundtrace.stages.plumbing import malloc
 
     _REMEMBERED.enter_context(inspected_once())
     statecache.get_deep_size = lambda *objects: len(objects)  # Beam looks at all modules for this
     compress, decompress = map(functools.lru_cache(4096), (bz2.compress, bz2.decompress))
     # Each pipeline compresses the same coders and functions again, a twelfth of a small one's time.
     cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=compress, decompress=decompress)
+    malloc.MIN_GROWTH_BYTES = 512 << 20  # this process holds 2 GB, and a release visits all objects of it
     gc.set_threshold(20_000, 50, 50)  # by default a twelfth of a small pipeline's time
     gc.enable()
     gc.collect()

@@ -111,6 +111,7 @@ def test_an_answer_that_is_too_long_is_wrong(kind: str, gold: str, choices: tupl
     assert grade_answer("word " * 5_000, "word " * 5_000, "text", None).value == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_is_read_and_graded(name: str) -> None:
     text = HOSTILE[name]

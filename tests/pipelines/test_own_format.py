@@ -75,6 +75,7 @@ def test_a_run_over_another_format(questions: Path, tmp_path: Path, run_beam: Ca
     again.check_refused(2, "holds a finished run of 3 records")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_psv")
 def test_a_preview_counts_what_another_format_holds(
     questions: Path, tmp_path: Path, run_beam: Callable[..., Any]

@@ -172,6 +172,7 @@ HOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sets", HOW.values(), ids=HOW)
 def test_the_last_checkpoint_is_the_trained_model(sets: tuple[str, ...], run: Command, data: Path) -> None:
     """File by file, and an earlier one is another model that loads as well."""

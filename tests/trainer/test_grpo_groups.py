@@ -209,6 +209,7 @@ def test_killed_and_resumed(
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_steps_that_were_not_saved_are_made_again(
     folders: Any, questions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

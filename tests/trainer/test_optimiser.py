@@ -40,6 +40,7 @@ SMALL = 2**-13 * 2**-7
 """About a ten-thousandth of the last bit of a bfloat16 weight of 1, and a number that float32 adds to it exactly."""
 
 
+@pytest.mark.slow
 def test_small_updates_of_bf16_weights_are_not_lost() -> None:
     weight = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
     model = nn.ParameterList([weight])

@@ -139,6 +139,7 @@ def test_the_best_checkpoint_of_sft_has_the_lowest_loss(run: Command, traces: Pa
     assert exported.code == 0, exported.err
 
 
+@pytest.mark.slow
 def test_a_resumed_training_has_each_validation_once(
     run: Command, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

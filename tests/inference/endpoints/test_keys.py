@@ -229,6 +229,7 @@ def test_a_text_that_was_cut_within_the_key_loses_that_part(text: str, expected:
     assert scrub(text, KEY) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ['a"bcdef', "\\\\\\\\secret", 'secret\\"\\"', "%25%25%25", "a&b&c&d"])
 @pytest.mark.parametrize("noise", ["\\", "&amp;", "%25", "&#0", 'a\\\\"'])
 def test_what_a_server_sends_does_not_make_scrubbing_slow(key: str, noise: str) -> None:

@@ -119,6 +119,7 @@ def test_validate_says_what_an_endpoint_cannot_do(
     assert [line for line in lines if line.startswith("note: edges (detector, segmenter) takes no reply schema")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("free", "code"), [(1, 0), (4, 2)])
 def test_validate_says_of_free_text_without_a_judge_what_a_run_does(
     free: int,

@@ -66,6 +66,7 @@ print(len(pyarrow.table({"a": [1]}).to_pandas()) + len(duckdb.sql("SELECT 1").df
 """
 
 
+@pytest.mark.slow
 def test_a_run_imports_pandas_only_if_it_uses_it() -> None:
     done = subprocess.run([sys.executable, "-c", PLANNING], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()) == (0, ["['apache_beam']", "2"]), done.stderr

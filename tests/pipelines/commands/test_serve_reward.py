@@ -86,6 +86,7 @@ def slow() -> Iterator[threading.Event]:
     yield threading.Event()
 
 
+@pytest.mark.slow
 def test_what_is_being_scored_is_answered_before_the_end(write: Any, slow: threading.Event, monkeypatch: Any) -> None:
     step = Judge.step
     monkeypatch.setattr(Judge, "step", lambda *given: slow.wait(20) and step(*given))
@@ -170,6 +171,7 @@ def test_a_judge_that_is_not_there(write: Any, closed_url: str, capsys: pytest.C
     assert "Start the server, or correct reward.endpoints.judge.base_url, or add --allow-unready" in line
 
 
+@pytest.mark.slow
 def test_it_may_start_before_its_judge(write: Any, closed_url: str) -> None:
     found = write(sail_rl(), closed_url)
     served = Served("--config", str(found.config), "--data", str(found.run), "--allow-unready")

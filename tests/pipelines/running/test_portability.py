@@ -50,6 +50,7 @@ def coders_of(proto: beam_runner_api_pb2.Pipeline, coder_id: str) -> Iterator[be
         yield from coders_of(proto, part)
 
 
+@pytest.mark.slow
 def test_no_collection_has_rows_that_java_would_read(proto):
     """Every runner materialises between stages what its workers make, so this concerns more than the shuffles."""
     read_wrong = {

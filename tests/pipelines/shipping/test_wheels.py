@@ -74,6 +74,7 @@ def test_it_requires_what_is_installed_here_without_beam_and_without_torch(own: 
     assert not names & {"apache-beam", "vllm", "torch", "molmo-utils"}
 
 
+@pytest.mark.slow
 def test_it_is_made_again_from_what_pip_installed(own: Path, installed: Path, tmp_path: Path) -> None:
     """A worker's wheel can be made where there is no checkout."""
     code = (

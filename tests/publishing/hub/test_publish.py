@@ -155,6 +155,7 @@ def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:
     assert public_name("/a/b") == "b"
 
 
+@pytest.mark.slow
 def test_extras_are_configs_of_their_own(beam: Beam, python: Beam, run: Path) -> None:
     assert beam("publish", run, "--repo", REPO, "--with", "rejected", "--with", "rubrics").returncode == 0
     code = (
@@ -358,6 +359,7 @@ LIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "lie", "said"), LIES)
 def test_what_answers_is_not_the_hub(hub: StandIn, beam: Beam, run: Path, pattern: str, lie: bytes, said: str) -> None:
     hub.lie = lambda method, path: lie if pattern in path else None
@@ -494,6 +496,7 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
     assert [path for path in hub.files(REPO, first) if path.startswith("rejected/")], "the tag keeps the old set"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--replace",)])
 @pytest.mark.parametrize("other", ["data/train.parquet", "run.json"])
 def test_what_is_not_ours_stays(

@@ -81,6 +81,7 @@ sys.stdout.buffer.write(coder.encode(coder.decode(data)))
 """
 
 
+@pytest.mark.slow
 def test_a_coder_alone_is_enough_in_a_process_that_has_imported_nothing() -> None:
     """Beam unpickles coders before it imports what the options name."""
     coder, draft = PackedCoder(Rejected, ""), VALUES[4]
