@@ -19,7 +19,9 @@ _NOT_OF_ALL = re.compile(
     r"\b(?:another|others?|more|first|second|third|last|next|least|most|than|of|over|under|about|box|panel|tower|number"
     r"|no|not|remaining|further|additional|extra|group|row|column|step|between|or|to)\s*$|[-+*/×#<>]\s*$"
 )
-"""Matches the words before a number that does not count all things of the list."""
+"""Matches the end of the text before a number that does not count all objects of a list of tags ("at least 2 squares").
+
+Such a number is not compared with the number of points in the list."""
 _EXAMPLES = re.compile(r"\b(?:such as|e ?\.?g|for example|for instance|like|including|among|each|every|per|apiece)\b")
 _PART = re.compile(
     r"\b(?:left|right|middle|cent(?:er|re)|top|bottom|upper|lower|corner|side|box|panel|tower|row|column|half|here and"

@@ -14,7 +14,11 @@ from groundtrace.schemas.geometry import Box
 
 CROPS_PROMPT = "answer_with_crops"
 ONE_IMAGE = "The first image is"
-"""The beginning of the hint if all crops are from one image (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
+"""The beginning of the hint in a prompt that shows one image and crops (cut-out parts) of this image.
+
+The hint is the sentence that explains the crops to the model (:func:`groundtrace.schemas.crop_text.crop_hint`). For
+several images, it begins in another way.
+"""
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:

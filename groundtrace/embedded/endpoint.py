@@ -80,9 +80,10 @@ def prompts_of(settings: EndpointSettings) -> frozenset[str]:
 
 
 class ClassicalEndpoint:
-    """Implements :class:`groundtrace.inference.endpoint.Endpoint` with the embedded engine.
+    """Implements :class:`groundtrace.inference.endpoint.Endpoint` with the embedded engine (OpenCV, no model).
 
-    ``settings`` names the algorithm and the degree of random coarsening. ``media`` reads the images of the requests.
+    ``settings`` names the algorithm, and the degree to which images are coarsened (scaled down and blurred) at random.
+    ``media`` reads the images of the requests.
     ``threads`` is the number of threads on which the engine works; OpenCV releases the GIL. Raises EndpointError for an
     unknown algorithm.
     """
@@ -100,9 +101,10 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the embedded engine's revision and the degree of its random coarsening of images, such as "6/0.75".
+        """Return the embedded engine's revision and the setting ``strength``, such as "6/0.75".
 
-        If one of them changes, cached replies are no longer used.
+        ``strength`` is the degree to which images are coarsened (scaled down and blurred) at random. If one of the two
+        changes, cached replies are no longer used.
         """
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 

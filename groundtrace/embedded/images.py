@@ -23,23 +23,29 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 _ALIKE = 3
-"""An object is one of many that look the same if the image has more objects than this of its class ("red circle").
+"""The maximum number of objects of one class ("red circle") in an image, for condition B of :func:`judge_image`.
 
-Such an object does not meet condition B of :func:`judge_image`.
+If the image has more objects of a class, each of them is one of many that look the same, and does not meet condition B.
 """
 _SMALL_SHARE = 0.02
-"""An object that covers a smaller share of the image gains by being enlarged: the coarse view misses such objects."""
+"""An object whose box covers less than this share of the image becomes clearer if it is enlarged.
+
+Such an object meets condition C of :func:`judge_image`. A coarse view of the image (scaled down and blurred) does not
+show such objects.
+"""
 _STATEMENT = 'Is the following statement about the image true? "{statement}" Answer yes or no.'
 
 
 def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge four conditions on an image. Return JSON with a reason and true or false for each of A, B, C and D.
 
-    A: there are enough shapes. B: an object is small, and at most three objects look like it. C: an object is so small
-    that it becomes clearer if it is enlarged. D: a question can be asked. All are false if the embedded engine (OpenCV,
-    no model) cannot read the image.
+    - A: the image has at least ``min_objects`` shapes, or at least ``min_kinds`` classes of shapes ("red circle").
+    - B: the box of a shape covers less than ``max_percent`` % of the image, and at most three shapes are of its class.
+    - C: the box of a shape covers less than 2 % of the image, so that the shape becomes clearer if it is enlarged.
+    - D: the image has a class of shapes that a question can count.
 
-    The variables of ``prompt`` set the limits, and ``scene`` holds the image. The other arguments are not used.
+    All are false if the embedded engine (OpenCV, no model) cannot read the image. The three limits are variables of
+    ``prompt``, and ``scene`` holds the image. The other arguments are not used.
     """
     shapes, (width, height) = scene.shapes, scene.size
     if shapes is None:
@@ -125,7 +131,10 @@ def _questions(noun: str, scene: Scene, rng: np.random.Generator) -> Iterator[st
 
 
 def _answer(question: str, scene: Scene) -> str | None:
-    """Return the engine's own answer to a question; None if it cannot read the question or the image."""
+    """Return the answer to a question that the embedded engine (OpenCV, no model) finds in the image.
+
+    ``scene`` holds the image. The result is None if the engine cannot read the question or the image.
+    """
     query, shapes = read_question(question, None), scene.shapes
     reading = None if query is None or shapes is None else answer(query, shapes, scene.size, scene.panels)
     return None if reading is None else reading.answer

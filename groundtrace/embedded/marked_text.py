@@ -20,7 +20,11 @@ from groundtrace.schemas.labels import plain_label
 
 _FIRST, _LAST = 0xE000, 0xF8FF
 MARK = f"[{chr(_FIRST)}-{chr(_LAST)}]"
-"""Matches the mark of a tag: a character for private use, which no prose contains."""
+"""Matches a mark: one character that replaces a tag in the text (:func:`read_marked`).
+
+A mark is a private-use character of Unicode. Ordinary text has no such characters; if a reasoning has them, they are
+replaced by blanks first.
+"""
 _ANY_MARK = re.compile(MARK)
 SEPARATOR = r"\s{0,4}(?:[,;/&+]|,?\s{0,4}\b(?:and|und|et)\b)?\s{0,4}"
 RUN = rf"{MARK}(?:{SEPARATOR}{MARK})*"

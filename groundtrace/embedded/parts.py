@@ -46,17 +46,17 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     """Return the part of the image ("left") to which a denial is limited; None if it is not limited to a part.
 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
-    contains the clause. A part is ignored if its word is in ``asked`` or in ``label``. ``asked`` is empty, or holds the
-    words of the question if the answer requires that the object exists in the part that the question names. A denial in
-    this part contradicts the answer, so the denial must not count as limited to the part.
+    contains the clause. A part is ignored if its word is in ``asked`` or in ``label``. The answer may require that the
+    object exists in the part that the question names. Then ``asked`` holds the words of the question, because a denial
+    in this part contradicts the answer, and must not count as limited to the part. Otherwise ``asked`` is empty.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:
 
     - The clause is a conclusion ("so there is none").
     - The clause is about the whole image ("there is none in the image").
-    - The sentence already names the object together with this part ("the left box has a square, but no other"), or
-      between this part and the clause.
+    - The sentence already names the object in the same clause as this part ("the left box has a square, but no
+      other"), or in a clause after this part and before ``clause``.
     - The clause begins with "and" ("and no square"), and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]
@@ -76,14 +76,15 @@ def _side(part: re.Match[str]) -> str:
 
 
 def _carried(label: str, before: str) -> list[re.Match[str]]:
-    """Return a list of one match: the part of the image that ``before``, the text before a clause, names last.
+    """Return a list with the part of the image that a clause takes over from the text ``before`` the clause.
 
-    In "the left box has a circle, but no square", the clause "no square" is about the left box, too. ``label`` is the
-    name of the object that the clause denies ("square"). The list is empty if ``before`` names no part, or ends with a
-    word such as "so".
+    This part is the last one that ``before`` names. In "the left box has a circle, but no square", the clause "no
+    square" is about the left box, too. ``label`` is the name of the object that the clause denies ("square"). The list
+    holds one match, or is empty in these cases:
 
-    The list is also empty if ``before`` contains ``label`` in the clause that names the part, or after this clause. In
-    "the left box has a square, but no other", the text already states whether the object is in this part.
+    - ``before`` names no part, or ends with a word such as "so".
+    - ``before`` names the object together with the part, or later. An example is the clause "no other" in "the left box
+      has a square, but no other": ``before`` already states that a square is in the left box.
     """
     if _CONCLUDES.search(before):
         return []

@@ -39,9 +39,10 @@ def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -
 
 
 def _miscalculated(marked: MarkedText) -> str | None:
-    """Return a message about the first equation or comparison that is wrong, or None.
+    """Return a message about the first equation or comparison that is wrong; None if none is wrong.
 
-    A comparison is ignored if its sentence has a negation, and an equation if its clause has one.
+    A comparison is ignored if its sentence has a negation such as "not". An equation is ignored if its clause (a part
+    of the sentence between commas, colons or opening brackets) has a negation.
     """
     for sentence in assertions(marked):
         for each in calculations(re.sub(MARK, " … ", sentence.text)):

@@ -83,10 +83,11 @@ def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
-    """Check each statement of a sentence about the part of the image in which some tags are.
+    """Check each statement of a sentence that says in which part of the image some objects are.
 
-    Examples are "[circle] is in the left box" and "all squares are in the left box". Yields one bool for each
-    statement: True if one of the tags' points is certainly outside this part. Unclear statements are skipped.
+    Examples are "[circle] is in the left box" and "all squares are in the left box"; "[circle]" is a tag with points.
+    Yields one bool for each statement: True if a point of one of its tags is certainly outside the part that the
+    statement names. Unclear statements are skipped.
     """
     for pattern in (_TAG_IN, _ALL_IN, *_PLACE_HAS):
         for found in pattern.finditer(sentence):

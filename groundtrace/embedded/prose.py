@@ -79,7 +79,9 @@ _VERDICT_ON = re.compile(
     r"requirement) (?:is|was|can|cannot|could|will|has been|turns out|proves|remains)\b(?: not)? "
     r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
 )
-"""Matches a verdict on the statement, in any words."""
+"""Matches a clause that judges a statement, such as "the claim is absurd". If the verdict in the clause cannot be read,
+the reasoning cannot be judged.
+"""
 _IS_NONE_OF = re.compile(r"\b(?:it|this|that|which|they|these|those) (?:is|are)(?: \w+)? not\b|\bnot being\b")
 _EXISTS = re.compile(r"\b(?:there (?:is|are)|(?:is|are) there) (?:(?:an?|any|some) )?((?:[a-z]+ ?){1,2})")
 _FAILS_TO = re.compile(r"\b(?:fails?|failed|failing) to\b")
@@ -274,11 +276,14 @@ class _ReasoningReader:
         return None
 
     def _is_there(self, label: str) -> bool:
-        """Return whether the object ``label`` must exist according to the reasoning's points or its answer.
+        """Return whether the object ``label`` must exist according to the reasoning's points and boxes, or its answer.
 
-        A point at a "black square" shows that a "square" exists. The answer shows it in two cases: the answer is a
-        number above 0; or the answer is yes, and the question names the object ("is there a square?") or the reasoning
-        points at nothing.
+        A point or box with the label "black square" shows that a "square" exists. The answer shows that the object
+        exists in three cases:
+
+        - The answer is a number above 0.
+        - The answer is yes, and the question asks whether the object exists ("is there a square?").
+        - The answer is yes, and the reasoning has no points or boxes. ``label`` is then an object of the question.
         """
         pointed = any({*label.split()} <= {*other.split()} for other in self.labels) if label else False
         claimed = self._side is True and (not self.labels or label in self._claimed)

@@ -79,7 +79,11 @@ MIN_BOX_IOU = 0.25
 So the box may be twice as wide and high as the object, but it may not be the whole image.
 """
 _OUTSIDE = re.compile("‹(?:points?|box)\\b", re.IGNORECASE)
-"""A tag with a position outside the image (:meth:`groundtrace.grading.responses.speech.Speech.to_pixels`)."""
+"""Matches a point or box tag that could not be converted to pixels, e.g. because its position is outside the image.
+
+Such a tag has ``‹`` instead of ``<`` (:meth:`groundtrace.grading.responses.speech.Speech.to_pixels`). An attempt with
+such a tag has a position that is on no object.
+"""
 _OF_GROUPS = re.compile(r"\b(\d+) of the (\d+) (tower|boxe)s\b")
 _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
@@ -153,9 +157,11 @@ class _AttemptEvidence:
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
-        """Return whether the noun may describe objects that the question is about or on which its answer is based.
+        """Return whether the noun may describe objects that the question is about.
 
-        The result is True if the engine knows no noun of the question.
+        These are the objects that the nouns of the question describe, and the objects on which the embedded engine
+        bases its own answer to the question. If the engine knows no noun of the question, the result is True, because
+        any object may then be meant.
         """
         meant = () if self.reading is None else self.reading.evidence
         return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
@@ -294,9 +300,11 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 def _gives_place(seen: _AttemptEvidence) -> bool:
     """Return whether all points and boxes are on the objects that they name, and one of them is on a target.
 
-    A target is an object that the question is about. The engine finds targets by the nouns of the question, and by the
-    objects on which its own answer is based. If it knows no such noun and no such object, every object is a target. The
-    label of the point or box on the target must be a class, such as "black square". There is one exception: if the
+    A target is an object that the question is about. The embedded engine finds the targets in two ways: by the nouns of
+    the question that it knows, and by the objects on which its own answer to the question is based. If both ways give
+    nothing, every object is a target.
+
+    The label of the point or box on the target must be a class, such as "black square". There is one exception: if the
     question names no class ("how many objects are there?"), the label may also be "object".
 
     If the image has no target, the result is that of :func:`_is_grounded`, which requires no point or box. Places in
@@ -332,10 +340,12 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 
 
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
-    """Return whether all points and boxes are on objects that the question is about.
+    """Return whether the labels of all points and boxes in an attempt name objects that the question is about.
 
-    Without points and boxes, return whether one claim is about such an object. Return None if the engine knows no noun
-    of the question.
+    ``seen`` holds the attempt (a sampled answer) and its question. If the attempt has no points and boxes, the result
+    is True in two cases: its text makes a claim about such objects that states their class or number ("3 circles"), or
+    its text and the engine's own answer both have a statement of the form "2 of the 3 towers". The result is None if
+    the engine knows no noun of the question.
     """
     if not seen.wanted:
         return None

@@ -67,7 +67,10 @@ _ELSEWHERE = frozenset({"whatever", "regardless", "irrelevant"})
 """Words that make a reasoning worthless, unless they refer to objects that the question does not ask for."""
 _FLIPS = re.compile(r"\b(?:wait|no,? wait|actually|scratch that|correction|hmm)\b")
 MAX_FLIPS = 2
-"""How often a reasoning may replace its number by another one."""
+"""The largest number of times that a reasoning may replace a stated number: "wait, 5. No, wait, 6" is one time.
+
+Only sentences with a word such as "wait" are counted. A reasoning with more replacements is unreadable.
+"""
 _UNPOINTED = re.compile(
     r"\b(?:plus|and|with|besides) (?:at least |perhaps )?(?:one|two|three|another|a (?:second|third|further)|\d+)"
     r"(?: (?:more|others?|further|extra|additional|hidden))+\b[^§]*$"
@@ -195,9 +198,10 @@ def _salad(tokens: Sequence[str]) -> str | None:
 
 
 def _asks_last(text: str, answer: Fraction) -> str | None:
-    """Return a message if the last question names a number other than the answer ("5?") and stays open; else None.
+    """Return a message if the last question in a text names a wrong number and remains unanswered; else None.
 
-    The question is not open if the text after it states the answer.
+    A wrong number is a number other than ``answer``: 5 in "Or 5?", if the answer is 4. The question is answered if the
+    text after the question states ``answer`` or has the word "no".
     """
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []

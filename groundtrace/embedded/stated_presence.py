@@ -1,4 +1,4 @@
-"""Finds contradictions between the answer "there are none" and a sentence which says that such an object is there."""
+"""Finds sentences which say that the object in question is in the image, although the answer is 0 or no."""
 
 import re
 
@@ -66,8 +66,10 @@ def _asked_thing(question: Question) -> Noun | None:
 
 
 def _noun_of(words: str) -> Noun | None:
-    """Return the noun in one or two words: "circle" for "circle is", "yellow circle" for "yellow circle". Returns None
-    if the words do not begin with a noun of a known kind.
+    """Return the noun with which a text begins: "circle" for "circle is", and "yellow circle" for "yellow circle".
+
+    ``words`` is the text, which has one or two words. The result is None if the text begins neither with a noun for a
+    known kind of shape, nor with a colour and a noun of this type.
     """
     first, _, second = words.partition(" ")
     if kind_word(first) is not None:

@@ -1,12 +1,16 @@
-"""Recognises clauses of a reasoning that affirm or deny something, such as the statement that a question quotes.
+"""Recognises clauses of a reasoning that affirm or deny something.
 
-Such a question is 'Is the following statement true?', followed by the quoted statement. A clause that repeats the
-statement affirms it. A clause that denies the statement's relation between two objects ("no yellow block is above a
-black block") rejects the statement.
+Two kinds of clauses are compared with the statement that a question quotes ('Is the following statement true?'):
 
-Other clauses are not compared with a statement. A clause that denies an object ("there is no circle") contradicts a
-reasoning that points at this object. A clause that only explains why an object is not counted contradicts nothing. A
-sentence that states another colour than the answer contradicts the answer.
+- A clause that repeats the statement affirms the statement.
+- A clause that denies the statement's relation between two objects ("no yellow block is above a black block") rejects
+  the statement.
+
+Other kinds are not compared with a statement:
+
+- A clause that denies an object ("there is no circle") contradicts a reasoning that points at this object.
+- A clause that only explains why an object is not counted contradicts nothing.
+- A sentence that states another colour than the answer contradicts the answer.
 """
 
 import re
@@ -147,8 +151,8 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     clause. ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
     - "It is not black", with this or another colour. Three conditions must be true. The question names the same colour
-      ("how many black squares?"). The reasoning points at an object of another colour ("yellow square"). The clause
-      does not contain a label with the same colour ("black square") at which the reasoning points.
+      ("how many black squares?"). One of ``labels`` has another colour ("yellow square"). The clause contains none of
+      those ``labels`` that have the same colour ("black square").
     - "So it does not count", "which does not count". The sentence must give the reason: the object has a shape or
       colour that the question does not ask for ("the third is a circle"), or lacks one that the question asks for ("the
       third is not black").

@@ -31,7 +31,9 @@ _GERMAN = words("german")
 _ROMANCE = words("french_and_spanish")
 DOUBT = words("doubt")
 
-"""Words of doubt. A sentence with one of them is readable only if it is a question or a supposition."""
+"""Words of doubt, such as "perhaps". Only questions and suppositions ("if it were red") may contain them. If another
+sentence of a reasoning contains one, the reasoning cannot be judged.
+"""
 _PLAIN = frozenset(
     [*_FUNCTION, *_NUMBERS, *_IRREGULAR, *_QUALITIES, *_ADVERBS, *_NOUNS, *_GERMAN, *_ROMANCE, *COLOURS, "gray"]
 )

@@ -71,12 +71,12 @@ class Claim:
         circles touch the edge". The first of these rules that applies is used:
 
         - A claim without a number agrees if at least one shape matches.
-        - A claim that only a part of the image lacks an object ("no squares on the left") always agrees, since parts
-          are not checked.
+        - A claim such as "no squares on the left" (`of_none` and `is_part`) always agrees: it allows squares in other
+          parts of the image, and this method does not check parts.
         - If the claim is about only some of the objects (`is_part`), its number must not be larger than the number of
           matching shapes.
-        - It may be unknown which circles touch the edge, because one circle is outside all boxes of `walls`. Then the
-          number in "3 circles touch the edge" must not be larger than the number of all circles.
+        - If the claim is "3 circles touch the edge" and one circle is outside all boxes of `walls`, it is unknown how
+          many circles touch the edge. Then the number must not be larger than the number of all circles.
         - A number must equal the number of matching shapes. A bound ("at least 3") must be true for that number.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)

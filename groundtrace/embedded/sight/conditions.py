@@ -61,9 +61,10 @@ def _has(condition: Has, group: list[FoundShape], walls: tuple[Box, ...]) -> Out
 
 
 def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
-    """Return whether a group has only objects of the condition's noun, as in "only black and yellow items".
+    """Return whether the condition's noun describes all objects of a group, as in "only black and yellow items".
 
-    Return None if one of the noun's colours is missing, since readers then disagree about the sentence.
+    Return None if the noun describes them all, but the group lacks one of the noun's colours. For example, readers
+    disagree whether a group of only black items has "only black and yellow items".
     """
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO

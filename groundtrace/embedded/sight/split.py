@@ -82,7 +82,7 @@ def _crop(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
-    """Yield possible cut lines, each as its two end points in pixel coordinates of the mask."""
+    """Yield the lines at which touching shapes might be cut apart, each as its two end points in pixels of the mask."""
     height, width = mask.shape
     scale = enlargement(width, height)
     contour = outer_contour(mask, scale)

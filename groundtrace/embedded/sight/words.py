@@ -118,9 +118,10 @@ def read_amount(words: Words) -> Amount | None:
 
 
 def read_noun(words: Words, joined: bool = False) -> Noun | None:
-    """Read a noun phrase for shapes, such as "yellow square" or "black or blue item"; return None if none follows.
+    """Read a noun phrase for shapes, such as "yellow square" or "black or blue item", at the next word.
 
-    If `joined` is True, "black and blue items" is also read.
+    Returns None if the next words are not a noun phrase for shapes. If `joined` is True, "black and blue items" is also
+    read.
     """
     start = words.at
     colours: list[str] = []

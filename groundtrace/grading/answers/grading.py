@@ -78,9 +78,11 @@ def _is_written_option(predicted: str, choices: tuple[str, ...] | None) -> bool:
 
 
 def _fault(gold: str) -> str | None:
-    """Return why a gold answer cannot be used, or None if it can be used.
+    """Return the reason why a gold answer cannot be used; None if it can be used.
 
-    A control character such as a form feed comes from a "\\frac" whose backslash was not escaped.
+    A gold answer cannot be used if it is empty or has a control character, which shows that the text is damaged. For
+    example, a "\\frac" whose backslash was not escaped becomes a form feed and "rac". Tabs and line ends are allowed,
+    but not inside a LaTeX command.
     """
     if not gold.strip():
         return "gold is empty"

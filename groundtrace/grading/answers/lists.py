@@ -108,7 +108,7 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
 def read_tuple(text: str) -> AnswerTuple | None:
     """Return the numbers and brackets of a tuple or interval such as "(5, 6)", "[1, 3)" or "5, 6". Never raises.
 
-    Returns None for any other text. The brackets may be missing, but only both of them.
+    The text must have both brackets or none. Returns None for any other text.
     """
     if len(text) > MAX_CHARS:
         return None
@@ -162,7 +162,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """Return the parts of a text; separators inside a point do not split it."""
+    """Return the parts of a text between separators. A separator in brackets, as in "(1, 2)", does not split it."""
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):

@@ -62,7 +62,13 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
 
 
 def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
-    """Grade an answer that names no option by letter or text; the answer is wrong if it cannot mean an option."""
+    """Grade an answer that names no option by letter or text, but that may still mean one in other words.
+
+    ``right`` and ``denied`` hold the positions of the right options, and of the options that the answer calls wrong ("B
+    is wrong"). The answer is wrong in three cases: it calls all right options wrong; its sentences contain the letters
+    of several options, and it does not correct itself; or nothing in it can mean an option. In all other cases, the
+    grade has the value None, and a judge model must decide.
+    """
     letters = inner_letters(predicted, choices)
     if not denied and len(letters) == 1 and _NEGATION.search(predicted):
         denied = letters

@@ -25,9 +25,9 @@ _SHORT_SCALES = (
     ("(?:[bB]|bn)", "billion"),
     ("(?:T|tn)", "trillion"),
 )
-"""Short scale words after an amount of money."""
+"""Abbreviations of scale words directly after an amount of money: in "$5k", "k" means thousand."""
 _ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
-"""Short scale words directly after any number, outside formulas. "5m" is 5 metres, and "5 K" is 5 kelvins."""
+"""Abbreviations of scale words directly after any number, outside formulas. "5m" is 5 metres, "5 K" is 5 kelvins."""
 
 
 def _european(found: re.Match[str]) -> str:

@@ -9,7 +9,8 @@ from groundtrace.grading.answers.wrapping import without_answer_phrase
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
 """The words for yes (True) and no (False), in lower case.
 
-Such a word at the start or end of an answer decides. A gold (correct) answer is exactly one of these words.
+If an answer starts or ends with one of these words, this word decides whether the answer means yes or no, unless
+another part of the answer contradicts the word. A gold (correct) yes-no answer is exactly one of these words.
 """
 
 _LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)

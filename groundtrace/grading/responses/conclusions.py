@@ -126,10 +126,10 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Return the first conclusion of a reasoning that contradicts the gold (correct) answer, as it is written.
+    """Return the words of the first conclusion of a reasoning that contradicts the gold (correct) answer.
 
     ``reasoning`` is prose, in which each tag of a point or box is replaced by its label. ``question`` holds the gold
-    answer. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", and then the right conclusion).
+    answer. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", and then the right answer).
     Returns None if there is no wrong conclusion that this module can read. Never raises.
     """
     found = conclusions(reasoning, question)
@@ -176,9 +176,11 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """Yield the matched conclusion, with whether it is the gold answer; yield nothing if only a judge can grade it.
+    """Yield the conclusion that ``match`` holds; yield nothing if only a judge model can grade the conclusion.
 
-    ``text`` is the answer in the conclusion. ``denied`` is True if the conclusion denies this answer.
+    ``text`` is the answer in the conclusion. ``denied`` is True if the conclusion denies this answer ("the answer is
+    not 5"). The field ``right`` of the result is True if the answer is the gold (correct) answer of ``question``. If
+    the answer is denied, ``right`` is True if the answer is not the gold answer.
     """
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
@@ -241,7 +243,10 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
-    """Yield conclusions that call the statement true or false, or are only yes or no, in German, French and Spanish."""
+    """Yield conclusions in German, French and Spanish that are only yes or no, or that call a statement true or false.
+
+    ``gold`` is True if the gold (correct) answer is yes or true, and False if it is no or false.
+    """
     for subject in _ELSEWHERE.finditer(text):
         verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
         if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):

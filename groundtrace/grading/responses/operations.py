@@ -35,10 +35,15 @@ _CALLED = {
     for kind, names in ((TRANSFORM, _TRANSFORMS), (COMPUTATION, _COMPUTATIONS), (DRAWING, _DRAWINGS))
 }
 _PYTHONS = frozenset(("filter", "reduce", "point", "fit", "expand", "scale", "text", "line", "lines", "transform"))
-"""Names of image methods that are also functions of Python, or common names of a program's own functions."""
+"""Names that count as operations only in a call of a method, such as ``image.filter(…)``.
+
+A function with one of these names is one of Python's own (``filter(…)``), or probably the program's own function.
+"""
 _PLAIN = frozenset(("len", "min", "max", "round", "abs"))
-"""Python's built-in functions that are treated as arithmetic; methods with these names (``mask.max()``) are
-computations."""
+"""Python's built-in functions that are treated as arithmetic.
+
+Arithmetic makes a program a computation only if the program neither transforms nor draws. A method with one of these
+names (``mask.max()``) always makes the program a computation."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 
 _LITERALS = (

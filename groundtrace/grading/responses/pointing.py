@@ -99,7 +99,9 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
     - The reply has neither points nor a clear statement that the object is not visible.
     - The reply ends within a tag.
-    - A tag is malformed or escaped, has an attribute twice, an attribute of another form, or an x without its y.
+    - A tag is malformed or escaped, or has an attribute twice.
+    - A tag has an attribute other than x, y, coords, alt and label. (x and y may have a number, such as x1.)
+    - A tag has an x or y without its partner, a coordinate that is not a number, or a special token.
     - Some tags have x and y, and other tags have Molmo 2's coords.
     - A group of Molmo 2 coordinates does not consist of an image index or time, followed by triples of id, x and y.
     """

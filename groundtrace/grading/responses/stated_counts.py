@@ -274,7 +274,11 @@ def _led(match: re.Match[str]) -> str:
 
 
 def _is_of(rest: str, phrase: frozenset[str], words: frozenset[str]) -> bool:
-    """Return whether the text after a number names the counted things, or has only filler words."""
+    """Return whether the text after a number names the counted things, or has only filler words such as "in total".
+
+    ``rest`` is this text. ``phrase`` holds the question's words for the counted things, such as "small" and "object".
+    ``words`` holds the same words without general words such as "object".
+    """
     noun = frozenset(words_of(rest)) - _FILLERS - {"here", "now", "then"}
     return not noun or noun in (phrase, words)
 

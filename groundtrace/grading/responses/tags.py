@@ -95,16 +95,17 @@ class Tag:
 
     @property
     def label(self) -> str:
-        """Return the name of the object: the attribute ``alt``, else ``label`` (Argos figure 10), else the inner text.
+        """Return the name of the object: the tag's attribute or, if it says more, the tag's inner text.
 
-        All model families write the label twice: as an attribute, and as the inner text (between the tag's start and
-        end). If the inner text adds nothing, the attribute is the label. This is so if the inner text is empty, the
-        same name, a short phrase for the same thing ("the first one"), or only the object's number ("1", "#2").
+        All model families write the name twice: as an attribute, and as the inner text (between the tag's start and
+        end). The attribute is ``alt``, or ``label`` if there is no ``alt`` (Argos figure 10). The result is the
+        attribute if the inner text adds nothing to it: the inner text is empty, the same name, a short phrase for the
+        same thing ("the first one"), or only the object's number ("1", "#2").
 
-        In all other cases, the inner text is the label, so that no text is hidden from the scorers. For example, the
-        inner text adds a word ("red ball" for "ball"), contradicts the attribute, has more than six words, has
-        punctuation or digits that are not the object's number, or has a word that counts ("three"), denies ("no") or
-        concludes ("so").
+        In all other cases, the result is the inner text, so that no text is hidden from the scorers. For example, there
+        is no attribute, or the inner text adds a word ("red ball" for "ball"), contradicts the attribute, has more than
+        six words, has punctuation or digits that are not the object's number, or has a word that counts ("three"),
+        denies ("no") or concludes ("so").
         """
         named = dict(reversed(self.attributes))
         label = named.get("alt") or named.get("label") or ""
@@ -119,7 +120,7 @@ class Tag:
 
 
 def is_number_only(text: str) -> bool:
-    """Return whether a text of a tag is only a number of an object, such as "1", "#2", "(3)" or "third"."""
+    """Return whether the text of a tag only numbers an object, as "1", "#2", "(3)" or "third" do."""
     return _NUMBERED.fullmatch(text) is not None
 
 

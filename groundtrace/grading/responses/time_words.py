@@ -151,9 +151,9 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """Return the statements that begin at the token ``at``, and the index of the token after them.
+        """Return the statements about moments or time spans that begin at the token ``at``.
 
-        Returns None if no statement begins there.
+        Also returns the index of the token after the statements. Returns None if no statement begins at ``at``.
         """
         kind = self._tokens[at].kind
         if kind == "other":
@@ -198,9 +198,10 @@ class _Reader:
         return _End(None, token.value, at + 1) if token.kind in _TIMES else None
 
     def _time_of_frame(self, at: int) -> tuple[float | None, int]:
-        """Read the time after a frame: ``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)``.
+        """Read the time that a text states directly after a frame's number, such as "at 3 s" in "frame 7 at 3 s".
 
-        Returns the seconds and the index after them; None and ``at`` if no time follows.
+        Other forms are ``@ t=3``, ``(3 s)`` and ``, 3 s)``. ``at`` is the index of the token after the frame. Returns
+        the time in seconds, and the index of the token after the time; None and ``at`` if no time follows.
         """
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
@@ -267,9 +268,11 @@ class _Reader:
         """Read a time span that begins with a time: "1 s to 4 s", "1 s to 4 s (frames 2-5)" or "1 s to frame 5".
 
         ``at`` is the index of the span's first token, and ``begin`` that of its first time. ``is_placed`` is True if a
-        word such as "from" is before this time, or if the span is in square brackets. If it is False, the text may mean
-        a duration ("for 3 to 5 seconds"). For a duration, the list of statements is empty. Returns None if no such span
-        is there.
+        word such as "from" is before this time, or if the span is in square brackets. If it is False, the text may
+        state a duration ("for 3 to 5 seconds") instead of a span.
+
+        Returns a list with one statement, and the index of the token after the span. The list is empty if the text
+        states a duration. Returns None if neither a span nor a duration begins at ``at``.
         """
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:

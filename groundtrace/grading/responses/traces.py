@@ -12,7 +12,10 @@ from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Trace
 
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
-"""Invisible characters that split words and tags; joiners of scripts and emoji stay."""
+"""Invisible characters that :func:`read_trace` removes from a text, because they split words and tags.
+
+Other invisible characters are not removed, such as the joiners that some scripts and emoji need.
+"""
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
