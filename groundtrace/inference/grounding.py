@@ -268,8 +268,9 @@ def check_readable(text: str, what: str) -> None:
 
 
 def json_at(text: str, start: int = 0) -> tuple[Any, int]:
-    """Return the JSON value of a reply that begins at ``start``, and the offset behind it. All parsers of replies use
-    this function.
+    """Return the JSON value that begins at the offset ``start`` of a reply, and the offset after the value.
+
+    ``text`` is the text of the reply. All parsers of replies use this function.
 
     Raises :class:`BadReply` if an object has a key with two different values, and ValueError or RecursionError if the
     text is not JSON.

@@ -40,7 +40,10 @@ KEEPING_S = 0.2
 
 @dataclass(frozen=True, eq=False)
 class _Flight:
-    """Holds a sample in flight, and the token budget of its request."""
+    """Holds the future reply for a sample (one text of a model) that was requested, and the request's token limit.
+
+    Other calls for the same sample wait for this reply.
+    """
 
     future: "asyncio.Future[CachedReply]"
     max_tokens: int

@@ -12,8 +12,8 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.errors import UserError
 
 OTHER_FILES = 256
-"""The number of files that a run opens in addition to its connections: media, shards, the reply cache, and Beam's
-connections.
+"""The number of files that a run opens in addition to its connections to endpoints: media, shards, the reply cache, and
+the connections of Beam.
 """
 
 

@@ -73,9 +73,10 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        The server may reject a request that it answered earlier with a smaller ``max_tokens``. The reason is that the
-        model's context has no room for more tokens. In this case the earlier truncated samples are cached for the
-        new budget too, so that they are not requested again.
+        A truncated sample is requested again with a larger ``max_tokens``. The server may reject the new request,
+        because the model's context has no room for so many tokens. If all requested samples already exist in truncated
+        form, the truncated samples are then cached for the larger ``max_tokens`` too, so that they are not requested
+        again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)

@@ -139,7 +139,10 @@ class Lease:
                 _log.warning("this process could not renew its lease on %s (%s): trying again", self._folder, error)
 
     def _newest(self) -> int:
-        """Return the highest number of the leases in the folder; 0 if the folder has no lease."""
+        """Return the number of the newest lease in the folder; 0 if the folder has no lease.
+
+        Leases are numbered from 1 upwards, so the newest lease has the highest number.
+        """
         names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 

@@ -296,7 +296,11 @@ class RemotePath:
             return ""
 
     def _put(self, call: Callable[[Any], Any]) -> None:
-        """Call ``call`` to write the object, as :meth:`_do` does. Raises StorageError if the bucket does not exist."""
+        """Write the object with ``call``, a function that gets this process's client of the store.
+
+        While the store is unreachable, the call is retried (:meth:`_do`). Raises StorageError if the bucket does not
+        exist.
+        """
         try:
             self._do(call)
         except FileNotFoundError as error:

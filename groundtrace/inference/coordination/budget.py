@@ -59,7 +59,11 @@ class Budget:
         self.spent = Cost()
         """The amounts that all processes had spent when this process last read them."""
         self.exhausted = False
-        """Whether any process had refused a request when this process last read the budget."""
+        """Whether a process has refused a request because its cost did not fit into the budget.
+
+        All later requests are then refused, too. A refusal by another process is known only after this process has read
+        the shared state again.
+        """
         self._reserved, self._requests = Cost(), 0
         self._others, self._others_requests = Cost(), 0
         self._seen: dict[str, tuple[int, int]] = {}
@@ -267,9 +271,11 @@ class Budget:
         self._write(db)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the state of the budget from the file ``db`` into memory, because no other process uses the file any
-        more. The state is what all processes have spent. This process's reservation is removed from the file, but kept
-        in memory. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
+        """Read the state of the budget from the shared file into memory, when no other process uses the file any more.
+
+        The state is the amounts that all processes have spent. ``db`` is the open file. A reservation is the expected
+        cost of this process's requests in progress. It stays in memory, and its number of requests in the file becomes
+        0, so that it does not count there. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
         """
         if self._is_read:
             self._read(db)

@@ -35,18 +35,17 @@ class Claims:
     async def holding(
         self, keys: Sequence[str], max_tokens: int, had_joined: bool = True
     ) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims the cache keys of the wanted replies, and claim those keys that this
-        process has to request. A claim keeps other processes from requesting the same reply. Yields the cached replies
-        that can be used, by key. A reply can be used if it is complete, or if it was requested with at least
-        ``max_tokens`` tokens.
+        """Wait until no other process claims the wanted cache keys, and claim the keys that have no usable reply yet.
 
-        ``keys`` are the cache keys. While the body of the ``with`` statement runs, this process claims the keys without
-        a usable reply. It claims all of them or none, so that two processes never wait for each other.
+        ``keys`` are the cache keys of the wanted replies. A claim keeps other processes from requesting the same reply.
+        The method yields the usable cached replies, by key. A cached reply is usable if it is complete, or if it was
+        requested with at least ``max_tokens`` tokens. While the body of the ``with`` statement runs, this process
+        claims all other keys. It never claims only some of them, so that two processes never wait for each other.
 
-        The caller has looked for the replies in the cache before this call. ``had_joined`` is True if this process had
-        already registered with the other processes of the machine at that time. If it is False, another process may
-        have cached a reply and ended before this process registered. Then this process has never noticed that process.
-        So the method reads the cache again after it has claimed the keys.
+        The caller has looked for the replies in the cache before this call. ``had_joined`` is True if this process was
+        already registered at that time, so that it notices other processes of the machine. If ``had_joined`` is False,
+        a process that is not noticed may have cached a reply and ended before the registration. In this case, and also
+        if other processes were noticed, the method reads the cache again after it has claimed the keys.
 
         Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """
@@ -121,7 +120,10 @@ class Claims:
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after the claims (the
-        cache keys of requests in progress) have moved between memory and the shared file. No update is necessary: while
-        other processes are running, each later change of a claim is written to this file.
+        """Do nothing, because a move of the claims requires no update.
+
+        :class:`groundtrace.inference.coordination.peers.Peers` calls this method after it has moved the claims. Claims
+        are the cache keys of requests in progress. They move from memory to the shared file when other processes start,
+        and back when these have ended. No update is required, because each later change of a claim is also written to
+        the file while other processes are running.
         """

@@ -41,8 +41,10 @@ run would wait for it forever. The unit is checks, not seconds, so that the time
 was suspended is not included.
 """
 MAX_GAP_S: Final = 5.0
-"""The longest pause, in seconds, between two attempts of a process to lock the file. If the pause is longer, the
-process was suspended itself, and its waiting time is counted from the beginning.
+"""The longest pause, in seconds, between two attempts of a waiting process to lock the file ``.lock``.
+
+A longer pause means that the waiting process was suspended. Its time of waiting for the lock is then measured anew, from
+the end of this pause.
 """
 
 _log = logging.getLogger(__name__)

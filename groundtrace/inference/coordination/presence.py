@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Final
 
 CHECK_S: Final = 10.0
-"""The interval, in seconds, at which a process without peers checks that its pipe still exists."""
+"""The interval, in seconds, at which a process without peers checks that its own named pipe still exists.
+
+Peers are the other processes that share this process's state. They treat a process without a pipe as ended. So if the
+pipe was deleted, the process creates it again.
+"""
 _WAKE, _END = b".", b"!"
 _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
 
@@ -53,8 +57,8 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close the pipe in a child process. After a fork, the child has copies of its parent's pipes. If these stayed
-        open, the parent would seem to be running even after it has ended.
+        """Close the pipe, either at the end of the thread or in a child process. After a fork, the child has a copy of
+        its parent's open pipe. If the copy stayed open, the parent would seem to be running even after it has ended.
         """
         _presences.discard(self)
         os.close(self._pipe)

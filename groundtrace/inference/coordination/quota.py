@@ -25,8 +25,10 @@ from groundtrace.inference.settings import EndpointSettings
 
 BEAT_S: Final = 0.5
 HURRY_S: Final = 0.1
-"""The intervals, in seconds, at which a process with peers adjusts its slots. ``HURRY_S`` applies while the process
-waits for slots, or uses more slots than its share. Otherwise ``BEAT_S`` applies.
+"""``BEAT_S`` and ``HURRY_S`` are the intervals, in seconds, at which a process with peers adjusts its slots.
+
+A slot permits one concurrent request. Peers are other processes that use the same endpoint. ``HURRY_S`` applies while
+the process registers, waits for slots, or uses more slots than its share. Otherwise ``BEAT_S`` applies.
 """
 POLL_S: Final = 0.5
 """The interval, in seconds, at which a waiting request reads the schedule again. The request may be sent sooner if an
@@ -167,7 +169,9 @@ class Quota:
     # Concurrent requests
 
     def _more(self) -> None:
-        """Request slots soon, because a request waits and all slots of this process are in use."""
+        """Update the number of this process's slots soon, because a request waits and no slot is free. A slot permits
+        one concurrent request. The update happens at once, or ``HURRY_S`` seconds after the last update.
+        """
         self._loop = asyncio.get_running_loop()
         if self._now_s() >= self._beat_s + HURRY_S:
             self._beat()
@@ -237,14 +241,15 @@ class Quota:
             self._hold(db, self._limit, self._limit)
 
     def withdraw(self, db: sqlite3.Connection) -> None:
-        """Read the shared state from the file ``db`` into memory, because no other process shares the endpoint any
-        more. The state is two times: when the next request is allowed, and when the next tokens are allowed. Earlier
-        requests of other processes have delayed these times. This process's slots (permits for concurrent requests) are
-        removed from the file.
+        """Read the shared state from the file ``db`` into memory, because no other process shares the endpoint now.
 
-        The times in the file are those of the monotonic clock, which starts again when the machine restarts. So the
-        file also holds the Unix time at which it was last written. The time that has passed since then is measured with
-        this Unix time.
+        The state is two times: when the next request is allowed, and when the next tokens are allowed. Requests of all
+        processes that shared the endpoint have moved these times forward. This process's slots (permits for concurrent
+        requests) are removed from the file.
+
+        The file holds the two times as readings of the monotonic clock. This clock may have started again since then,
+        because it starts again when the machine restarts. So the file also holds the Unix time of its last write. From
+        this Unix time, the method calculates how much of each wait is left, at most ``MAX_DEBT_S`` seconds.
         """
         requests_free_s, tokens_free_s, at_s, world_s = self._row(db)
         passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()

@@ -165,7 +165,11 @@ class GeminiEndpoint:
             ) from None
 
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
-        """Raise the CallError for a response's status; the client would lose the status if the body is broken."""
+        """Raise a CallError if the status of a response is not 200.
+
+        aiohttp calls this method before Google's client reads the body of the response. If the body is broken, the
+        error of Google's client does not show the status.
+        """
         if response.status == 200:
             return
         data = await read_body(response.content.iter_any())
@@ -179,8 +183,9 @@ class GeminiEndpoint:
         return scrub(message, self._key)[:MAX_MESSAGE]
 
     def _client(self) -> genai.Client:
-        """Return the client of Gemini's API. It is created at the first call, since its connections belong to the event
-        loop on which they are created, and this loop must be the one that sends the requests."""
+        """Return the client of Gemini's API. Its connections can be used only on the event loop on which they are
+        created. So the client is created at the first call of this method, on the event loop that sends the requests.
+        """
         if self._opened is None:
             settings, connector = self.settings, aiohttp.TCPConnector(limit=0)
             timeout = aiohttp.ClientTimeout(sock_connect=settings.connect_timeout_s, sock_read=settings.read_timeout_s)

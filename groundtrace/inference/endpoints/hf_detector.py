@@ -35,7 +35,7 @@ from groundtrace.vision.lru_cache import LruCache
 
 SAME_OBJECT_IOU = 0.7
 """The largest IoU of two boxes of one label that count as different objects. If the IoU is larger, the boxes count as
-one object, since both models often predict an object several times.
+one object, since both detectors, Grounding DINO and OWLv2, often find an object several times.
 """
 MAX_BOXES = 100
 MIN_SIDE_PX = 0.5

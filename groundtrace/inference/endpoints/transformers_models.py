@@ -34,7 +34,7 @@ READING_REVISION = "1"
 gives another reply for the same output, so that old replies in the cache are not used.
 """
 IMAGES_KEPT = 8
-"""The number of images whose features are cached: about 20 MB each for the largest of these models."""
+"""The number of images whose features a model caches; with the largest supported model, an image takes about 20 MB."""
 MAX_MESSAGE_CHARS = 300
 
 MODELS: dict[str, str] = {
@@ -141,8 +141,8 @@ class TransformersEndpoint:
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
-        """Add the prompt to the image's batch; returns the batch and the prompt's index. The batch is complete when the
-        thread takes it."""
+        """Add the prompt to the batch of prompts that wait for the same image; return the batch and the prompt's index.
+        Prompts can be added until the thread that runs the model takes the batch."""
         loop = asyncio.get_running_loop()
         with self._lock:
             batch = self._waiting.get(part.sha256)

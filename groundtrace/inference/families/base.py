@@ -208,7 +208,10 @@ class Family:
 
     @property
     def _box_order(self) -> str:
-        """Return the order of a box's numbers in this frame, for prompts (:mod:`groundtrace.schemas.coordinates`)."""
+        """Return the order of a box's numbers in the coordinate frame, such as "[x1, y1, x2, y2]", for prompts.
+
+        The module :mod:`groundtrace.schemas.coordinates` describes the frames.
+        """
         return "[y1, x1, y2, x2]" if self.frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
 
     @property

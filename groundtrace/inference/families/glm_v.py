@@ -1,9 +1,10 @@
-"""Describes how GLM-4.1V, GLM-4.5V and later models of Z.ai write coordinates: from 0 to 1000, between
-``<|begin_of_box|>`` and ``<|end_of_box|>``.
+"""Describes how GLM-4.1V, GLM-4.5V and later models of Z.ai write coordinates, which are from 0 to 1000.
 
-Between these tokens the models write lists of numbers, in different brackets and without labels, or JSON objects with
-``bbox_2d`` and ``label``. If a server drops special tokens, only the lists are left. They are parsed as prose
-(:mod:`groundtrace.inference.families.prose`). The sources are the README (Grounding) and the skills of zai-org/GLM-V.
+The models write them between the special tokens ``<|begin_of_box|>`` and ``<|end_of_box|>``: as lists of numbers, in
+different brackets and without labels, or as JSON objects with ``bbox_2d`` and ``label``. Some servers drop special
+tokens. In the replies of these servers, JSON objects are parsed as usual, and lists of numbers are parsed as prose
+(:mod:`groundtrace.inference.families.prose`). The sources are the section Grounding of the README, and the folder
+``skills``, in the GitHub repository zai-org/GLM-V.
 
 Known limits: the thinking contains drafts of boxes, which are ignored.
 """

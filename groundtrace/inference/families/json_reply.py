@@ -30,8 +30,10 @@ value is not an item with coordinates.
 
 MAX_LITERAL_CHARS = 100_000
 MAX_PROSE_BRACKETS = 1000
-"""The largest number of brackets in a reply that do not belong to JSON. For each of them the parser makes an attempt
-that scans all of the text before it.
+"""The largest number of brackets in a reply that do not belong to JSON. A reply with more raises BadReply.
+
+The parser tries to read JSON at each bracket. If this fails, Python scans all of the text before the bracket to find
+the line of the error. So a reply with very many brackets would take too long.
 """
 
 _START = re.compile(r"[\[{]")

@@ -129,11 +129,13 @@ def _words(label: str, asked: str) -> tuple[str, ...]:
 
 
 def _noun(label: str, asked: str) -> str:
-    """Return the noun of a label (name of an object), such as "dog" for "red dog with a ball". Two labels with
-    different nouns name different objects.
+    """Return the noun of a label (name of an object), such as "dog" for "red dog with a ball".
 
-    The noun is the last word before a comma, a semicolon, a colon, an opening bracket, or a word such as "in" or
-    "with". Returns "" if the label has no word before the punctuation.
+    If two labels have different nouns, they name different objects. The noun is the last word before a comma, a
+    semicolon, a colon, an opening bracket, or a word such as "in" or "with". Returns "" if the label has no word before
+    the punctuation.
+
+    ``asked`` is the requested label. Numbers in ``label`` are ignored if ``asked`` has no number.
     """
     noun = ""
     for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):

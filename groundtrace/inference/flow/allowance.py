@@ -31,8 +31,8 @@ class Allowance:
         self._budget, self._expected, self._cost_of = budget, expected, cost_of
         self._call = self if call is None else call
         self._settled = NOTHING
-        """The usage of all requests of the call that is already counted as spent. Only the :class:`Allowance` of the
-        call's first request holds this value; in the others it stays zero.
+        """The usage (requests and tokens) that is already counted as spent, summed over all requests of the call. Only
+        the :class:`Allowance` of the call's first request holds this sum; in those of the other requests it stays zero.
         """
         self._reported = NOTHING
         self._unknown = Cost()
@@ -109,8 +109,9 @@ class Allowance:
     def _settle(self, taken: Usage) -> None:
         """Replace the reserved cost of the latest attempt, if one is reserved, by the attempt's real cost.
 
-        The reserved cost is the part of the run's budget that was set aside before the attempt. ``taken`` is the usage
-        (requests and tokens) since then. The expected cost of abandoned requests (:meth:`gave_up`) is added to it.
+        The reserved cost is the part of the run's budget that was set aside before the attempt. The real cost is the
+        sum of two costs: the cost of ``taken``, which is the usage (requests and tokens) since the reservation, and the
+        expected cost of the abandoned requests (:meth:`gave_up`).
         """
         if self._is_reserved:
             self._budget.settle(self._expected, self._cost_of(taken) + self._unknown)
@@ -130,9 +131,10 @@ def allowance_of_call() -> Allowance | None:
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """Reserve a part of the run's budget for each request that the body of the ``with`` statement sends. ``allowance``
-    is the object that makes the reservations. This applies to the requests of the current asyncio task, and of the
-    tasks that it starts.
+    """Reserve a part of the run's budget for each request that the body of the ``with`` statement sends.
+
+    ``allowance`` is the object that makes the reservations. It makes them for the requests of the current asyncio task,
+    and of the tasks that this task starts.
     """
     token = _allowance.set(allowance)
     try:

@@ -76,9 +76,12 @@ class Arrivals:
 
 
 class Place:
-    """Sends the attempts of one part of a request, and numbers the samples (generated texts) of this part. ``arrivals``
-    collects the replies to all parts of the request. ``first`` is the number of the part's first sample. It is -1 until
-    the part has a reply.
+    """Represents one part of a request. Sends this part, and gives its samples (generated texts) their numbers.
+
+    A request for many samples is sent in several parts. An attempt is one try to get the samples of a part, and a part
+    may need several attempts. If a reply lacks samples, another ``Place`` requests them. ``arrivals`` collects the
+    replies to all parts. ``first`` is the place of the part: the number of its first sample among all samples of the
+    request. It is -1 until the part has a reply.
     """
 
     def __init__(self, arrivals: Arrivals) -> None:
@@ -90,15 +93,17 @@ class Place:
 
     async def send(self, request: Request, n: int) -> Reply:
         """Make one attempt to get ``n`` samples (generated texts) for this part of the request, and return the reply.
-        Raises :class:`NotNeeded` before the first attempt if another part of the request has failed.
+
+        A request for many samples is sent in several parts. Raises :class:`NotNeeded` before the first attempt of this
+        part if another part has failed.
 
         If the request has a function ``arrived`` (which stores a reply), this method returns only after the reply is
-        stored. Until then, the limit of concurrent requests includes the request, so no other request is sent in its
-        place. So a killed process loses at most one reply for each concurrent request.
+        stored. Until then, the request counts as one of the concurrent requests, and no other request is sent in its
+        place. A killed process therefore loses at most one reply for each concurrent request.
 
-        A second copy of the same request (a hedge) may also get a reply. The samples of this reply then get the numbers
-        of the samples in the first reply. If the second reply has more samples than the first, the additional samples
-        are dropped.
+        The first reply gives the samples of this part their numbers (:attr:`first`). If the reply is slow, a second
+        copy of the request (a hedge) may be sent, and may also get a reply. The samples of the second reply get the
+        same numbers as those of the first reply. Samples that the second reply has in addition are dropped.
         """
         if self._arrivals.has_failed and not self._is_sent:
             raise NotNeeded

@@ -85,4 +85,7 @@ class Breaker:
         """Do nothing. :meth:`tried` already records each failed attempt."""
 
     def ended(self, error: CallError | None) -> None:
-        """Do nothing. The caller handles the error of a failed call."""
+        """Do nothing when a call has ended. The caller handles the error of a failed call.
+
+        The interface CallWatcher requires this method. ``error`` is not used.
+        """

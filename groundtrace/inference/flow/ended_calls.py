@@ -12,7 +12,10 @@ refusals may be due to the images of the requests.
 NEVER_ANSWERED = 20
 """The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
 UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})
-"""Failures that concern only one request, and not the endpoint."""
+"""Failures that concern only one request, and do not show that the endpoint is down.
+
+:class:`EndedCalls` does not count them as failed calls, so they do not end the run.
+"""
 
 _AT_ONCE = frozenset({401, 402})
 

@@ -20,9 +20,10 @@ FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
-"""The interval, in seconds, between the starts of an endpoint's first requests. If requests of equal duration start
-together, they also end together: first the client waits for all replies, and then the server waits for all new
-requests.
+"""The least interval, in seconds, between the starts of an endpoint's first requests.
+
+Without the interval, these requests would start together and, if they take equally long, end together. Then the client
+and the server would take turns to wait: the client for all replies, and the server for all new requests.
 """
 
 

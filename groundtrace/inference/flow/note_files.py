@@ -1,5 +1,7 @@
-"""Writes the notes of a process to files that only grow. A note is a line about an event, such as the tokens of a
-request. If the notes are in a store, the files are uploaded.
+"""Appends the notes of a process to files. A note is a line about an event, such as the tokens that a request used.
+
+The folder of the files may be in a store (object storage such as S3). In this case, a process appends its notes to
+temporary files on its disk, and uploads these files to the store.
 """
 
 import os

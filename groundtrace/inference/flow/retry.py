@@ -15,8 +15,8 @@ FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
-"""The longest wait, in seconds, if a server sends a Retry-After. A :class:`groundtrace.inference.flow.guard.Guard` may
-wait longer.
+"""The longest wait, in seconds, if a server sends a Retry-After. During a run, a guard
+(:class:`groundtrace.inference.flow.guard.Guard`), which waits for servers that are down, may wait longer.
 """
 
 Pause = Callable[[CallError, float], Awaitable[None]]
@@ -48,8 +48,8 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """Wait ``seconds`` before a retry. This :data:`Pause` never raises an error; the first argument, the error of the
-    attempt, is not used.
+    """Wait ``seconds`` before a retry, and never raise an error. The first argument, the error of the failed attempt,
+    is not used; every :data:`Pause` (a function that waits before a retry) has this argument.
     """
     await asyncio.sleep(seconds)
 

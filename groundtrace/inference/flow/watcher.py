@@ -23,8 +23,8 @@ class CallWatcher(Protocol):
         ...
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait at least ``wait_s`` seconds before a retry. ``error`` is the error of the failed attempt. Raises
-        ``error`` or RunStopped if the call must not be retried.
+        """Wait before a retry. ``error`` is the error of the failed attempt, and ``wait_s`` is the planned wait in
+        seconds. Raises ``error`` if the wait would be too long. Raises RunStopped if the whole run must stop.
         """
         ...
 
@@ -69,9 +69,10 @@ def guard_of_call() -> CallWatcher | None:
 
 @contextlib.contextmanager
 def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """Let ``guard`` watch requests to a model, so that it handles a server that is down. This applies to the requests
-    of the current asyncio task, and of the tasks that it starts, while the body of the ``with`` statement runs. If
-    ``guard`` is None, these requests are not watched.
+    """Let ``guard`` watch requests to a model, and handle a server that is down, while the body of the ``with`` runs.
+
+    The requests are those of the current asyncio task, and of the tasks that this task starts. If ``guard`` is None,
+    these requests are not watched.
     """
     before = _guard.set(guard)
     try:
