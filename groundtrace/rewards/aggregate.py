@@ -137,10 +137,11 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    ``verdicts`` are the results of the scorers on one response. Each of these names is the value of the verdict with
-    this name: ``judging`` is about the decision to think or to answer directly, and ``outcome`` is about the final
-    answer. The weights are in ``settings``. Terms that are not applicable are left out of the mean. The result is None
-    if the outcome is unscored, or if a term with a weight above 0 has failed.
+    ``verdicts`` are the results of the scorers on one response. The four terms of the mean are the values of four
+    verdicts: ``judging`` (on the decision to think or to answer directly), ``thinking`` (on the reasoning), ``outcome``
+    (on the final answer) and ``format`` (on the form of the response). The weights are in ``settings``. Terms that are
+    not applicable are left out of the mean. The result is None if the outcome is unscored, or if a term with a weight
+    above 0 has failed (its scorer could not check the response).
     """
     weights = {
         "judging": settings.judging_weight,

@@ -28,7 +28,10 @@ from groundtrace.schemas.text import folded
 COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
 """The columns of an RL row that :func:`rewarded_question` reads."""
 MAX_CANDIDATES = 16
-"""For each answer type, this many of the most frequent answers are tried as the constant answer."""
+"""The maximum number of answers that are tried for each kind of question: the most frequent gold answers.
+
+Each of them is tried as the constant answer, which the blind policy gives to all questions of this kind.
+"""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,11 @@ def _sigmoid(done: float) -> float:
 
 
 GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _linear}
-"""The choices for φ of Eq. 8 on [0, 1]. The paper uses a sigmoid without giving its steepness, which is 10 here."""
+"""The functions that can be φ in Eq. 8 of RuCL, by name. φ states how the weight of the hard rubrics grows.
+
+The argument of φ is the share of the T_ramp steps that is done, and the result is the share of the growth that is done,
+both in [0, 1]. The paper of RuCL uses a sigmoid without giving its steepness, which is 10 here.
+"""
 
 
 @settings
@@ -116,9 +120,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     not used.
 
     As in the paper, a rubric that is not applicable has the value 0 in the share. So a response gains nothing if it
-    leaves out the content that a rubric checks. The same rule holds for the rubric
-    :data:`groundtrace.rewards.rubrics.PLACE`, by which a response must state where in the image it sees what the
-    question is about: if the judge calls this rubric not applicable, ``has_place`` is False.
+    leaves out the content that a rubric checks. The same rule holds for ``has_place``, the result for the rubric
+    :data:`groundtrace.rewards.rubrics.PLACE`: ``has_place`` is False if the judge calls this rubric not applicable. The
+    rubric requires that a response states the place of the question's objects in the image.
 
     Raises:
         ValueError: if a rubric has no score. Do not call this function if the judge failed, since then no rubric has a

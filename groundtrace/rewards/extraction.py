@@ -196,9 +196,9 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
     """Return the points that the parser finds in the response, in order, each with its moment (frame and time).
 
-    ``rows`` are the points in the judge's reply. If a row about the point passes the check, the moment is from this
-    row. Otherwise it is the moment that the parser finds in the response. Rows without a point in the response are
-    dropped.
+    ``rows`` are the points in the judge's reply, each with a moment. ``check`` tests a row: the words that state its
+    moment must be in the response, and must contain its numbers. If the row of a point passes, its moment is used.
+    Otherwise the moment that the parser finds is used. A row for a point that is not in the response is dropped.
     """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}

@@ -99,9 +99,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question. Its field ``answer`` must hold the answer that the response gives, because it is a fault
-            if the reasoning concludes another answer. If the response is right, this is the gold answer. If the
-            response is wrong, the caller must replace the gold answer by the answer of the response.
+        question: the question. A reasoning that concludes another answer than the question's field ``answer`` is a
+            fault. So ``answer`` must be the answer that the response gives. If the response is right, this is the gold
+            answer. If it is wrong, the caller must replace the gold answer by the answer of the response.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
@@ -128,7 +128,10 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 
 
 def _answers_already(judge: str, question: Question) -> bool:
-    """Return whether a judge section contains a boxed answer, or states the gold answer in words."""
+    """Return whether a judge section, which should only decide to think or not, already gives an answer.
+
+    The result is True if ``judge`` contains a boxed answer, or states the gold answer in words.
+    """
     stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
     return bool(all_boxed(judge)) or any(

@@ -24,7 +24,8 @@ from groundtrace.rewards.pretence import Output, numbers_in
 
 _WHOLE = re.compile(r"\d{1,9}")
 _IN_MOST_CODE = 1
-"""Numbers up to this one are constants in most code, for instance as an index or a step."""
+"""Numbers up to this one are constants in most code, for instance as an index or a step. So such a constant alone does
+not show that the answer is hardcoded."""
 _Number = int | float
 
 
@@ -53,18 +54,18 @@ def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
 def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
     """Return whether the answer that a call printed comes from a constant in the code.
 
-    A call is one execution of code in a response. To test it, the code is executed again after each constant that is
-    the answer was replaced by the next number. The result is True if the call now prints this next number instead of
-    the answer. For the answers 0 and 1, there is one more condition: the call also prints the answer for an image
-    without the objects.
+    A call is one execution of code in a response. For the test, a changed copy of the code was executed: in the copy,
+    each constant that equals the answer is replaced by the answer plus 1. The result is True if the copy prints this
+    next number instead of the answer. For the answers 0 and 1, there is one more condition: the original code also
+    prints the answer for at least one image from which a group of the question's objects was removed.
 
     Args:
         answer: the final answer of the response, a whole number such as "5".
         shown: the output of the original code.
         changed: the output of the changed code (:func:`with_next_number`). The earlier calls are changed in the same
             way.
-        without: the outputs of the original code on changed images. There is one output for each group of the
-            question's objects; for this output, the group was removed from the image.
+        without: the outputs of the original code on changed images: one output for each group of the question's
+            objects, from the image without this group.
     """
     number = int(answer)
     before, after = numbers_in(shown), numbers_in(changed)

@@ -196,7 +196,7 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
-        """Return the boxes that the detector finds for the label; for any other ``role``, the points of the pointer."""
+        """Return the detector's boxes for the label if ``role`` is "detector", else the pointer's points for it."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)

@@ -15,7 +15,7 @@ from groundtrace.schemas.geometry import Box
 Pixels = NDArray[np.uint8]
 """An image: height × width × 3."""
 Groups = Sequence[Sequence[Box]]
-"""The objects that a question is about, in groups (:func:`groundtrace.rewards.pretence.groups_of`)."""
+"""The boxes of a question's objects, in groups of neighbours (:func:`groundtrace.rewards.pretence.groups_of`)."""
 
 MARKS_COVER = 0.1
 """An image that differs from the original in at most this share of its pixels is the original with marks."""
@@ -27,9 +27,9 @@ pixels that resampling and sharpening blend at an edge are not marks.
 """
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
-"""Objects are marked only if more than this share of all changed pixels is near the objects. Half is not enough: if
-code moves an object, half of the changed pixels are near the object's old place, although nothing is marked. Each
-marked box must also have at least ``_MARK_PIXELS`` changed pixels near it."""
+"""Code has marked objects (drawn at them) only if more than this share of all changed pixels is near the objects. Half
+is not enough: if code moves an object, half of the changed pixels are near the object's old place, although the code
+has marked nothing. An object is marked only if at least ``_MARK_PIXELS`` changed pixels are near its box."""
 _PRECISE_NEAR = 0.9
 _MARKS_STAY = 0.5
 """Marks (pixels that code drew) stay at their places if at least this share of their pixels is marked in both images:

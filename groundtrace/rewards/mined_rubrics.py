@@ -27,7 +27,7 @@ LOW_APPLICABILITY, NEVER_APPLICABLE, ASKS_FOR_ANSWER = (
     "never_applicable",
     "asks_for_right_answer",
 )
-"""The reasons for which a candidate is not kept."""
+"""The reasons for which a candidate, i.e. a proposed rubric (a criterion of grading), is not kept."""
 FILTER, STRATUM = "filter", "stratum"
 """The decisions on a rubric that can be uncertain: whether it is kept, and its stratum."""
 
@@ -158,9 +158,10 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """Return the share of graded attempts with a right answer, with its interval and the number of graded attempts.
+    """Return how many attempts were graded, and the share of them with a right answer, with its confidence interval.
 
-    In the paper of RuCL, one of the proposed rubrics measures this share (candidate 20 in Table 6).
+    The share and the interval are None if no attempt was graded. In the paper of RuCL, this share is the pass rate of
+    candidate 20 in Table 6: a proposed rubric (criterion of grading) that requires a right answer.
     """
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None

@@ -21,14 +21,14 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """Holds the weights of the score for pointing, for found objects, missed objects and wrong points.
+    """Holds two weights of the pointing score: for missed targets, and for responses with only wrong points.
 
-    The function :func:`pointing_score` has the formula.
+    A target is an object that the question is about. The function :func:`pointing_score` has the formula.
     """
 
     first_share: Annotated[
         Share,
-        "s: the score for one found target of many; 1 is Argos Eq. 3, 0 scores the share of targets found",
+        "s in the factor for missed targets, s + (1 - s) · share of targets found; 1: factor 1, as in Argos Eq. 3",
     ] = 0.5
     wrong_cost: Annotated[Share, "the maximum penalty for only wrong points; a response without points scores 0"] = 0.1
 

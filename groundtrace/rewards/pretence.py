@@ -60,22 +60,31 @@ UNUSED = "gives a result that no later turn uses"
 TOLD = "prints the answer that was written into it"
 
 MAX_GROUPS = 4
-"""The maximum number of groups of objects. The code of a call is executed once for each group, on the image without
-this group. The other checks execute the code three to eight times (:func:`groundtrace.rewards.executing.executions`).
+"""The maximum number of groups of objects. The number of groups determines how often the code of a call is executed.
+
+The code is executed once for each group, on the image without this group. All other checks of the call together execute
+the code three to eight more times (:func:`groundtrace.rewards.executing.executions`).
 """
 MAX_TEXT_CHARS = 10_000
 """The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
-"""A call looked at an object if the call's output images change when the object is removed from the question's image,
-by more than this factor times their change when only a few pixels of the image are changed (:func:`nudged`)."""
+"""A call looked at an object if one change of its output images is larger than this factor times another change.
+
+The first change results if the object is removed from the question's image. The other change is noise: it results if
+only a few pixels of the question's image are changed (:func:`nudged`)."""
 _SAME_NUMBER = 0.02
 """Two numbers are the same if they differ by at most this share of the larger one."""
 _ENLARGED = 2.0
-"""An image is enlarged if it has at least this many times the pixels of the original."""
+"""An output image counts as enlarged if it has at least this many times the pixels of the question's image.
+
+An enlarged image does not count as a view of the whole image (:func:`is_whole`).
+"""
 _THUMBNAIL_PX = 16
 _SAME_LEVELS = 4.0
-"""Pixels look the same if they differ by at most this (of 255), and images if their thumbnails do so on average."""
+"""Two pixels look the same if their colour levels (0 to 255) differ by at most this. Two images look the same if the
+levels of their thumbnails differ by at most this on average.
+"""
 _TOKEN = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|(\w+|[^\w\s])", re.IGNORECASE)
 _Tokens = tuple[Counter[str], list[float]]
 """The words and signs of a text, and its numbers in ascending order."""

@@ -32,8 +32,8 @@ PLACE = Rubric(
     None,
     "",
 )
-"""A rubric of our own, which is not mined. The reward of RuCL requires it
-(:class:`groundtrace.rewards.recipes.rucl.Rucl`)."""
+"""A rubric of this project; no model proposed it. If the setting ``require_place`` is True, the reward of RuCL requires
+it (:class:`groundtrace.rewards.recipes.rucl.Rucl`)."""
 
 
 def _read(plain: Sequence[Mapping[str, Any]]) -> tuple[Rubric, ...]:

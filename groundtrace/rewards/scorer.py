@@ -16,7 +16,8 @@ from groundtrace.rewards.case import Case
 from groundtrace.schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
-"""A test of a case, and the message if the test fails."""
+"""A condition on which a scorer runs: a test of a case (a response with its question), and a text that is the reason
+if the test fails."""
 
 
 @dataclass(frozen=True)

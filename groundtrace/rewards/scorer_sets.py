@@ -24,7 +24,12 @@ STREAM_SCORERS = (
     boxes_counted.SCORER,
     *scorers_named("temporal", "reasoning"),
 )
-"""The scorers that verify traces of iVGR's two streams; the scorers of boxes run only if boxes were requested."""
+"""The scorers that verify traces in the pipeline of the paper iVGR.
+
+In this pipeline, each trace (a teacher's response) answers one of two prompts for a question, called streams. One
+prompt requests reasoning with boxes, the other reasoning only in words. The scorers of boxes run only if boxes were
+requested.
+"""
 
 ScorerArguments = Mapping[str, Mapping[str, Any]]
 """The arguments of scorers, by the scorer's name in the registry or ``module:NAME``; {} if there are no arguments."""

@@ -108,9 +108,11 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
 
 
 def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
-    """Return a parser of the planner's reply. The parser returns the reason for each wanted scorer, by its name.
+    """Return a parser of the planner's reply.
 
-    The parser raises BadReply if the reply has the wrong form, or if it contains a name that is not in ``names``.
+    The planner is the judge model when it selects the scorers (checks) that run for a response. The parser returns a
+    mapping: for each scorer that the planner selects, the scorer's name and the planner's reason. The parser raises
+    BadReply if the reply has the wrong form, or if it contains a name that is not in ``names``.
     """
 
     def read(reply: CallResult) -> dict[str, str]:

@@ -54,8 +54,9 @@ from groundtrace.schemas.geometry import Box
 
 _CELL_PX = 8
 _LEVELS = 12
-"""The faint pattern changes each colour value (0 to 255) by this number. The change is visible, but too small for code
-that finds objects by a threshold.
+"""The change of a colour value (0 to 255) in the faint pattern that :func:`patterned_elsewhere` adds to an image.
+
+The change is visible, but too small to affect code that finds objects by a threshold.
 """
 _MARGIN_PX = 6
 """The image stays unchanged within this distance of the objects' boxes. The reason is an honest crop: its margin around
@@ -64,7 +65,7 @@ the objects should not lower its selectivity.
 _MAX_BACKGROUND_PX = 400
 """The longer side of the reduced image whose median colours are computed; a larger one takes longer."""
 _MIN_ELSEWHERE = 0.02
-"""If the part of the image outside the objects has a smaller share than this, that part is not changed. If nothing
+"""The part of the image outside the objects is changed only if it is at least this share of the image. If nothing
 outside the objects is changed in any image, every call has the highest selectivity, 1.
 """
 
@@ -202,11 +203,12 @@ def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:
-    """Return how much the images of two outputs differ visibly, in colour levels.
+    """Return how much the images of two outputs of a call (an execution of code) differ visibly, in colour levels.
 
     ``shown`` is the output for the question's image, and ``elsewhere`` is the output for an image that was changed only
-    outside the question's objects. The result is infinite if the size of an image differs between the two outputs: the
-    size then depends on other things than the question's objects, so the call is not selective.
+    outside the question's objects. The result is infinite if the number or the size of the images differs between the
+    two outputs. Number and size then depend on other things than the question's objects. So the output does not show
+    only these objects, and the selectivity computed from its images is 0.
     """
     if any(image.shape != other.shape for image, other in zip(shown.images, elsewhere.images, strict=False)):
         return math.inf

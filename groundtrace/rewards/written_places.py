@@ -153,7 +153,10 @@ _ON_AXES = re.compile(
     rf"|{_FIGURE}\s+(?:on|along)\s+the\s+(?:x|horizontal)\b[^.\n]{{0,30}}?{_FIGURE}\s+(?:on|along)\s+the\s+(?:y|vertical)\b",
     re.IGNORECASE,
 )
-"""Numbers for both axes, which are allowed if the question is about axes or unknowns."""
+"""Matches numbers for both axes, such as "x is 120 and y is 45".
+
+They are not coordinates if the question is about axes, or about unknowns called x and y (:func:`place_in_words`).
+"""
 
 
 def plain(text: str) -> str:

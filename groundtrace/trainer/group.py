@@ -104,7 +104,8 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
     """Return the metrics of tool calls; empty if no response can have calls.
 
     The metrics are the mean number of calls per response, the share of calls that succeeded, the number of lost
-    responses, and the share of responses that reached each limit.
+    responses (unscored, because the environment failed or took too long), and the share of responses that reached each
+    limit of :data:`SHOWN_LIMITS`, such as the maximum number of turns.
     """
     executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
     lost = sum(bool(rollout.lost) for rollout in rollouts)

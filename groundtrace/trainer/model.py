@@ -289,7 +289,7 @@ def _gathered_state(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
-    """Limit the processor's image size to ``max_pixels``; :func:`_speech` scales coordinates accordingly."""
+    """Limit the processor's image size to ``max_pixels``. :func:`_speech` uses this limit to convert coordinates."""
     if settings.max_pixels is None:
         return
     size = image_processor.size

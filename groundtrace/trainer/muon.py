@@ -20,7 +20,11 @@ class Float32Muon(torch.optim.Muon):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights that have a gradient. ``closure`` computes the loss, which is returned; None: no loss."""
+        """Update all weights that have a gradient, and return the loss.
+
+        ``closure`` is a function that computes and returns the loss. It is called before the update. If ``closure`` is
+        None, no loss is computed, and the result is None.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

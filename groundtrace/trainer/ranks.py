@@ -232,8 +232,9 @@ def first_before_others(work: Callable[[], T]) -> T:
 def all_arrive() -> bool:
     """Return whether all ranks (training processes) call this function within ``MEETING_S`` seconds.
 
-    Call it at most once in a process. A rank may call it after any error, because it does not wait for a value of
-    another rank. If the result is True, all ranks are at the same point, and can exchange values again.
+    Call this function at most once in a process. A rank may call it after any error, since no rank can wait forever
+    here: the function exchanges no values, and only counts for at most ``MEETING_S`` seconds how many ranks have called
+    it. If the result is True, all ranks are at the same point, and can exchange values again.
     """
     if count() == 1:
         return True

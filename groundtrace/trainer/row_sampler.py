@@ -25,7 +25,11 @@ KEPT_BYTES = 2**31
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
-"""A function that returns the samples of a row, each with its row. It raises UnusableRow if the row cannot be used."""
+"""A function that encodes a row as samples, and returns a list of pairs (row, sample).
+
+The row in a pair is the encoded row, or a copy of it that has only the prompt of the sample. The function raises
+UnusableRow if the row cannot be used.
+"""
 Found = Sequence[Drawn | None]
 """The samples of a row. If another rank encodes the row, each of them is None."""
 LeftOut = Callable[[str, str], None]
@@ -169,10 +173,11 @@ class RowSampler:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int, is_own: bool) -> tuple[Found, int]:
-        """Return the samples of the next usable row of part ``at``, and the new value of ``taken``.
+        """Return the samples of the next usable row of part ``at`` of the batch plan, and the new value of ``taken``.
 
-        ``taken`` is the number of rows of this part that have been consumed so far, including unusable rows.
-        ``is_own`` is whether this rank encodes the row. Raises ShardError if the part has no usable row.
+        Without a batch plan, all rows are in part 0. ``taken`` is the number of rows of this part that have been
+        consumed so far, including unusable rows. ``is_own`` is True if this rank (the process of one GPU) encodes the
+        row; if another rank does, each sample is None. Raises ShardError if the part has no usable row.
         """
         part = self._parts[at]
         for passed in range(len(part.rows)):

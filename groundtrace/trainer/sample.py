@@ -91,8 +91,9 @@ class Sample:
     def response_tokens(self) -> int:
         """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
-        A response may have several turns. The prompt for a later turn contains the earlier turns of the response. For
-        such a prompt, the result is the number of tokens of the response so far.
+        For a prompt with its response, these are the tokens of the response. A sample may also be only a prompt. In the
+        prompt for the first turn, no token counts. The prompt for a later turn contains the earlier turns of the
+        response, so the result is the number of tokens of the response so far.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
@@ -139,8 +140,8 @@ class Rollout:
         text: the text of the response with its observations; None if it is the text of ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.
         lost: the reason why the environment could not continue; "" if it could. A lost response gets no score.
-        limits: the limits that the response reached, in the order of :class:`Limit`. It is empty in a single turn that
-            a sampler returns.
+        limits: the limits that the response reached, in the order of :class:`Limit`. A sampler, which returns single
+            turns, leaves the field empty; the field is set when a whole response is put together from its turns.
     """
 
     ids: tuple[int, ...]

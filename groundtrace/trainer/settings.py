@@ -37,7 +37,7 @@ class ModelSettings:
     path: Annotated[str, "a local folder or a Hub id"]
     revision: Annotated[str, "the revision of the Hub repository"] = "main"
     frame: Annotated[FrameName | None, "the coordinate frame of the model; left out: the frame of its family"] = None
-    decimals: Annotated[int | None, "the decimals of a coordinate; left out: the family's"] = None
+    decimals: Annotated[int | None, "the number of decimals of a coordinate; left out: as fits the frame"] = None
     max_pixels: Annotated[
         PositiveInt | None,
         "larger images are shrunk to this number of pixels in training, in rollouts and by the saved model; left out: "
@@ -51,7 +51,7 @@ class ModelSettings:
     lora_rank: Annotated[
         NonNegativeInt, "above 0: train adapters of this rank on the language model's linear layers, not the weights"
     ] = 0
-    lora_alpha: Annotated[PositiveFloat, "the adapters are scaled by this over their rank"] = 32.0
+    lora_alpha: Annotated[PositiveFloat, "the adapters' output is scaled by lora_alpha / lora_rank"] = 32.0
     gradient_checkpointing: Annotated[bool, "recompute activations in the backward pass instead of storing them"] = (
         False
     )

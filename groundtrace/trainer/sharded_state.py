@@ -68,9 +68,9 @@ def read(folder: Path, kept: Mapping[str, Any], optimiser: Optimiser | None) -> 
 def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
     """Return an optimiser's state with its tensors divided among the ranks (the processes of the GPUs).
 
-    ``state`` is a state with whole tensors, as a training of one process saves it. Each tensor that belongs to a weight
-    of ``optimiser`` is sharded like this weight: the float32 weight and its moments. The other tensors stay whole. In a
-    training of one process, the state is returned unchanged.
+    ``state`` is a state with whole tensors, as a training of one process saves it. The tensors that belong to a weight
+    of ``optimiser`` (its float32 copy and its moments) are divided in the same way as this weight. The other tensors
+    stay whole. In a training of one process, the state is returned unchanged.
     """
     if ranks.count() == 1:
         return dict(state)

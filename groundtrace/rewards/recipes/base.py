@@ -20,7 +20,10 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 class HasVerdicts:
-    """Adds the method :meth:`value` to a class with a field ``verdicts``, which holds the results of scorers."""
+    """Adds the method :meth:`value`, which returns the value of one verdict, to a class with a field ``verdicts``.
+
+    A verdict is the result of a scorer.
+    """
 
     verdicts: tuple[Verdict, ...]
 

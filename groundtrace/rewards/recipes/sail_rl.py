@@ -41,8 +41,9 @@ class SailRl(Recipe):
     """Computes the reward of SAIL-RL from the verdicts on outcome, judging, format and thinking.
 
     The verdict on judging is about the decision to think or to answer directly. The verdicts on judging and thinking
-    need calls to a judge. In the cascading form, the judge is not called if a known factor of the product is 0. So
-    judging is not scored if the answer is wrong, and thinking is not scored if judging is 0.
+    need calls to a judge. With the setting ``form`` = ``cascading`` (Eq. 1), one term of the reward is the product of
+    judging, thinking and outcome. The judge is not called if a known factor of this product is 0. So judging is not
+    scored if the answer is wrong, and thinking is not scored if judging is 0.
 
     R_format is 1 for a response of the form in §3.4: a judge section, a think section, and a boxed answer
     (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a direct answer.

@@ -127,8 +127,8 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
     """Return the mean reward of a policy that answers without using the images, and a note on this estimate.
 
-    The reward is the mean over the responses. It is None if rules cannot grade any of the rows. Only a policy with a
-    higher reward has been shown to use the images.
+    No responses are sampled: the reward is computed from the gold answers. It is the mean over the rows that rules can
+    grade, or None if there are no such rows. Only a policy with a higher reward has been shown to use the images.
 
     ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
     are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.

@@ -114,7 +114,8 @@ class PreparedRow:
 
 
 Part = Sequence[PromptResponses]
-"""Prompts of one question whose responses are scored together: one prompt, or one for each stream."""
+"""The prompts of one question whose responses are scored together: one prompt, or one for each stream (a way of
+answering)."""
 
 
 class Reward:

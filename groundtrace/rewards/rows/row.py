@@ -23,7 +23,10 @@ class UnusableRow(ValueError):
 
 
 class HasImageSize(Protocol):
-    """Describes any object that has the size of an image, such as a decoded image; the image is upright."""
+    """Describes any object that has the width and height of an image, such as a decoded image.
+
+    The size must be that of the upright image, i.e. of the image after its EXIF orientation was applied.
+    """
 
     @property
     def width(self) -> int:

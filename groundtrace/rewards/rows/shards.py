@@ -281,7 +281,10 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the streams of a row with their prompts. Raises TypeError if a stream is unknown or has no prompt."""
+    """Return the streams of a row with their prompts.
+
+    A stream is a way to answer: with boxes, or only in words. Raises TypeError if a stream is unknown or has no prompt.
+    """
     streams = tuple(fields.get(STREAMS.name) or ())
     found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:

@@ -198,13 +198,16 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     the one whose highest ``overlap`` with a gold box is the lowest.
 
     The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Two boxes
-    with the same nearest gold box are near-duplicates in two cases: their IoU with each other is at least
-    :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. Near-duplicates of one box are also
-    near-duplicates of each other.
+    with the same nearest gold box are near-duplicates in two cases:
 
-    The second case is needed because the IoU of two good boxes for one gold box can be below :data:`SAME_BOX_IOU`.
-    Without the second case, the two boxes would count as two. With a third, good box between them, which is a
-    near-duplicate of both, all three would count as one. So an additional good box could lower the score.
+    1. Their IoU with each other is at least :data:`SAME_BOX_IOU`.
+    2. Each of them has at least this IoU with the gold box.
+
+    Two near-duplicates of one box are also near-duplicates of each other.
+
+    Case 2 is needed because the IoU of two good boxes A and B for one gold box can be below :data:`SAME_BOX_IOU`.
+    Without case 2, A and B would count as two boxes. But if the response also had a good box C, a near-duplicate of
+    both A and B, then A, B and C would count as one box. So the additional good box C could lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU

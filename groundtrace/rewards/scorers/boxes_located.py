@@ -53,7 +53,7 @@ class BoxView:
         media_index: the index of the box's image among the question's media.
         iou: the highest IoU of the box with an object that has the name of the box.
         by: the source of these objects. It is ``gold`` for gold boxes, the name of a model role such as ``detector``,
-            or "" if no objects were searched.
+            or "" if no model could search.
         fault: the reason why the box is wrong; "" if it is right.
     """
 
@@ -73,10 +73,11 @@ class BoxView:
 
 @dataclass(frozen=True)
 class _Found:
-    """Holds the objects ``things`` that have the name of a box, and how they were found.
+    """Holds the objects that the label of a box names, and the source of these objects.
 
-    ``by`` is ``gold`` if they are gold boxes, the name of the model role that found them, such as ``detector``, or ""
-    if no objects were searched. ``note`` is the reason if there are no objects; otherwise ``note`` is not used.
+    ``things`` are the boxes of the objects. ``by`` is ``gold`` if they are gold (known right) boxes. Otherwise, ``by``
+    is the name of the model role that searched for them, such as ``detector``, or "" if no model could search.
+    ``note`` is the reason why there are no objects. If there are objects, ``note`` is not used.
     """
 
     things: tuple[Box, ...]
@@ -87,10 +88,11 @@ class _Found:
 async def score_located(case: Case) -> Verdict:
     """Return a verdict whose value is the share of right boxes in a response, from 0 to 1.
 
-    A box is right if its label names an object, it overlaps such an object, the question is about this object, and no
-    other box is on it; the module's docstring has the details. ``case`` holds the response. The evidence has one
-    :class:`BoxView` for each box. The verdict has failed (value None) if a model that finds the objects does not
-    answer, or gives an unreadable answer.
+    A box is right if the box overlaps an object that the label of the box names, and the question is about this object.
+    If several boxes are on one object, only the first of them is right. The module's docstring has the details.
+
+    ``case`` holds the response. The evidence has one :class:`BoxView` for each box. The verdict has failed (value None)
+    if a model that finds the objects does not answer, or gives an unreadable answer.
     """
     if not case.boxes:
         return Verdict(NAME, 0.0, "no box")

@@ -32,7 +32,10 @@ LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0
 MIN_BOX_SCORE = 0.3
 """τ in the paper of iVGR: by default, a response can be a reference only if its box score is above this value."""
 SEVERAL_TEMPERATURE = 0.5
-"""The temperature for several judgements (Table 9). A single judgement is decoded greedily; the paper uses 0.01."""
+"""The temperature of the judge if it makes several judgements (iVGR, Table 9).
+
+For a single judgement, the paper of iVGR uses the temperature 0.01. Here a single judgement is decoded greedily.
+"""
 
 
 def is_reference(
@@ -126,7 +129,8 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 def mean_of_reply(reply: CallResult) -> Reading:
     """Return the mean level α in a judge's reply, and a text with the level and the reason of each judgement.
 
-    α is one of the values of :data:`LEVELS`, from 0 to 1, which state how much of the reference a text contains.
+    α states how well the rated reasoning agrees with the reference, which is the best reasoning with boxes so far. It
+    is one of the values of :data:`LEVELS`, from 0 to 1.
 
     The reply holds one or more samples, and each sample is a judgement. Samples that cannot be parsed are left out.
     Raises BadReply if fewer than half of the samples can be parsed.

@@ -1,9 +1,11 @@
-"""Scores whether the response has the requested form (SAIL-RL Eq. 1, iVGR §3.2): 1 if it has, else 0.
+"""Scores whether the response has the requested form (SAIL-RL Eq. 1, iVGR §3.2).
 
-Some rewards, such as that of SAIL-RL, add the verdict's value with a weight. In the score of Argos Eq. 9, the verdict
-is a gate: its value 0 makes the whole score 0. Deviation: the papers' format rewards check only the sections of the
-response, such as the think section. Here a response must also not have content in places that no scorer checks
-(:mod:`groundtrace.rewards.form`).
+The result is a verdict, whose value is 1 if the response has this form, else 0. Some rewards, such as that of SAIL-RL,
+add this value with a weight. In the score of Argos Eq. 9, the verdict is a gate: the value 0 makes the whole score of
+the response 0.
+
+Deviation: the papers' format rewards check only the sections of the response, such as the think section. Here a
+response must also not have content in places that no scorer checks (:mod:`groundtrace.rewards.form`).
 """
 
 from dataclasses import replace

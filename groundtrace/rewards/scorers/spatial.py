@@ -198,7 +198,11 @@ def _count(*masks: Masks) -> int:
 
 
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
-    """Return the verdict. ``tally`` counts the points that are on objects, and ``views`` holds all points."""
+    """Return the verdict of :func:`score_spatial` on the points of a response.
+
+    ``targets`` are the objects that the question is about. ``tally`` counts the points that are on an object of their
+    label. ``views`` holds the results of the checks of all points.
+    """
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
@@ -252,11 +256,17 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """Return the kind of the point's object. A kind is a label, such as "dog". ``kinds`` are the kinds found so far.
+    """Return the kind of the object that a point names, e.g. "dog".
 
-    The result is the first of ``kinds`` that may be the same object: both labels can name one object ("brown dog" and
-    "dog"), or the point is on an object that the kind names (an "animal" at the place of a "dog"). If no kind fits, the
-    point's label is returned as a new kind, without its words for place and rank.
+    A kind is a label. ``kinds`` are the kinds found so far. The first kind that fits is returned. A kind fits in two
+    cases:
+
+    - The point's label and the kind can name the same object ("brown dog" and "dog").
+    - The point is on an object that is found by a search for the kind. For example, the kind is "dog", and a point with
+      the label "animal" is on a dog.
+
+    If no kind fits, the point's label is returned as a new kind, without words that select an object by its place or
+    rank.
     """
     own = thing_of(plain_label(point.label))
     for kind in kinds:

@@ -112,11 +112,13 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """Return a verdict whose value is the mean over the categories of statements about a clip (Argos §3.1).
+    """Return the verdict on a response's statements about a clip; its value is a mean over categories (Argos §3.1).
 
-    The value is at most the value of the category of points, which is negative if all points are wrong. It is 0 if
-    there are no statements. The evidence is one :class:`ItemScore` for each statement. The verdict has failed (value
-    None) if a statement could not be checked.
+    The categories of statements are points, descriptions of one frame, and descriptions of a span of time. The value of
+    the verdict is the mean of the values of the categories that have a scored statement. But the value is at most that
+    of the category of points, which is negative if all points are wrong. The value of the verdict is 0 if there are no
+    statements, or too many of one category (:data:`MAX_OF_A_CATEGORY`). The evidence is one :class:`ItemScore` for each
+    statement. The verdict has failed (value None) if a statement could not be checked, or if the clip has no frames.
 
     Args:
         statements: the statements that the response makes about the clip.
@@ -302,4 +304,7 @@ SCORER = Scorer(
     floor=0.7,
     is_grounding=True,
 )
-"""The scorer of statements on a clip. Its floor is below 1, since the judge can be wrong."""
+"""The scorer of statements on a clip.
+
+Its floor (the minimum value that a trace needs to be kept) is below 1, since the judge can wrongly reject a statement.
+"""

@@ -39,7 +39,10 @@ PROMPTS = {
 }
 """Maps each signal of :class:`ThinkingSettings` to the prompt of each aspect."""
 FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"}
-"""Maps each aspect to the field of a discrete reply; the field of a continuous reply is ``score``."""
+"""Maps each aspect to the field of the judge's reply that holds true or false, for the signal ``discrete``.
+
+For the signal ``continuous``, the reply holds a number from 0 to 1 instead, in the field ``score``.
+"""
 
 
 @settings

@@ -28,9 +28,9 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 class Factor:
     """Holds the weights of CodeDance Eq. 1, the reward for tool calls, for one kind of question.
 
-    ``kind`` is the name of the kind, such as general or math. ``right`` is c, the weight of the tool calls, if the
-    answer is right; ``wrong`` is c if the answer is wrong. ``answer`` is the reward of a right answer, and ``bad_form``
-    is the penalty for a malformed response.
+    ``kind`` is the name of the kind, such as general or math. The reward for the tool calls is multiplied by ``right``
+    if the answer is right, and by ``wrong`` if the answer is wrong; Eq. 1 calls this factor c. ``answer`` is the reward
+    of a right answer, and ``bad_form`` is the penalty for a malformed response.
     """
 
     kind: str

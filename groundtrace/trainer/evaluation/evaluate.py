@@ -124,9 +124,11 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """Yield the prompts of each usable row, until ``eval.questions`` rows have been used.
+    """Yield the prompts of each usable row, until ``eval.questions`` rows have been used (0: no limit).
 
-    Raises ShardError if no row is usable.
+    A row is usable if it can be encoded, if ``eval.streams`` selects at least one of its prompts, and if each of these
+    prompts, with room for an answer, fits into ``batch.max_tokens``. ``left_out`` is called for each row that is not
+    usable, with the row's name and the reason. Raises ShardError if no row is usable.
     """
     count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):

@@ -26,7 +26,10 @@ from groundtrace.schemas.records import Verdict
 
 REWARD = "reward"
 CHECKED_FORMS: Mapping[str, Form] = {**FORMS, PLAIN: Form(points=True, boxes=True)}
-"""The response forms that are checked, by name. In the form for reasoning of any kind, points and boxes are allowed."""
+"""Maps the name of each response form that can be checked to the rules of this form.
+
+The form ``plain`` requests reasoning of any kind, so a response in this form may have points and boxes.
+"""
 _OF_STREAMS = {streams.GROUNDED: FORMS[BOXES], streams.TEXTUAL: FORMS[TEXTUAL]}
 
 
@@ -78,7 +81,8 @@ class WithoutColumns(Recipe):
         """Return the metrics that cannot be computed: a mapping from their names to the reason as a text.
 
         These metrics are the reward and all verdicts (scores of one aspect of a response) except the outcome and the
-        form. The form is included only if the form that the prompts request is unknown or cannot be checked.
+        form. If the prompts request a form that is unknown or cannot be checked, the verdict on the form is also one of
+        these metrics.
         """
         absent = dict.fromkeys([REWARD, *self._absent], self.reason)
         if self.form in CHECKED_FORMS:
@@ -92,9 +96,10 @@ class WithoutColumns(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the outcome and the form of the responses to one question. The reward of each response is None.
 
-        ``cases`` holds each response with its question. The result holds the verdicts (scores of one aspect) of each
-        response, in the same order. ``memory``, the state of rewards that learn during a training, is not used. Raises
-        BudgetUsedUp if the budget for model calls is used up.
+        The reward cannot be computed, because the question lacks data that the replaced recipe needs (``missing``). The
+        form is scored only if the requested form is known. ``cases`` holds each response with its question. The result
+        holds the verdicts (scores of one aspect) of each response, in the same order. ``memory``, the state of rewards
+        that learn during a training, is not used. Raises BudgetUsedUp if the budget for model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 

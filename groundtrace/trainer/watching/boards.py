@@ -40,7 +40,10 @@ class Board(Protocol):
 
 
 def check_boards(log: LogSettings) -> None:
-    """Check that the Python packages of the configured boards are installed. Raises MissingExtra if not."""
+    """Check that the Python packages of the configured boards (programs that show metrics) are installed.
+
+    Raises MissingExtra if a package is not installed.
+    """
     if log.tensorboard:
         require_extra("train", "log.tensorboard", "tensorboard")
     if log.tracker != "none":
