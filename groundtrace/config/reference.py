@@ -50,10 +50,11 @@ class ConfigSection:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
-        entries: The default entries of a section that is a mapping; ``()`` for all other sections. If the values of the
-            mapping are settings, each default value is one entry. For example, the section ``endpoints`` maps names to
-            model servers, and the entry ``endpoints.colour`` describes one default server. If the values are single
-            values, as in the section ``roles``, there is one entry with all default keys and their values.
+        entries: The default content of a section that maps names to values; ``()`` for all other sections. If each
+            value is a group of settings, there is one entry for each default name. For example, the section
+            ``endpoints`` maps names to model servers, and the entry ``endpoints.colour`` describes one default server.
+            If each value is a single value, as in the section ``roles``, there is one entry, which holds all default
+            names with their values.
     """
 
     path: str

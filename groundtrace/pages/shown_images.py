@@ -54,10 +54,11 @@ class Image:
 
 @dataclass
 class ImageRoom:
-    """Holds the limit of a page for embedded images, so that the page does not become too large.
+    """Holds how many bytes the remaining images of a page may use, so that the page does not become too large.
 
-    ``images`` is the number of images that are not embedded yet. ``bytes_left`` is the number of bytes that these
-    images may use together. Both become smaller with each embedded image.
+    ``images`` is the number of images that are still to be embedded. ``bytes_left`` is the number of bytes that all
+    these images together may use. Each embedded image reduces both numbers. An image that cannot be embedded reduces
+    only ``images``.
     """
 
     images: int

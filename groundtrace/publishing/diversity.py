@@ -2,8 +2,8 @@
 
 The data card and the report show the result. Rows are counted in the shards (Parquet files). A property is shown only
 if at least one row has a value for it. The evenness of a set's distribution is the normalised entropy H / ln K, where K
-is the number of classes in the SFT and RL rows together. It is 1 if all classes have the same number of rows, and 0 if
-all rows of the set are in one class. It is None if K is 1, or if the set has no rows.
+is the number of classes in the SFT and RL rows together. The evenness is 1 if all classes have the same number of rows,
+0 if all rows of the set are in one class, and None if K is 1 or the set has no rows.
 """
 
 import math

@@ -52,7 +52,9 @@ _LICENCES = {
     Terms.NO_DERIVATIVES: "cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0",
 }
 TERMS = {licence: terms for terms, licences in _LICENCES.items() for licence in licences.split()}
-"""Terms by the Hub's id of the licence, for all of :data:`groundtrace.publishing.front_matter.HUB_LICENCES`."""
+"""Maps the id of each licence on the Hugging Face Hub to the licence's terms.
+
+The ids are those of :data:`groundtrace.publishing.front_matter.HUB_LICENCES`."""
 
 
 _CC_ID = re.compile(r"cc[ -]by(?:-nc)?(?:-sa|-nd)?[ -]\d\.\d")
@@ -79,7 +81,10 @@ _OTHER_NAMES = {
     "odc-by-1.0": "odc-by",
     "pddl-1.0": "pddl",
 }
-"""The Hub's ids by the licence's full name or SPDX id, if the Hub uses another id."""
+"""Maps a licence's full name or SPDX id, in lower case, to the Hub's id of the licence.
+
+A name that is itself the Hub's id is not in the mapping.
+"""
 
 
 def hub_id(licence: str | None) -> str:

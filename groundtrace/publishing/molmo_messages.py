@@ -118,5 +118,5 @@ def _pieces(text: str) -> Sequence[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Split the text at its image marks, which are items of the result. Empty parts are left out."""
+    """Split the text at its marks ``<image>``. The marks are kept as items of the result; empty parts are left out."""
     return [piece for piece in re.split(f"({_MARK})", text) if piece]

@@ -179,7 +179,10 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
 
 
 def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """Return the paths of the leaf columns, such as ``scores.final``, the smallest first."""
+    """Return the paths of a Parquet file's leaf columns, such as ``scores.final``, sorted by their size in bytes.
+
+    The column with the smallest compressed size is first. ``footer`` is the metadata of the file.
+    """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     sizes = Counter[str]()
     for column in (group.column(index) for group in groups for index in range(group.num_columns)):

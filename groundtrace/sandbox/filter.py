@@ -59,15 +59,18 @@ _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
 """The bits of the flags of ``clone`` that hold the exit signal, and the only exit signal that is allowed: SIGCHLD.
 
 A parent gets the exit signal when its child process ends. SIGCONT as exit signal would wake a stopped holder (the
-process that holds the trajectory's state). For the same reason, the code can neither create a timer that sends a chosen
-signal (``timer_create``) nor a process group (``setpgid``, ``setsid``): the kernel may send SIGCONT to a group that
-becomes orphaned, i.e. no member has a parent in another group of the session any more. All processes of a trajectory's
-code are in the group of its first holder.
+process that holds the trajectory's state). Two more things could send SIGCONT to a holder, and are also forbidden:
+
+- A timer that sends a chosen signal (``timer_create``).
+- A new process group (``setpgid``, ``setsid``). A group is orphaned if no member has a parent in another group of the
+  same session. When a group becomes orphaned, the kernel may send SIGCONT to its members. Without new groups, all
+  processes of a trajectory's code stay in one group, that of the first holder.
 """
 _AF_UNIX = 1
 _MAP_SHARED_ANONYMOUS = 0x21
-"""The flags of memory that forks share. Such memory is not allowed, since a failed call could change the state through
-it. A mapped file is allowed, since it is restored after such a call.
+"""The flags of ``mmap`` for memory that a process shares with its forks. Such memory is not allowed: an execution of
+code that fails could change the trajectory's state in it. A shared mapping of a file is allowed, because the files are
+restored after a failed execution.
 """
 
 

@@ -113,8 +113,11 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
     """Create a control group, which limits the memory and the processes of a trajectory, and return it.
 
     A trajectory is a series of executions of code that share their state. ``name`` is the name of the group,
-    ``memory_mb`` is its memory limit in MiB, and ``max_processes`` its limit on processes and threads. If no group can
-    be created, the result has no folders. A folder in which no limit can be set is removed again.
+    ``memory_mb`` is its memory limit in MiB, and ``max_processes`` its limit on processes and threads.
+
+    A control group consists of one or more folders, which this function creates below ``/sys/fs/cgroup``. A folder in
+    which no limit can be set is removed again. If no folder is left, ``folders`` of the result is empty, and there is
+    no group.
     """
     limits = {"memory": memory_mb << 20, "pids": max_processes}
     made: set[Path] = set()

@@ -75,11 +75,10 @@ class Observation:
 
     @property
     def text(self) -> str:
-        """Return the text that the policy (the model that wrote the code) gets: the output, the error, and lines in
-        brackets.
+        """Return the text that the policy (the model that wrote the code) gets: output, error and lines in brackets.
 
-        A line in brackets states that the code printed and showed nothing, that output or images were left out, or that
-        threads and processes of the code were ended.
+        Each line in brackets states one of these facts: the code printed nothing and showed no image; characters of the
+        output were left out; images were left out; threads and processes of the code were ended.
         """
         notes = [
             f"[{self.dropped_chars} further characters are left out]" if self.dropped_chars else "",

@@ -65,7 +65,11 @@ def _frame(point: Point) -> int:
 
 
 def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int]) -> None:
-    """Add one frame's points (``group``) to the objects; an object is the list of its points' indices so far."""
+    """Add each point of one frame to the object to which it belongs; the closest pairs of point and object come first.
+
+    A point without a pair becomes a new object. ``group`` holds the frame's points, as indices in ``points``.
+    ``objects`` holds, for each object, the indices of its points so far.
+    """
     pairs = sorted(
         (math.hypot(points[seen[-1]].x - points[index].x, points[seen[-1]].y - points[index].y), number, place)
         for number, seen in enumerate(objects)

@@ -214,7 +214,8 @@ def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] |
 
     A character begins at a point on the baseline of the text. The offsets lead from this point to the top-left corner
     of the mask. The advance is the distance from this point to that of the next character. Returns None if the font
-    lacks the character. The results are cached, because FreeType needs 0.3 ms for a caption and digits repeat.
+    lacks the character. The results are cached for two reasons: FreeType needs 0.3 ms to draw a caption, and most
+    captions have the same characters (digits).
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):

@@ -265,8 +265,9 @@ def moved_records(
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
     """Return the number of records that are in both runs and ended differently.
 
-    A record ended differently if it is in another set, or if the stage or the reason of its rejection is another.
-    ``tables`` is the database to which :func:`add_ends` has added the set of each record.
+    A record ended differently if the runs put it into different sets (sft, rl or rejected), or if they rejected it at
+    different stages or for different reasons. ``tables`` is the database to which :func:`add_ends` has added the set of
+    each record.
     """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 

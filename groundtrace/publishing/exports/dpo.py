@@ -121,8 +121,8 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 def check(run: Path) -> None:
     """Raise ExportError if the run's SFT shards lack the column ``other_traces``.
 
-    Preference pairs need this column. It holds the traces (reasoning with answer) of a question other than the best
-    one. ``run`` is the run folder.
+    A trace is a teacher's reasoning with its answer. For each question, the column holds all traces except the best
+    one. Preference pairs need these traces. ``run`` is the run folder.
     """
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(

@@ -152,8 +152,12 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
 def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
     """Return the family of the model to be trained, which determines how the exported rows write coordinates.
 
-    ``rows`` is the number of rows of each training set. Without ``arguments.family``, the result is the default family.
-    Raises ExportError if the given family is unknown, or if none is given and the rows contain or request coordinates.
+    ``rows`` is the number of rows of each training set. The result is the family that ``arguments.family`` names.
+    Without this argument, the result is the default family, but only if the texts of the rows have no coordinates and
+    ask the model for none.
+
+    Raises ExportError if the given family is unknown, or if no family is given and the rows contain or request
+    coordinates.
     """
     if arguments.family:
         try:

@@ -76,8 +76,8 @@ class Side:
     def put(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question. If the writer cannot write one of them, leave out all of them.
 
-        A question with only one stream (prompt) is written together with the next such question. Until then, its row is
-        stored.
+        The row of a question with only one stream (prompt) is stored until the next such question comes. Then both are
+        written together, so that the pairs of rows of other questions stay in place (see the class).
         """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)

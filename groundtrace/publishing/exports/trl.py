@@ -1,13 +1,15 @@
 """Exports to TRL: conversations whose contents are lists of text parts and image parts.
 
-If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before the string, and
-keeps the ``<image>`` marks in the string. So the prompt would contain each image twice. TRL does not change a list of
-parts. So the image of each frame of a clip stays directly after its text, such as ``Frame 2 (1.5 s):``. SFT rows have
-``prompt`` and ``completion``, so the loss is computed only on the completion, as in our trainer. A trajectory (a trace
-in several turns with code) becomes one row for each turn of the assistant (:class:`ByAnswer`).
+The contents are not plain strings, because TRL 1.16 (``prepare_multimodal_messages``) puts all images before a plain
+string, and also keeps the ``<image>`` marks in it. The prompt would then contain each image twice. TRL does not change
+a list of parts. In a list, each image stays at its place: the image of a clip's frame is directly after the frame's
+text, such as ``Frame 2 (1.5 s):``.
 
-With ``--turns tools`` code is in ``tool_calls``, and a result is a turn of the role ``tool``. The images of a result
-are in a user turn after this turn, because TRL 1.16 does not pass images to turns of the role ``tool``.
+SFT rows have ``prompt`` and ``completion``, so the loss is computed only on the completion, as in our trainer. A
+trajectory (a trace in several turns with code) becomes one row for each turn of the assistant (:class:`ByAnswer`).
+
+With ``--turns tools`` code is in ``tool_calls``, and a result is a turn of the role ``tool``. TRL 1.16 does not pass
+images to turns of this role. So the images of a result are in a separate turn of the role ``user``, after the result.
 """
 
 from collections.abc import Sequence

@@ -96,7 +96,7 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Return the turns, with the coordinates in the assistant's turns in the frame of the model to be trained.
+    """Convert the coordinates in the assistant's turns to the form that the model to be trained uses; return all turns.
 
     The coordinates are converted from pixels of the original image, e.g. to 0–1000. ``sizes`` are the (width, height)
     of the images in px, and ``speech`` describes how the model writes coordinates. Raises LeftOut if a position cannot

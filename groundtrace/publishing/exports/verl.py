@@ -50,7 +50,9 @@ OWN = {
     "run": pa.string(),
     "image_sizes_px": pa.list_(SIZE),
 }
-"""The further fields of ``extra_info``; an added column of the same name does not replace them."""
+"""The fields of ``extra_info`` that are no core columns of the shard, with their types.
+
+A column that a stage added is left out of ``extra_info`` if it has the name of one of these fields."""
 _ARGUMENTS = pa.struct([(COLUMN, pa.string()), (SANDBOX, pa.string())])
 OF_TOOLS = {
     "need_tools_kwargs": pa.bool_(),

@@ -56,7 +56,10 @@ It is also the reward's name in ms-swift.
 """
 VARIABLE = "GROUNDTRACE_REWARD_"
 MAX_BODY_BYTES = 4 * 2**20
-"""The maximum size of a request in bytes. The server accepts requests of twice this size. Longer lists are split."""
+"""The approximate maximum size of a request in bytes. The server accepts requests of up to twice this size.
+
+The client splits a larger list of responses into several requests. A single larger response is sent alone.
+"""
 MAX_WAIT_S = 30.0
 """The maximum wait between two requests in seconds, even if the server's ``Retry-After`` is longer."""
 MAX_DEFECTS = 3
@@ -284,7 +287,9 @@ def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
 def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[float | None]:
     """Return the reward of each completion for TRL.
 
-    If TRL ignores completions without a reward, an unscored completion has the reward None.
+    From version 1.6, TRL ignores a completion without a reward, so an unscored completion has the reward None. Older
+    versions would count None as 0. With these versions, the reward of an unscored completion is the setting
+    ``unscored``; if this setting is missing, the function raises Unscored.
     """
     references, responses = _references(columns), [_last_turn(each) for each in completions]
     try:

@@ -85,10 +85,11 @@ def scored_texts(
     (:mod:`groundtrace.publishing.rewards.replay`).
 
     Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError if ``infos`` is required but
-    missing, and if ``is_step`` is False but the reward compares responses or learns from whole steps. Raises
-    BadReference if the reward compares the prompts (streams) of a question, and the call has no response to one of
-    them. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that the reward needs does not
-    answer; no score is then returned.
+    missing. Also raises ConfigError if ``is_step`` is False, but the recipe (the code that computes the rewards)
+    compares the responses to a question, or changes its state after each training step and ``step_responses`` is not
+    set. Raises BadReference if the recipe compares the responses to all prompts (streams) of a question, and the call
+    has no response to one of the prompts. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server
+    that the reward needs does not answer; no score is then returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(

@@ -1,15 +1,20 @@
 """Executes the code of responses again, for rewards that need the results of the code (CodeDance §3.1).
 
-Another trainer generates a response in several turns, and passes its whole text to the reward. The calls in the text
-are executed once more, as in a rollout of Groundtrace's own trainer (:mod:`groundtrace.rewards.executed_turns`). The
-trajectory (the turns with the results of their code) is the same as in such a rollout. The results in the text are not
-used, because a policy could have written them itself.
+Another trainer, such as verl, generates a response in several turns, and passes its whole text to the reward. The text
+contains the code and its results. These results are not used, because a policy (the model in training) could have
+written them itself. Instead, the code is executed once more, in the same way as Groundtrace's own trainer executes it
+(:mod:`groundtrace.rewards.executed_turns`). So the trajectory (the turns with the results of their code) is the same as
+in Groundtrace's own trainer.
 
 Chat templates of Qwen models put each result between two turns of the policy. When the special tokens are removed from
 the text, a result is a line ``user``, then ``<tool_response>…</tool_response>``, then a line ``assistant``. A policy
-may write these lines itself, so that its own text looks like a result. Two signs of this are detected: the text has
-more or fewer results than the trainer's tool executed calls (``groundtrace_calls``), or a result contains the beginning
-of another result. The whole text is then treated as one turn, whose form is not valid.
+may write these lines itself, so that its own text looks like a result. Two signs of this are detected:
+
+- The number of results in the text differs from the number of calls that the trainer's tool executed
+  (``groundtrace_calls``).
+- A result contains the beginning of another result.
+
+If there is such a sign, the whole text is treated as one turn, whose form is not valid.
 """
 
 import asyncio

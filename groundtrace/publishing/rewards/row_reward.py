@@ -189,10 +189,14 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Check that the reward can score a call that does not hold a whole training step.
+        """Check that the recipe can score a call that holds only a part of a training step.
 
-        ``is_step`` is True if the call holds all responses of a step; nothing is then checked. Raises ConfigError if it
-        is False, and the recipe (the code that computes the rewards) needs all responses to a question or of a step.
+        A recipe is the code that computes the rewards. ``is_step`` is True if the call holds all responses of a
+        training step, or at least all responses to each of its questions. Every recipe can score such a call, so
+        nothing is checked.
+
+        If ``is_step`` is False, ConfigError is raised in two cases: the recipe compares the responses to a question, or
+        the recipe learns from whole steps and the setting ``step_responses`` is not given.
         """
         why = None
         if not is_step and self.recipe.compares:
@@ -209,8 +213,9 @@ class RowReward:
         """Read the rows of the answers, and put the answers into groups that are scored together.
 
         An answer is a response of a model with a reference to its row. Raises BadAnswer for an answer that cannot be
-        scored. Raises BadReference if the recipe (the code that computes the rewards) compares the prompts (streams) of
-        a question, and the call has no response to one of them.
+        scored. Some recipes (code that computes the rewards) compare the responses to the different prompts (streams)
+        of a question. Raises BadReference if the recipe does so, but ``answers`` has no response to one of the prompts
+        of a question.
         """
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
@@ -298,7 +303,11 @@ class RowReward:
         return key, replace(ready, row=row)
 
     def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:
-        """Raise BadReference if the recipe compares prompts (streams) of a question, and the call lacks one of them."""
+        """Raise BadReference if the recipe compares responses, and a prompt of a question has no response in the call.
+
+        A recipe is the code that computes the rewards. It may compare the responses to all prompts (streams) of a
+        question. ``groups`` holds, for each question of the call, the streams that have a response.
+        """
         if not self.recipe.compares:
             return
         for key, found in groups.items():
@@ -346,6 +355,6 @@ class RowReward:
 
 
 def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
-    """Return the row of a prompt with the responses to it."""
+    """Return a row with the responses to its prompt: their texts, and the results of the code that they executed."""
     executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
     return PromptResponses(ready.row, ready.question, tuple(texts), executed)

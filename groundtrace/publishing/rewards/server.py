@@ -246,9 +246,10 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Put the request into the queue, and return its scores.
+        """Put the request into the queue, wait until it is scored, and return its scores.
 
-        Raises Refused, also if the queue is full, and if the request is not scored within the timeout.
+        Raises Refused if the queue is full, the request is not scored within the timeout, the client has disconnected,
+        an answer cannot be scored, or a judge or detector does not answer.
         """
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(

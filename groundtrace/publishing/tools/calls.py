@@ -1,9 +1,10 @@
 """Executes the tool calls of responses in Groundtrace's sandbox, for responses that another trainer generates.
 
 All tools of this package use this module. A tool call contains code. The code runs after the code of the earlier
-successful calls of the same response (:mod:`groundtrace.sandbox.replay`), with the limits of the run from which the row
-comes. The environment of Groundtrace's own trainer executes calls in the same way. If a sandbox fails, the response is
-*lost*. The policy (the model in training) did not cause the failure, so the reward leaves the response unscored.
+successful calls of the same response (:mod:`groundtrace.sandbox.replay`). A response answers the question of one
+training row, which a run of Groundtrace exported; the limits of the sandbox are those of this run. The environment of
+Groundtrace's own trainer executes calls in the same way. If a sandbox fails, the response is *lost*. The policy (the
+model in training) did not cause the failure, so the reward leaves the response unscored.
 """
 
 import asyncio

@@ -7,15 +7,17 @@ verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_tu
         config: {type: native, sessions: 8, max_images: 16}
 
 The rows of ``beam export --format verl --turns tools`` pass two values to ``create``: ``groundtrace`` (the row's
-reference, JSON text that names the row in its run) and ``sandbox`` (the limits of the run for code). The code gets the
-original images of the row, because verl has resized the images in ``agent_data``.
+reference, JSON text that names the row in its run) and ``sandbox`` (the limits on code that the config of this run
+sets). The code gets the original images of the row, because verl has resized the images in ``agent_data``, its state of
+a response.
 
-verl 0.9.1 calls ``create`` and ``release`` around each call. So the tool stores the state of a response under its
-``agent_data``, which is the same object for all calls of the response. The tool writes how each call ended
-(``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to ``agent_data.extra_fields``. verl
-passes both values to the reward in ``extra_info``.
+verl 0.9.1 calls ``create`` and ``release`` around each call of the tool. So the tool keeps its own state of a response
+under the response's ``agent_data``, which is the same object for all calls of the response. The tool writes how each
+call ended (``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to
+``agent_data.extra_fields``. verl passes both values to the reward in ``extra_info``.
 
-Deviation: verl puts the images of a result before the text of the result. In SFT rows they come after the text.
+Deviation from our SFT rows: in SFT rows, the images of a result come after the text of the result. verl puts the images
+before the text.
 """
 
 import importlib
@@ -28,7 +30,10 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, images_of, limits_of
 
 TOOLS = "verl.tools"
-"""The package of the trainer. This module is imported only in the trainer's process; our extras do not install it."""
+"""The package of the trainer verl that this file imports. The optional dependencies of Groundtrace do not include verl.
+
+So the file can be imported only where verl is installed: in the trainer's process.
+"""
 _schemas: Any = importlib.import_module(f"{TOOLS}.schemas")
 _BaseTool: Any = importlib.import_module(f"{TOOLS}.base_tool").BaseTool
 CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"

@@ -29,9 +29,10 @@ from groundtrace.schemas.text import counted, utc_now
 SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
 MIN_PER_REASON = 5
 WHOLE = "whole trace"
-"""The subject of a judgement about a whole trace. The estimates use only such judgements.
+"""The subject of a judgement about a whole trace (reasoning with answer), and not about one verdict on the trace.
 
-The subject of any other judgement is the name of a verdict.
+The subject of a judgement about one verdict (automatic score of one aspect) is the verdict's name. Only judgements of
+whole traces are used to estimate how often the run's verification is right.
 """
 CHOICES = ("right", "wrong", "unclear")
 SEED = 0
@@ -277,8 +278,10 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
 def _size_note(count: int, drawn: int, kept: int) -> str:
     """Return a text on why a sample has ``drawn`` rows instead of ``count``; "" if both numbers are equal.
 
-    ``kept`` is the number of the run's kept rows with a trace. If the sample is too small, the text gives this number
-    as the reason, because :func:`draw` draws fewer rows than requested only if it has drawn all kept rows.
+    ``count`` is the requested number, and ``kept`` is the number of the run's kept rows with a trace. If the sample is
+    smaller than ``count``, the reason is that the run has only ``kept`` such rows: :func:`draw` draws fewer rows than
+    requested only if all kept rows are drawn. If the sample is larger, the reason is the minimum number of rows for
+    each reason of rejection.
     """
     if drawn == count:
         return ""

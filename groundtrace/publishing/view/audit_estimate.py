@@ -101,7 +101,11 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
 
 
 def _right_rows(judged: Judged, generator: np.random.Generator) -> np.ndarray:
-    """Return random draws of the number of right rows in a stratum. If all rows were decided, all draws are exact."""
+    """Return random draws of the number of right rows in a stratum (group of rows), as :func:`estimate` describes.
+
+    Only the number of right rows among the undecided rows (not judged as right or wrong) is random. If there are no
+    undecided rows, each draw is the number of rows that were judged as right.
+    """
     shares = generator.beta(judged.right + 0.5, judged.wrong + 0.5, DRAWS)
     return judged.right + generator.binomial(max(judged.rows - judged.decided, 0), shares)
 

@@ -77,10 +77,10 @@ class AuditRoutes:
 
 
 def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record as a reviewer may see it before judging; its verdicts have only their names.
+    """Return a record as a reviewer may see it before judging, without the automatic scores.
 
-    The overlays (images drawn for the teacher) are left out, too: only kept rows have overlays, so an overlay would
-    show that the row was kept.
+    Of each verdict (the score of one aspect of the trace), only the name is left. The overlays (images drawn for the
+    teacher) are left out, too: only kept rows have overlays, so an overlay would show that the row was kept.
     """
     trace = record["traces"][0]
     names = sorted(each["name"] for each in trace["verdicts"] if each["value"] is not None)

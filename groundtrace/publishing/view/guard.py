@@ -59,7 +59,11 @@ class Guard:
         return check
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        """Return a response that refuses the request or sets the cookie; None if the request is accepted."""
+        """Return None if the request is accepted; else the response that the browser gets instead of the data.
+
+        A request with the right token in its address gets a redirect, which also sets a cookie. The browser sends this
+        cookie with all later requests. A request without the cookie, or with another fault, is refused (status 403).
+        """
         if not _is_this_machine(request.host):
             return web.Response(
                 status=403,

@@ -58,7 +58,7 @@ class Reviews:
         self._marks = {mark.id: mark for mark in read_lines(self._file, _mark)}
 
     def __iter__(self) -> Iterator[Mark]:
-        """Iterate over the present marks, one for each record that has been marked."""
+        """Iterate over the latest marks (flag, tags and note), one for each record that has been marked."""
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:
@@ -97,5 +97,8 @@ def flagged_ids(run: Path) -> frozenset[str]:
 
 
 def _mark(fields: dict[str, Any]) -> Mark:
-    """Return the mark in a line of the file."""
+    """Convert a line of ``marks.jsonl``, parsed as JSON, to a mark: the flag, tags and note of a record.
+
+    Raises KeyError or TypeError if the id or the tags are missing, or if a field is unknown.
+    """
     return Mark(**{**fields, "tags": tuple(fields["tags"])})

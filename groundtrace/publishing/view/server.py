@@ -34,7 +34,7 @@ _STATIC = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _OWN = ("offset", "limit", "id", "view")
-"""The names in an address that are not filters."""
+"""The names of the parameters in the page's URL that are neither filters nor the sort order."""
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -175,9 +175,9 @@ class ViewServer:
         """Return a new version of a record's mark (flag, tags and note), without storing it.
 
         ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
-        ``trace`` is the SHA-256 of the trace (reasoning with answer) that the person saw; if it is "", the mark's
-        present value is kept. Raises ValueError for an unknown record, and ValueError or TypeError for a value of the
-        wrong type.
+        ``trace`` is the SHA-256 of the trace (reasoning with answer) that the person saw. If ``trace`` is "", the new
+        version has the SHA-256 of the present mark. Raises ValueError for an unknown record, and ValueError or
+        TypeError for a value of the wrong type.
         """
         if self._rows.number_of(record_id) is None:
             raise ValueError(f"the run has no record {record_id!r}")

@@ -219,9 +219,10 @@ def _opened(folder: bytes) -> list[bytes]:
 def _empty_unless(full: bytes, content: bytes) -> None:
     """Empty the file if its content differs from ``content``, so that :func:`_write` writes it again.
 
-    If the content is equal, only the last byte is cut, and written again later. The reason is code that has mapped the
-    file into memory (mmap). It may have changed the bytes between the end of the file and the end of the last memory
-    page. The kernel sets these bytes to 0 when the file is shortened. A file that fills its last page is not changed.
+    If the content is equal, only the last byte is cut; :func:`_write` later writes it again. This removes data after
+    the end of the file: code that has mapped the file into memory (mmap) may have changed the bytes between the end of
+    the file and the end of its last memory page. When the file is shortened, the kernel sets these bytes to 0. A file
+    that fills its last page has no such bytes, and is not changed.
     """
     os.chmod(full, 0o600)
     if os.lstat(full).st_size != len(content) or _content(full) != content:

@@ -17,8 +17,10 @@ MAX_ERROR_CHARS = 4000
 """The maximum length of an error's text in a header."""
 MAX_PARTS = 4096
 _MAX_PART = 1 << 40
-"""The maximum size of a part in bytes, which is far more than any reader accepts. A sum of larger numbers may have too
-many digits to be printed.
+"""The maximum size of a part in bytes, which is far more than any reader accepts.
+
+The sizes of the parts are added, and the error about a message that is too large states their sum. Without this
+maximum, the sum may have more digits than Python prints.
 """
 _LENGTH = struct.Struct("!I")
 

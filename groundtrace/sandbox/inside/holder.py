@@ -29,7 +29,7 @@ from . import figures, frames, kernel, outcome
 from .processes import MAX_OPEN_FILES
 
 FOLDER = "/tmp"
-"""The folder of a trajectory, a file system in memory, where its code reads and writes."""
+"""The folder where the code of a trajectory (a series of executions of code) reads and writes. It is in memory."""
 MAX_FDS = 3
 """The maximum number of file descriptors in a message: the next control socket, and the pipes for stdout and stderr."""
 _THREADS_END_S = 0.05
@@ -38,9 +38,10 @@ _THREADS_END_S = 0.05
 class _State:
     """Holds the state of the trajectory that is not in the variables of its code.
 
-    ``module`` is the module in which the code runs, and ``folder`` its current directory. ``calls`` is the number of
-    calls so far. ``drawn`` maps the number of each open figure to the pixels that were shown last. ``shown`` holds the
-    images of the running call; it is None between calls.
+    A call is one execution of code. ``module`` is the module in which the code runs. ``folder`` is the current
+    directory in which the next call starts. ``calls`` is the number of calls so far. ``drawn`` maps the number of each
+    open figure to the pixels that were shown last. ``shown`` holds the images of the running call; it is None between
+    calls.
     """
 
     module: types.ModuleType

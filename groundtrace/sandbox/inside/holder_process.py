@@ -17,7 +17,11 @@ from . import frames
 from .call import receive_credited
 
 _ANSWER_S = 10.0
-"""Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
+"""A timeout, in seconds, for a holder, which is the process with the variables of executed code.
+
+Within this time, a holder must accept a request, and must answer a request that runs no model-written code. Both
+normally take milliseconds.
+"""
 _WATCH_S = 0.03
 """The interval, in seconds, at which ``watch`` (e.g. a check of the memory) is called while the supervisor waits for a
 holder. A holder is the process with the variables of executed code. It is checked because the code may have changed
@@ -76,8 +80,8 @@ class Holder:
     def kill(self) -> None:
         """Kill the holder (SIGKILL); nothing happens if it has ended.
 
-        The holder is the process that holds the variables of executed code. It runs no more code if it was stopped
-        before, but it ends only some milliseconds later.
+        The holder is the process that holds the variables of executed code. The method does not wait for its end, some
+        milliseconds later. If the holder was stopped (:meth:`stop`) before this call, it runs no more code until then.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)

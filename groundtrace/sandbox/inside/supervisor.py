@@ -30,8 +30,10 @@ memory, and the shared memory is counted in full for each of them.
 """
 _CLOSED_S = 0.2
 _END_S = 5.0
-"""Time limit within which all processes but the holder must end. Code that forks starts many processes, and processes
-with much memory end slowly.
+"""The time in seconds within which the processes of a trajectory must end after they are killed.
+
+The holder, which is the process with the code's variables, is not killed. Code that forks starts many processes, and
+processes with much memory end slowly.
 """
 
 
@@ -255,9 +257,9 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """Return a fork of the call's process, made at the supervisor's request. The fork has only one thread.
+        """Ask ``running``, the process that executed a call, to fork, and return the fork.
 
-        Raises TrajectoryLost if the process does not fork.
+        The fork has only one thread, so threads of the code end. Raises TrajectoryLost if the process does not fork.
         """
         ours, theirs = pair()
         try:

@@ -3,11 +3,12 @@
     swift rlhf --rlhf_type grpo … --external_plugins …/groundtrace/publishing/tools/swift/__init__.py \\
         --multi_turn_scheduler groundtrace --max_turns 6 --agent_template hermes --remove_unused_columns false
 
-The scheduler reads rows of ``beam export --format swift --turns tools``. It uses ``groundtrace`` (the row's reference,
-JSON text that names the row in its run) and ``sandbox`` (the limits of the run for code). The code gets the original
-images of the row from the run. swift keeps a turn's tokens as they were sampled, and masks results. ``rollout_infos``
-of a response holds the images of the row and of the code's results, how each call ended (``groundtrace_calls``), and
-the reason why a sandbox failed (``groundtrace_lost``).
+The scheduler reads rows of ``beam export --format swift --turns tools``. It uses two of their columns: ``groundtrace``
+(the row's reference, JSON text that names the row in its run) and ``sandbox`` (the limits under which the run executed
+code). The code gets the original images of the row from the run. swift trains on the tokens of a turn as they were
+sampled, and leaves the tokens of the code's results out of the loss. ``rollout_infos`` of a response holds the images
+of the row and of the code's results, how each call ended (``groundtrace_calls``), and the reason why a sandbox failed
+(``groundtrace_lost``).
 
 This file is in a folder of its own, because swift puts the folder of the file first in ``sys.path``. The parent folder
 ``tools`` contains our ``trl.py``. If that folder were in ``sys.path``, ``import trl`` would import this file instead of
@@ -23,7 +24,10 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, Result, images_of, limits_of, png_files
 
 ROLLOUT = "swift.rollout"
-"""A package of ms-swift. Our extras do not install ms-swift: the present file is imported only by ms-swift itself."""
+"""The name of the package of ms-swift that holds the multi-turn schedulers.
+
+Groundtrace's extras (optional dependencies) do not install ms-swift, because only ms-swift itself imports this file.
+"""
 _multi_turn: Any = importlib.import_module(f"{ROLLOUT}.multi_turn")
 CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
