@@ -190,10 +190,10 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
 
     ``draft`` holds the question, and ``settings`` is the config. The result is True in two cases:
 
-    - The pass rate (the share of the policy's attempts that are right) is at least ``text_from``. No later stage
-      changes the solution.
-    - The pass rate is lower or unknown, but ``trajectory.rewritten_sources`` names the source of the question. A later
-      stage then replaces the calculations in the solution by code.
+    - The pass rate (the share of the policy's attempts that are right) is at least ``text_from``. The solution then
+      stays in text: no later stage changes it.
+    - The pass rate is lower or unknown, or ``text_from`` is None, but ``trajectory.rewritten_sources`` names the source
+      of the question. A later stage then replaces the calculations in the solution by code.
     """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 

@@ -74,9 +74,11 @@ SCORERS = (
     think_section.SCORER,
     replace(judging.SCORER, is_gate=True, floor=1.0),
 )
-"""The scorers of a trace. They check its answer, its form, whether it thinks only if the complexity requires it, and
-whether its judge section makes the same decision. The last check is a reward in the paper (§3.2); here it also filters
-the SFT traces.
+"""The scorers of a trace. They check its answer, its form, its think section and its judge section.
+
+The think section must hold reasoning if the question is complex, and must be empty if the question is simple. The judge
+section must hold the decision that fits the complexity: to think, or to answer directly. The check of this decision is
+a reward in the paper of SAIL-RL (§3.2); here it also filters the SFT traces.
 """
 
 

@@ -23,8 +23,10 @@ def with_crops(user_text: str, images: int, crops: int) -> str:
 
     ``user_text`` is the text. It begins with one ``<image>`` for each of its ``images`` images. The new text has one
     more ``<image>`` for each of the ``crops`` crops, and after them a sentence which explains the crops. If ``crops``
-    is 0, the text is returned unchanged. Raises ValueError if the text does not begin with one ``<image>`` for each
-    image, or has more of them. For example, the text of a question about a clip begins with a line about the clip.
+    is 0, the text is returned unchanged.
+
+    Raises ValueError if the text has more placeholders, or does not begin with one ``<image>`` for each image. The text
+    of a question about a clip, for example, begins with a line about the clip, and so with no placeholder.
     """
     if not crops:
         return user_text

@@ -18,13 +18,12 @@ _DESCRIBING = frozenset[str]().union(*EXCLUSIVE) | split_words(
 
 
 def names_several(label: str) -> bool:
-    """Return whether a label names alternatives or things of several kinds.
+    """Return whether a label names alternatives ("cat or dog") or things of several kinds ("circle and square").
 
-    Words joined by "and" are one thing if they describe it ("black and white cat") or are its name ("salt and pepper
-    shaker"). They are several things if two conditions are true. First, the words before the "and" end with a noun.
-    Second, the words after the "and" are a single noun ("circle and square"), or begin with an attribute and end with a
-    noun ("red circle and blue square"). A phrase after the noun is ignored, such as "in red and blue" in "man in red
-    and blue".
+    Words joined by "and" name several things if two conditions are true. First, the words before the "and" end with a
+    noun. Second, the words after the "and" are a single noun ("circle and square"), or begin with an attribute and end
+    with a noun ("red circle and blue square"). Otherwise they name one thing, as in "black and white cat" or "salt and
+    pepper shaker". A phrase after the noun is not read: in "man in red and blue", only "man" counts.
     """
     plain = _AND_OR.sub("or", plain_label(label))
     if _ALTERNATIVES.search(plain):

@@ -80,7 +80,10 @@ SELECTING = split_words(
     "adjacent neighbouring neighboring small smaller smallest little tiny mini miniature large larger largest big "
     "bigger biggest huge giant medium mid average sized size"
 ) | frozenset(_ORDINALS.split("|"))
-"""Words before a noun that select one of several objects, by place, order, relative size or selection."""
+"""Words before a noun that state which of several objects is meant, such as "left", "second", "largest" or "other".
+
+They state the place, the order or the relative size of the object, or that the object is a chosen one ("target").
+"""
 _ASIDE = re.compile(r"\s*[,;:(\[]\s*")
 _FROM_A_SIDE = re.compile(
     rf"^(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
@@ -154,7 +157,10 @@ def thing_of(label: str) -> str:
 
 
 def _is_plural(label: str) -> bool:
-    """Return whether the noun of the label has a plural ending: "two black squares in the box", not "two glass"."""
+    """Return whether the noun of the label looks like a plural, such as "squares" in "two black squares in the box".
+
+    It does if it ends in "s" but not in "ss" (as "glass" does), or if it is "people", "men", "women" or "children".
+    """
     words = _before_relation(_ASIDE.split(label)[0].split())
     last = words[-1] if words else ""
     return (last.endswith("s") and not last.endswith("ss")) or last in ("people", "men", "women", "children")

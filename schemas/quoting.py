@@ -107,11 +107,13 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """Return the text as changed by :func:`visible`, or its beginning and its end if it is too long.
+    """Return the visible form of a text (:func:`visible`), or its beginning and its end if it is too long.
 
-    The text is too long if it has more than ``limit`` characters, before or after the change; invisible characters are
-    not counted. The change can make the text longer, because special tokens are broken up by a blank. The beginning and
-    the end have at most ``limit // 2`` characters each.
+    In the visible form, invisible characters are removed, look-alike characters are replaced, and special tokens are
+    broken up by a blank, which can make the text longer.
+
+    The text is too long if it has more than ``limit`` characters without its invisible characters, or in its visible
+    form. The beginning and the end are in the visible form, too, and have at most ``limit // 2`` characters each.
     """
     text = _without_invisible(text)
     if len(text) <= limit:

@@ -39,7 +39,10 @@ KINDS = (
     "scorers",
     "shapes",
 )
-"""The kinds of parts, as a config's ``[plugins]`` and an entry point name them."""
+"""The names of the kinds of parts, which are exchangeable pieces of this project, such as scorers.
+
+The section ``[plugins]`` of a config and the entry points of installed packages use these names.
+"""
 
 
 class RegistryError(UserError, ValueError):
@@ -65,7 +68,7 @@ class Plugin:
 
 
 _configured: dict[str, dict[str, Plugin]] = {}
-"""The plug-ins that configs of this process name, by kind and name."""
+"""The plug-ins that :func:`use_plugins` has registered in this process, e.g. from a config, by kind and name."""
 _registries: "list[Registry[Any]]" = []
 """The registries in the modules that this process has imported."""
 
@@ -243,7 +246,10 @@ def load(path: str) -> Any:
 
 
 def _line_of(error: BaseException, module: str) -> str:
-    """Return the line of the module's file in which the error arose; "" if the line is not known."""
+    """Return the number of the line of the module's file in which the error arose, as a text such as ", line 12".
+
+    Return "" if the line is not known.
+    """
     file = f"{module.rpartition('.')[2]}.py"
     lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == file]
     return f", line {lines[-1].lineno}" if lines else ""
@@ -327,7 +333,9 @@ def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
 
 
 def _of_no_kind() -> dict[str, Plugin]:
-    """Return the plug-ins of installed packages whose names are wrong. A right name begins with a kind of part and a
-    dot, as in ``scorers.brevity``; the kinds are in :data:`KINDS`.
+    """Return the wrongly named plug-ins (parts from outside this repository) of installed packages, by name.
+
+    A right name begins with a kind of part, such as ``scorers``, and a dot, as in ``scorers.brevity``. The kinds are in
+    :data:`KINDS`.
     """
     return {key: plugin for key, plugin in _entries() if key.partition(".")[0] not in KINDS or "." not in key}

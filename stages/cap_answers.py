@@ -34,10 +34,10 @@ from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 
 MIN_KEPT = 5
-"""The number of questions that each of the two limits always allows, even if their share is above the maximum.
+"""The number of questions that each of the two limits always allows, even if their share is above the maximum share.
 
-One limit counts all questions about absent things together. The other limit counts the questions of one closed kind
-with the same answer, separately for each kind and answer.
+The limit ``max_absent`` counts all questions about absent things together. The limit ``max_same_answer`` counts the
+questions with the same answer, separately for each closed kind of question (yes or no, choice by letter, count).
 """
 AnswerKey = tuple[str, str, bool]
 """The key by which the limits count questions: kind, answer, and whether the question is about an absent thing.
@@ -96,13 +96,15 @@ def read_key(written: str) -> AnswerKey:
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """Return the number of questions to keep for each key that has too many questions. A key is a kind of question
-    (such as a count), an answer, and whether the question is about an absent thing.
+    """Return the number of questions to keep for each key that has too many questions.
 
+    A key is a kind of question (such as a count), an answer, and whether the question is about an absent thing.
     ``counts`` maps each key (:func:`key_of`) to its number of questions. Keys within the limits are not in the result.
-    The limits are shares of the kept questions. If questions are removed for one limit, the other limit allows fewer
-    questions, too. So both limits are applied in turn until both are met. To meet the limit on equal answers, questions
-    about absent things are removed first.
+
+    There are two limits: ``max_absent`` limits questions about absent things, and ``max_same_answer`` limits questions
+    with the same answer. Both are shares of the kept questions. If questions are removed for one limit, fewer questions
+    are kept, so the other limit allows fewer questions, too. Therefore both limits are applied in turn until both are
+    met. To meet ``max_same_answer``, questions about absent things are removed first.
     """
     left = dict(counts)
     while True:

@@ -109,8 +109,11 @@ class DrawQuestions(DraftStage):
 
 
 class _Cut(beam.DoFn):
-    """Keeps the drafts (questions with their data) whose id hash is at most the limit of their side: SFT (0) or RL (1).
-    Without a target number of rows, all drafts pass and are not counted.
+    """Keeps the drafts (questions with their data) whose id hash is at most a limit, and rejects the others.
+
+    ``side`` is 0 for drafts that become SFT rows, and 1 for drafts that become RL rows. Each side has its own limit
+    (:func:`limit_of`). ``reason`` is the reason of a rejection. If ``target``, the wanted number of SFT rows, is None,
+    all drafts pass, and the stage's counters of drafts do not change.
     """
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:

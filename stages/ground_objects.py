@@ -94,7 +94,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Stage that finds boxes around the object of each question that the teacher model wrote.
+    """Stage that lets the teacher model box the object of each question; the teacher also wrote these questions.
 
     ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no such object, or
     more than ``settings.max_boxes``.

@@ -62,9 +62,10 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the questions kept so far, and finds those with equal or nearly equal media for another question.
+    """Holds the questions that were kept so far, and compares a new question with them, to find its duplicates.
 
-    All these questions have equal wording, answer and choices (:func:`question_key`).
+    All these questions have equal wording, answer and choices (:func:`question_key`). Duplicates also have equal or
+    nearly equal media.
 
     ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index for a fast
     search. It divides the 64-bit perceptual hash of a question's first medium into 5 parts. Its keys are the number of

@@ -81,9 +81,9 @@ def _use(draft: Draft) -> tuple[str, Use]:
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
     """Yield one value that joins the media of a draft (a question with its data) into one group of media.
 
-    The value is the pair of the constant key "all" and a :data:`Use`: None and the pixel hashes of the media. It has
-    None in place of the question's id, because this question may not be one of the questions to split. For a draft with
-    only one medium, nothing is yielded.
+    The value is ``("all", (None, hashes))``: a constant key and a :data:`Use` with the pixel hashes of the media. None
+    replaces the id of the question. With the id, the question would get a group and a side, although earlier stages may
+    not have selected the question. For a draft with only one medium, nothing is yielded.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

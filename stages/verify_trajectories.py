@@ -2,14 +2,15 @@
 
 The inputs are drafts (questions with their data) that have trajectories (turns of text and code). The outputs are
 drafts with the first trajectory that passes all checks, its turns and its kinds of operations. If no trajectory passes,
-a rejection names the first check that the first right trajectory fails. The checks are, in this order:
+the draft is rejected. The reason of the rejection is the failed check of the first trajectory whose answer is not
+wrong. If all answers are wrong, the reason is the wrong answer. The checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
-3. No code is a pretence. Code is a pretence if it has only comments or constants, if no later turn uses its result, or
-   if its output does not depend on the objects of the question. To find such outputs, all code is executed again on the
-   image and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the
-   recorded results.
+3. No code is a pretence, except for code that only prepares later, successful code. Code is a pretence, for example, if
+   it has only comments or constants, if no later turn uses its result, or if its output does not depend on the objects
+   of the question. To find such outputs, all code is executed again on the image and on changed images
+   (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded results.
 4. The statements after each result agree with the result. The judge model decides this ``judges`` times (a setting),
    and must find agreement each time.
 
@@ -120,9 +121,9 @@ def checks_of(draft: Draft) -> list[_Check]:
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
     """Check the form and the code of a trajectory (a response with code) without executing the code.
 
-    ``check`` holds the trajectory. ``writing`` are the settings with which the teacher model wrote it. Raises _Fails if
-    the form is wrong, if there is no code, or if the code does another kind of operation than the question was
-    assigned.
+    ``check`` holds the trajectory. ``writing`` are the settings with which the teacher model wrote it. They assign one
+    kind of operation, such as drawing, to each question, or allow any kind (:func:`operation_for`). Raises _Fails if
+    the form is wrong, if there is no code, or if a kind is assigned and the code does not have exactly this kind.
     """
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
@@ -252,9 +253,10 @@ async def verified(
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
     """Return the verdict on the calls (executions of the trajectory's code): its value is the share that succeeded.
 
-    A call succeeded if its code ended without an error and did not only pretend to do work. ``computes`` is True if
-    the question can be answered by calculation alone, without the image. If ``computes`` is False, every call that
-    succeeded has also used the image, and the reason of the verdict states this.
+    A call succeeded if its code ended without an error, had output, and did not only pretend to do work. ``computes``
+    is True if the question can be answered by calculation alone, without the image. If ``computes`` is False, code that
+    does not use the image is a pretence. So every call that succeeded has used the image, and the reason of the verdict
+    states this fact.
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

@@ -82,7 +82,10 @@ def _problem(
     wanted: int,
     share: float,
 ) -> str:
-    """Return the message of an error: why no question would be held out, or none left to train on, and what to do."""
+    """Return the message of a SplitError: why one part of the split would be empty, and what to do.
+
+    The empty part is the held-out part or the part to train on.
+    """
     if not usable:
         return "no record of the input can be used: `beam validate` lists the reasons"
     all_of_it = f"the input has {counted(len(usable), 'usable question')} in {counted(len(members), 'media group')}"

@@ -26,7 +26,10 @@ POLICY = "trained"
 """The name of the trained model's endpoint in the config of the second run. This is the model after SFT."""
 CURATE, MODEL, SFT, RL, GRPO = "curate", "model", "sft", "rl", "grpo"
 EVALUATIONS = {"base": "eval-base", "SFT": "eval-sft", "GRPO": "eval-grpo"}
-"""The name of the step that evaluates each model, by the model's name on the page."""
+"""A dict from the name of each model to the name of the step that evaluates the model.
+
+The page ``loop.html`` shows the results of the models under these names of the models.
+"""
 CONFIGS, LOGS, RECORDS = "configs", "logs", "steps"
 
 
@@ -95,9 +98,10 @@ class Step:
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
         depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
-        starts_anew: Whether the folder must be moved away before the step begins, if its content was made with another
-            identity (a digest of the command, the config and the steps before).
-        resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away.
+        starts_anew: Whether the folder is moved away before the step begins if its content was made with another
+            identity. An identity is a digest of the command, the config and the steps before.
+        resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away
+            before the next attempt.
     """
 
     name: str

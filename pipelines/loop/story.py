@@ -236,12 +236,14 @@ def _differences(answered: Mapping[str, Answered], division: Division) -> Iterat
 
 
 def _blind(out: Path, done: set[str]) -> float | None:
-    """Return the accuracy of the best policy that ignores the images.
+    """Return the accuracy, on the held-out questions, of the best policy that ignores the images.
 
-    This policy gives one constant answer for each answer type.
+    For each answer type, this policy gives one constant answer: the most frequent gold answer. ``out`` is the output
+    folder of the loop, and ``done`` holds the names of the finished steps. The numbers are from the report of the first
+    finished evaluation.
 
-    Return None if no model was evaluated, or if no answer of some type was graded, for example because there was no
-    judge.
+    Return None if no evaluation has finished, or if its report has no accuracy of the constant answer for an answer
+    type.
     """
     name = next((name for name in EVALUATIONS.values() if name in done), None)
     if name is None:

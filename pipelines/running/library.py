@@ -53,7 +53,7 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 
     Raises:
         UserError: The user made a mistake, or an endpoint (model server) refuses the requests. Also raised if the run
-            keeps no rows, the folder holds a run with rows, and ``replace`` is False.
+            keeps no rows although the folder already holds a run with rows, unless ``replace`` is True.
         RunPaused: A server is unreachable. The same call resumes the run.
         ConservationError: The outputs do not hold every record exactly once.
     """

@@ -1,4 +1,8 @@
-"""Imports the modules of a run in less time. The command line and the worker processes of this machine do so."""
+"""Makes imports faster, because the garbage collector and pandas slow down the import of Beam.
+
+The command line uses this module to import the modules of a command. The worker processes on this machine use it to
+import the modules of a run.
+"""
 
 import atexit
 import gc

@@ -163,8 +163,11 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
 
 
 def _passed(stage: Stage, result: Any, session: Session) -> Any:
-    """Return a draft (a question with its data) with the session's calls added, and with this stage in its list of
-    passed stages. The draft in a :class:`Route` is changed in the same way. Other results are returned unchanged.
+    """Add the session's calls and the name of the stage to the result of the stage, if the result holds a draft.
+
+    A draft is a question with its data. It has a list of its calls, and a list of the stages that it has passed. The
+    function returns the changed result. A :class:`Route` (a draft with the name of the output for it) is changed in the
+    same way. Any other result is returned unchanged.
     """
     if isinstance(result, Route):
         return replace(result, draft=_passed(stage, result.draft, session))

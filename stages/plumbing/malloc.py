@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 MIN_GROWTH_BYTES = 32 << 20
-"""Memory is released only after this growth, because a release visits all objects of the process."""
+"""Memory is released only if the process has grown by at least this number of bytes since the last release.
+
+A release is slow, because it visits all objects of the process.
+"""
 
 _kept_bytes = 0
 

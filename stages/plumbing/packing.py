@@ -4,8 +4,8 @@ Encoded records are compressed. If there is a spool (files on this machine, :mod
 they are written to the spool. This saves memory, because Beam's runner on one machine keeps several encoded copies of
 all data that cross a shuffle.
 
-Beam's own row coder is not used, because runners in other languages decode its output. Java's runners do this wrongly:
-Python writes ``str | None`` as a type that only Python knows. These runners pass on the output of our coder as bytes.
+Beam's own row coder is not used, because runners in other languages decode its output. Java's runners fail at this:
+Python writes ``str | None`` as a type that only Python knows. But runners pass on the output of our coder as bytes.
 
 Importing this module registers our coder for all record types, also for types that are declared later.
 """

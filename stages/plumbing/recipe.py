@@ -69,8 +69,10 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Create an object that holds the outputs of a recipe. Raises RecipeError for the argument ``rejected`` and for
-        positional arguments. Recipes for earlier versions passed their rejected records as ``rejected``.
+        """Create an object that holds the outputs of a recipe.
+
+        Raises RecipeError for the argument ``rejected``, in which recipes for earlier versions passed their rejected
+        records. Rejections are now collected from the stages. Raises RecipeError for positional arguments, too.
         """
         if values or "rejected" in named:
             raise RecipeError(

@@ -42,11 +42,11 @@ class RowContext:
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """Return the values of one row for the columns that its set has besides the core columns, by column name.
+        """Return the values of one row in the added columns, as a mapping from the column's name to the value.
 
-        ``name`` is the set: ``sft``, ``rl`` or ``rejected``. ``origin`` holds the values of the input columns that the
-        config keeps. ``values`` are the values that stages (steps of the pipeline) added. A column without a value gets
-        None.
+        Each set (``sft``, ``rl`` and ``rejected``) may have added columns besides the core columns. ``name`` is the set
+        of the row. ``origin`` holds the values of the input columns that the config keeps. ``values`` are the values
+        that stages (steps of the pipeline) added. A column without a value gets None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}

@@ -24,8 +24,8 @@ from groundtrace.storage.places import Place, write_whole, written_to
 MANIFEST = "manifest-"
 """The prefix of the names of manifests."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside the folders of the sets: ``ends`` holds tables of final outcomes, and ``records`` holds lists of the
-records read (:mod:`groundtrace.stages.plumbing.ends`).
+"""Folders beside the folders of the sets (sft, rl, rejected): ``ends`` holds tables with the final outcome of each
+record, and ``records`` holds lists of the records read (:mod:`groundtrace.stages.plumbing.ends`).
 """
 
 

@@ -160,9 +160,10 @@ class Route:
 
 
 Work = Callable[[Draft], Draft | Route]
-"""The type of a stage's work on one draft: a function that returns the draft with its additions, or a route.
+"""The type of a stage's work on one draft: a function that returns the draft with the data that the function added.
 
-It may raise :class:`Reject`. Any other exception is a defect of the code and fails the run.
+If the draft leaves the stage by another output than ``kept``, the function returns it in a :class:`Route`. The function
+may raise :class:`Reject`. Any other exception is a defect of the code and fails the run.
 """
 
 

@@ -96,8 +96,10 @@ class Input:
 
     @property
     def folder(self) -> Place:
-        """Return the folder from which relative media paths start. For a data set of the Hub, this folder does not
-        exist.
+        """Return the folder from which relative media paths start.
+
+        For a data set of the Hugging Face Hub, the result is a path that is made from the data set's id. No folder
+        exists at this path.
         """
         in_store = is_in_store(self.media_root)
         return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
@@ -163,7 +165,8 @@ class Format(abc.ABC):
     """The name of the format, which is the ``kind`` of its sources."""
 
     is_read_whole: ClassVar[bool] = False
-    """Whether the format reads every file below a folder. A run folder there would become part of the next input."""
+    """Whether the format reads every file below a folder. No run may write its outputs there: the next run would read
+    them as input."""
 
     lacks_questions: ClassVar[bool] = False
     """Whether the format's records have no questions. The format is then tried only for a recipe that writes
@@ -204,12 +207,15 @@ class Format(abc.ABC):
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield, for each record, a mapping with at least the fields :data:`ANSWER_FIELDS` that it has (answer,
-        choices, …).
+        """Yield the fields about the answer of each record, as a mapping from field names to values.
+
+        The mapping holds the fields of :data:`ANSWER_FIELDS` (answer, answer_type and choices) for which the record has
+        a value. It may also hold other fields.
 
         ``source`` is a part of the input, such as a file. ``rows`` holds the settings by which rows become records; its
         column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
-        Yields nothing if the format cannot read records without these bytes.
+        Yields nothing if the format cannot read records without these bytes, and possibly if no column holds these
+        fields.
         """
         return iter(())
 

@@ -81,9 +81,9 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
 
 
 class _Window:
-    """Reads JSON values from a text stream, and holds only the part of the text that is needed in memory.
+    """Reads JSON values from a text stream.
 
-    ``entry`` is the number of the last object whose reading began.
+    Only a part of the text is in memory at a time. ``entry`` is the number of the last object whose reading began.
     """
 
     def __init__(self, stream: TextIO) -> None:

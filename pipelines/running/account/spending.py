@@ -24,7 +24,11 @@ from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"
-"""The name of a file that marks a folder of notes: their sum is written, but they may still get late entries."""
+"""The name of the file that marks the folder of notes (costs of requests) of a run that failed or was stopped.
+
+The sum of the notes is then in the file <run>.json. But the run's workers may still add notes to the folder, so the sum
+is computed again from the notes.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,16 +95,20 @@ class Spending:
         """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.
 
         If so, the run's cost is computed from the notes. Otherwise, it is taken from the sum in the file <run>.json.
-        The result is False if there is no such folder. It is also False if the folder has only late notes: notes that a
-        worker wrote after the sum was written and the other notes were removed.
+        The result is False in two cases:
+
+        - There is no such folder.
+        - The folder has only late notes. The sum of the run was written, and the run's notes were removed. After that,
+          a worker wrote new notes into the folder.
         """
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:
-        """Write the total cost of each earlier run that still has notes to its file <run>.json, and remove these notes.
+        """Sum up the notes of each earlier run, write the sum to the run's file <run>.json, and remove the notes.
 
-        The notes are files with the cost of each request. Notes that arrived after the total was written are only
-        removed.
+        Notes are files with the cost of each request. A run that failed, was stopped or was killed still has all its
+        notes. Any other run has only late notes, which arrived after its sum was written and its notes were removed.
+        Late notes are removed, and do not change the sum.
         """
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
             if self._has_all(notes):  # else only a late worker's notes, after the sum was written

@@ -144,7 +144,11 @@ def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: 
 
 
 def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
-    """Return the endpoints whose servers named another model than the requested one, with the replies by model name."""
+    """Return how many replies of each endpoint (model server) name another model than the requested one.
+
+    The result maps the endpoint's name to the requested model, and to the number of replies for each other model name.
+    It has only endpoints with such replies.
+    """
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
         name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model

@@ -86,7 +86,11 @@ def stop_of(error: BaseException) -> Exception | None:
 
 
 def _typed_text(error: BaseException) -> str:
-    """Return the error's type and text, as in a traceback, because a runner may pass on only the text."""
+    """Return the error's type and text in the form of a traceback's last line.
+
+    Some runners of Beam raise an error that contains only the text of the worker's traceback. With this form,
+    :func:`stop_of` can search the worker's own error and such an error for the same pattern.
+    """
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 

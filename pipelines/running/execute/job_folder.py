@@ -58,11 +58,11 @@ class Job:
 
     @property
     def ends(self) -> list[Path]:
-        """Return the paths of the tables of final outcomes (``ends``), one for each file of rows. The final outcome of
-        a record is its row in a set: ``sft``, ``rl`` or ``rejected``.
+        """Return the paths of the tables of final outcomes (``ends``), one table for each file of rows.
 
-        Such a table has one line for each row of the file: the record's id, the stages (steps of the pipeline) that the
-        record passed, and its model calls.
+        A file of rows belongs to a set: ``sft``, ``rl`` or ``rejected``. The final outcome of a record is its row in a
+        set. The table of a file has one line for each row of the file. The line holds the record's id, the stages
+        (steps of the pipeline) that the record passed, its model calls, and the labels that two judges gave its trace.
         """
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 
@@ -186,7 +186,10 @@ def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
 
 
 def _drop_unless(path: Path, sha256: str) -> None:
-    """Remove a file whose SHA-256 differs from the manifest's. The file is then missing."""
+    """Remove a downloaded file if its SHA-256 is not ``sha256``, the value in the manifest.
+
+    :func:`read_job` then treats the file as missing, and ignores the manifest that names the file.
+    """
     with contextlib.suppress(FileNotFoundError):
         with path.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() == sha256:

@@ -5,8 +5,9 @@ JOB is the folder of the job:
 JOB/<set>/ holds the shards (files of rows) of the set ``sft``, ``rl`` or ``rejected``, each under a unique name.
 JOB/ends/ holds a table of the records of each shard (:mod:`groundtrace.stages.plumbing.ends`).
 JOB/records/ holds the number and id of each record that was read.
-JOB/manifest-* is written when all of these are complete. It holds an entry for each shard, the artifacts, and the calls
-of stages that read a sample.
+JOB/manifest-* is written when all of these are complete. It holds an entry for each shard, the artifacts (further files
+of the run), and the model calls of sample stages. A sample stage reads some of the records and passes none on, so its
+calls belong to no row.
 """
 
 from collections.abc import Callable, Iterable

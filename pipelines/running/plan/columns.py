@@ -29,9 +29,9 @@ _CLOSE = {
     "answer_type": ("type", "answer_type", "answer_kind", "answer_format"),
     "boxes": ("boxes", "box", "bbox", "bboxes", "bounding_box", "bounding_boxes"),
 }
-"""The names of columns that may hold a field, but often hold something else, by field.
+"""Maps a field of a record to the names of input columns that may hold the field, but often hold something else.
 
-For such a column, the config has a commented line.
+The config that ``beam init`` writes proposes such a column only in a commented line.
 """
 _SUGGESTED = {
     "answer_type": "if it holds answer types: mcq, numeric, bool, text or boxes",

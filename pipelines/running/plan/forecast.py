@@ -52,8 +52,9 @@ class Sums:
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Predict the sum of a value, such as the number of calls, over ``records`` records, which include the known
-        ``n``.
+        """Predict the sum of a value, such as the number of calls, over ``records`` records.
+
+        These records include the ``n`` previewed records, whose values are known.
 
         Returns three numbers: the expected sum, and the lower and the upper bound of Student's prediction interval (95
         %). If ``n`` is 1, the variance of the value is unknown, and the interval is from the observed sum to infinity.
@@ -282,7 +283,10 @@ def workers_text(records: float, calls: float) -> str:
 
 
 def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
-    """Return the calls of the stages that read a sample; they belong to the run and not to a record."""
+    """Return the sample stages that called models, each with its calls; a stage has one pair for each model role.
+
+    A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
+    """
     samples = {stage.name: stage for stage in stages if stage.is_sample}
     return [
         (samples[name], usage)

@@ -21,8 +21,8 @@ FRESH = ".fresh.json"
 
 
 class FreshnessError(UserError):
-    """Raised if the file ``.fresh.json`` in the run folder cannot be read. This file holds the time since which replies
-    may be used.
+    """Raised if the file ``.fresh.json`` in the run folder cannot be read. This file holds a time: stored replies of
+    models that are older than this time are not used.
     """
 
 
@@ -47,8 +47,9 @@ def fresh_since(root: Path) -> str:
 def begin_fresh(root: Path) -> None:
     """Write the present time into RUN/.fresh.json, so that only models' replies since this time are used.
 
-    ``root`` is the run folder, RUN. If a run with ``--fresh`` is unfinished in it, the file stays, so that this run is
-    resumed. Raises FreshnessError if the file is damaged.
+    ``root`` is the run folder RUN. If the last run with ``--fresh`` in RUN did not finish, or its budget ended it, the
+    file keeps the time of that run. The new run then resumes that run, and uses its replies. Raises FreshnessError if
+    the file is damaged.
     """
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)

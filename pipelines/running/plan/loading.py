@@ -81,7 +81,10 @@ def _line_of(file: Path, error: BaseException) -> str:
 
 
 def _is_ours(module: str) -> bool:
-    """Return whether a module is one of Groundtrace's packages, named without ``groundtrace.`` before it."""
+    """Return whether a module's name begins with a package of Groundtrace, but lacks ``groundtrace.`` before it.
+
+    For example, a user's file imports ``stages.draw_questions`` instead of ``groundtrace.stages.draw_questions``.
+    """
     return importlib.util.find_spec(f"groundtrace.{module.partition('.')[0]}") is not None
 
 

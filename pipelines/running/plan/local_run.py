@@ -45,7 +45,7 @@ class LocalRun:
     """Manages a run folder (the output folder of a pipeline's runs) on a disk. ``root`` is its path.
 
     The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store (remote
-    storage such as S3). For this class, ``root`` is a working copy on this machine.
+    storage such as S3). In the subclass, ``root`` is the path of a working copy on this machine.
     """
 
     def __init__(self, root: Path) -> None:
@@ -171,7 +171,10 @@ class LocalRun:
             )
 
     def _is_others(self, fingerprint: str) -> bool:
-        """Return whether the folder belongs to another input."""
+        """Return whether the run folder belongs to another input: its marker file has another digest of the input.
+
+        ``fingerprint`` is the digest of this run's input. Without a marker file, the result is False.
+        """
         marker = self.root / RUN_MARKER
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 

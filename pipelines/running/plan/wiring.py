@@ -138,7 +138,10 @@ class _Outline(UnrunPipeline):
 
 
 class _StandIn(beam.PTransform):
-    """Is the placeholder of a stage. It has every requested output; all outputs are empty."""
+    """Replaces a stage (step of the pipeline) if the stages of a recipe are only listed and not run.
+
+    This placeholder has every output that the recipe uses. All outputs are empty.
+    """
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ class Shape(abc.ABC):
     """The name of the shape in the messages of ``beam init``."""
 
     gives: ClassVar[frozenset[str]] = frozenset()
-    """The fields that the shape adds to a row."""
+    """The fields that the shape (layout of input rows) adds to a row."""
 
     is_expanding: ClassVar[bool] = False
     """Whether a row may contain several records."""

@@ -29,8 +29,8 @@ _PART_MEDIA = ("image", "video")
 class Turn:
     """Holds one turn of a conversation as one text.
 
-    ``role`` is "user", "assistant" or "system". ``media`` are the media that the turn contains itself; each is replaced
-    in the text by ``<image>`` or ``<video>``.
+    ``role`` is "user", "assistant" or "system". ``media`` are the media in the content of the turn, not those in other
+    columns of the row. In ``text``, each of them is replaced by ``<image>`` or ``<video>``.
     """
 
     role: str
