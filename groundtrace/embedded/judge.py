@@ -36,8 +36,9 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 def with_answer(question: str, predicted: str) -> Question:
     """Return a question object in which the answer of a response takes the place of the gold (correct) answer.
 
-    ``question`` is the question's text, and ``predicted`` is the answer of the response. So a reasoning can be compared
-    with its own answer. The answer type is bool, numeric or text, depending on the words of ``predicted``.
+    With this object, a check can compare the reasoning of the response with the response's own answer. ``question`` is
+    the question's text, and ``predicted`` is the answer of the response. The answer type is bool, numeric or text,
+    depending on the words of ``predicted``.
     """
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)

@@ -1,7 +1,8 @@
 """Compares the colours and shapes that a reasoning states with the labels of its tags.
 
-A tag is an XML element with a label and points, by which a reasoning points at objects. For example,
-"[yellow triangle]. The triangle is blue." states another colour than the label.
+A tag is an XML element with a label and points, by which a reasoning points at objects. In the examples of this module,
+a tag is written as its label in brackets. For example, the reasoning "[yellow triangle]. The triangle is blue." has a
+tag with the label "yellow triangle", and states another colour than this label.
 """
 
 import re

@@ -74,9 +74,10 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
 
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
-    """Return the number of objects that the reasoning points at, for the label at the beginning or end of a phrase.
+    """Return the number of objects that the reasoning points at and that a phrase names, such as "the red circles".
 
-    Return None if there is no such label at the beginning or the end.
+    ``text`` is the phrase. ``pointed`` maps each label to the number of objects with this label that the reasoning
+    points at. Returns None if the phrase neither begins nor ends with one of these labels.
     """
     words = words_of(text)
     for label, number in pointed.items():

@@ -116,10 +116,11 @@ def _all_of(marked: MarkedText, things: str) -> list[Marked]:
 
 
 def _outside(scene: Scene, panel: str | None, third: str | None) -> Callable[[tuple[float, float]], bool]:
-    """Return a function that returns whether a point is certainly outside a part of the image.
+    """Return a function that tests a point: True if the point is certainly outside the named part of the image.
 
-    ``panel`` is the name of a box ("left") and ``third`` is a side of the image ("top"); one of them is None. For a
-    point that is on no shape of the image, the function returns False, because another check detects such points.
+    The part is either a panel (one of the areas into which bars divide the image) or a side of the image. ``panel`` is
+    the name of the panel ("left"), and ``third`` is the side ("top"); one of them is None. For a point that is on no
+    shape of the image, the function returns False, because another check detects such points.
     """
     width, height = scene.size
     panels, shapes = scene.panels, scene.shapes or []
@@ -149,7 +150,7 @@ def _relations(marked: MarkedText, sentence: str) -> Iterator[bool]:
     """Check the statements of a sentence about the relation of two objects, as in "[circle] is above [square]".
 
     Yields one bool for each statement: True if the points of the two objects contradict the relation. A statement is
-    skipped if one of its objects has no single point.
+    skipped if one of its objects does not have exactly one point.
     """
     for found in _RELATION.finditer(sentence):
         if any(tag.is_beside for tag in marked.among(found["mark"] or "")):

@@ -316,7 +316,11 @@ class _ReasoningReader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """Return the objects that the question names after "how many" and words such as "a" or "any"."""
+        """Return the objects that the question names.
+
+        First come the counted objects, as in "how many red cars", or "" if the question counts nothing. Then come the
+        objects that are named after words such as "a" or "any", as in "is there a dog".
+        """
         asked = self._asked
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked)
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(noun_phrase_of(each))) for each in found)]

@@ -100,9 +100,10 @@ class _AttemptEvidence:
 
     @cached_property
     def places(self) -> list[tuple[Noun | None, float, float]]:
-        """Return the label and the position (x, y in pixels) of each point and of the centre of each box.
+        """Return the label and the position (x, y in pixels) of each of the attempt's points and boxes.
 
-        A label that the engine does not know is None.
+        The position of a box is its centre. The label is None if :func:`read_label` cannot parse it, e.g. because it
+        has an unknown word.
         """
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]

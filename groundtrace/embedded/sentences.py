@@ -114,10 +114,12 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     """Return the reason why a sentence is unreadable; None if it is readable.
 
-    ``own`` are the words of the question and the answer; they are known. ``is_open`` is whether the sentence is a
-    question or a supposition: only such a sentence may have words of doubt ("perhaps"). A sentence is unreadable if it
-    has a word of invention ("guess"), or too many unknown words. It is also unreadable if an unknown word is in a place
-    that decides the meaning: after a number, after a possessive ("my"), or as the predicate after "is" or "is a".
+    ``own`` are the words of the question and the answer, which the judge knows in addition to its own words.
+    ``is_open`` is whether the sentence is a question or a supposition: only such a sentence may have words of doubt
+    ("perhaps") that are not in ``own``. A sentence is unreadable if it has a word that makes a reasoning worthless
+    ("guess", "sorry"), or too many unknown words. It is also unreadable if an unknown word does not look like a word,
+    or is in a place that decides the meaning: after a number, after a possessive ("my"), or as the predicate after "is"
+    or "is a".
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):

@@ -1,9 +1,10 @@
 """Puts German, French and Spanish denials of shapes into English words: "kein schwarzes Quadrat", "aucun carré noir".
 
-Labels and questions name objects in English. The judge compares their words with those of a clause, so it understands a
-denial in another language if the objects, colours and places in it have their English names. The adjectives of shapes
-become nouns, also in English: "round" becomes "circle", so "none of them is round" denies circles. The other words of a
-clause stay as they are.
+Labels and questions name objects in English. The embedded judge (:mod:`groundtrace.embedded.prose`) compares the words
+of labels and questions with the words of each clause of a reasoning. To understand a denial in another language, the
+judge needs the English names of the objects, colours and places in the clause. The adjectives of shapes become nouns,
+also in English: "round" becomes "circle", so "none of them is round" denies circles. The other words of a clause stay
+as they are.
 """
 
 import re
@@ -47,7 +48,7 @@ _BEHIND = re.compile(
 def in_english(text: str) -> str:
     """Return a text with the names of shapes, colours and places in English, and with adjectives before their nouns.
 
-    ``text`` is in lower case. An English text stays as it is, except for adjectives of shapes ("round" is "circle").
+    ``text`` is in lower case. In an English text, only adjectives of shapes are replaced: "round" becomes "circle".
     """
     for pattern, english in _PHRASES:
         text = pattern.sub(english, text)

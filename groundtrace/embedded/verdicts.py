@@ -15,7 +15,10 @@ _AGREES = words("agrees")
 _DISAGREES = words("disagrees")
 
 _LOOSE = words("disagrees_of_statements")
-"""Words that mean disagreement only in a clause about a statement."""
+"""Words that mean disagreement only if the clause also has a word for the question's statement, such as "statement".
+
+For example, "this is different from the statement" disagrees, but "it is different" does not.
+"""
 _SAYS = words("says")
 _IT = words("it")
 _AS_SAID = re.compile(

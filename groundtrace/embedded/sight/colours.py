@@ -83,11 +83,11 @@ def _mixes(
 def _pick_centres(
     means: NDArray[np.float32], counts: NDArray[np.int64], total: int, min_share: float
 ) -> NDArray[np.float32]:
-    """Choose the flat colours of an image: again and again, the most frequent colour that is left is chosen.
+    """Choose the flat colours of an image, one after another: each time the most frequent colour that is left.
 
     Colours that are similar to a chosen colour, and rare mixtures of two chosen colours, are left out. ``means`` are
-    the colours (n, 3), and ``counts`` their numbers of pixels, of ``total`` pixels. Only colours with at least the
-    share ``min_share`` of the pixels are chosen.
+    the colours (n, 3), ``counts`` is the number of pixels of each colour, and ``total`` the number of pixels of the
+    image. Only colours with at least the share ``min_share`` of the image's pixels are chosen.
     """
     order = np.argsort(-counts, kind="stable")[:400]
     order = order[counts[order] >= min_share * total]
@@ -138,7 +138,12 @@ def _refine(
     owner: NDArray[np.int16],
     centres: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Move each centre to the mean of the bins close to it, because noise spreads a colour over several bins."""
+    """Return the flat colours of an image, each moved to the mean colour of its bins that are close to it.
+
+    The reason is that noise spreads a colour over several bins. A bin is a group of similar colours. ``means`` are the
+    colours of the bins (n, 3), ``counts`` their numbers of pixels, and ``owner`` the index of the flat colour to which
+    each bin belongs (-1: none). ``centres`` are the flat colours before the move.
+    """
     close = np.abs(means[None] - centres[:, None]).max(2) <= 17
     weights = (close & (owner[None] == np.arange(len(centres))[:, None])) * counts
     total = weights.sum(1, keepdims=True)

@@ -123,12 +123,13 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """Return the indices of the objects with the place that the name states, such as "second from the left".
+        """Return the indices of the objects whose place fits the name, such as "second from the left".
 
-        ``found`` are the indices of the possible objects. In the example, ``end`` is the left side of the image, and
-        ``rank`` is 2. The objects are sorted by the distance of their middles from this side. The result has the second
-        object, and all objects at the same distance (up to 2 pixels). If ``end`` is None, or if there are fewer than
-        ``rank`` objects, all indices are returned.
+        ``found`` are the indices of the possible objects, and ``boxes_px`` are the boxes of all objects. The name holds
+        a side of the image (``self.end``) and a position (``self.rank``), in the example the left side and 2. The
+        possible objects are sorted by the distance of their middles from this side. The result has the object at this
+        position, and all objects at the same distance (up to 2 pixels). If the side is None, or if there are fewer
+        objects than the position, ``found`` is returned unchanged.
         """
         if self.end is None or len(found) < self.rank:
             return found
@@ -255,9 +256,10 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
-    """Return the class that colours and nouns in any order describe. Each noun narrows the class, as in "square block".
+    """Return the class of shapes that colours and nouns describe together, such as "blue square".
 
-    Return None if a word is unknown, or if no kind of shape fits all nouns.
+    The words may have any order. If there are several nouns, a shape must fit all of them: a "square block" is a block
+    that is a square. Return None if a word is unknown, or if no kind of shape fits all nouns, as in "circle square".
     """
     colours = [word for word in words if colour_word(word) is not None]
     nouns = [word for word in words if colour_word(word) is None]

@@ -122,9 +122,10 @@ def _noun_of_colour(words: Words) -> Noun | None:
 
 
 def _has_condition(words: Words, group: Group) -> Condition | None:
-    """Parse "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall".
+    """Parse a condition on the objects in a tower or box, such as "2 squares not touching the wall".
 
-    Return None for other words.
+    Other examples are "exactly three blocks" and, if `group` is "tower", "a black block over a blue block". Return None
+    for other words.
     """
     amount = read_amount(words)
     noun = read_noun(words) if amount is not None else None

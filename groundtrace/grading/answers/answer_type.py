@@ -68,7 +68,8 @@ removes invisible characters from the texts and passes a usable gold (:mod:`grou
 def as_written(gold: Gold) -> str:
     """Return the text of the gold (correct) answer unchanged.
 
-    It is the default check of an answer type: every gold is valid.
+    This function is the default of ``check_gold``, the function of an answer type that checks a gold and returns its
+    normal form. With the default, every gold is valid, so InvalidGold is never raised.
     """
     return gold.answer
 

@@ -185,7 +185,10 @@ def _item(text: str) -> Item:
 
 
 def _may_be_a_name(gold: AnswerList) -> bool:
-    """Return whether a list of two items may be one name ("Salt and Pepper House"): one item has several words."""
+    """Return whether a list may be one name, as "Salt and Pepper House" is.
+
+    The result is True if the list has two items, and at least one of them has several words.
+    """
     return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
 
 

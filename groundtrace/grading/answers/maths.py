@@ -34,9 +34,10 @@ _MAX_TERMS = 300
 ``(a + b + c)^{20}`` has 231 terms. ``(a + b + c + d)^{20}`` has 1,771 terms, and its comparison takes minutes.
 """
 _MAX_FUNCTIONS = 4
-"""The maximum number of functions of symbols.
+"""The maximum number of functions, such as sines, in an expression with symbols such as x.
 
-A comparison of two sums of 38 sines took more than ten seconds, and one of two sums of six sines took four seconds.
+An expression with more functions is not read as maths, because a comparison would take too long. When two sums were
+compared, it took four seconds if each sum had six sines, and more than ten seconds if each had 38 sines.
 """
 _MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6

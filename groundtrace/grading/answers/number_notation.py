@@ -27,7 +27,10 @@ _SHORT_SCALES = (
 )
 """Abbreviations of scale words directly after an amount of money: in "$5k", "k" means thousand."""
 _ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
-"""Abbreviations of scale words directly after any number, outside formulas. "5m" is 5 metres, "5 K" is 5 kelvins."""
+"""Abbreviations of scale words directly after any number, outside formulas: in "5k", "k" means thousand.
+
+"5m" and "5 K" stay unchanged, because they mean 5 metres and 5 kelvins.
+"""
 
 
 def _european(found: re.Match[str]) -> str:

@@ -66,7 +66,9 @@ NO_NUMBER = "no number"
 """The reason of a grade if the answer has no number."""
 
 _VAGUE = re.compile(r"\b(?:some|many|much|few|several|lots?|plenty|not\s+(?:none|zero|nothing)|last)\b", re.IGNORECASE)
-"""Words that mean neither 0 nor 1."""
+"""Words that mean neither 0 nor 1, e.g. "many". An answer without a number is wrong if it has such a word and the gold
+is at least 0 and at most 1.
+"""
 _NOTHING = re.compile(r"\s*(?:no|none|nobody|nothing|neither|never|nil)\b", re.IGNORECASE)
 _BESIDE = re.compile(r"\b(?:and|or|to|between|from|either|both|about|around|maybe|perhaps|then|[a-z]\s*=)(?!\w)", re.I)
 _ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")

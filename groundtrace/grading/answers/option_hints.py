@@ -89,7 +89,11 @@ def _is_form(one: str, other: str) -> bool:
 
 
 def _is_another_form(answer: str, choice: str) -> bool:
-    """Return whether the answer matches, or may match, an option that is a number, a quantity, a time or a range."""
+    """Return whether an answer may state the option ``choice`` in another form, as "1500 m" does for "1.5 km".
+
+    The option must be one that rules can compare, such as a number, a quantity, a time or a range. The result is also
+    True if the rules cannot decide whether the answer matches the option.
+    """
     one, other = read_numerals(answer).single, read_numerals(choice).single
     if one is not None and other is not None and is_whole_number(choice):
         # Options are compared without tolerance, but a fraction may be rounded.

@@ -77,9 +77,10 @@ def is_taken_back(answer: str) -> bool:
 def may_take_side(text: str, side: bool) -> bool:
     """Return whether an answer may mean yes or no in other words: "It does", "Not at all".
 
-    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. If an
-    answer has both yes and no, the result is True only if the answer corrects itself ("No, wait, yes"). The result is
-    False for uncertain answers ("maybe"), refusals, and mere nouns ("Norway", "on the right").
+    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. For an
+    answer with words for both yes and no, ``side`` has no effect: the result is True only if the answer corrects itself
+    ("No, wait, yes"). The result is False for uncertain answers ("maybe"), refusals, and mere nouns ("Norway", "on the
+    right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))

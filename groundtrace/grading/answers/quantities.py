@@ -2,11 +2,12 @@
 
 The quantities are converted exactly and then compared by Argos Eq. 7-8
 (:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
-quantity of another dimension or currency is different. The comparison is undecided in three cases:
+quantity of another dimension or currency is different. The comparison is undecided, for example, in these cases:
 
 - A unit is unknown.
 - Two different dimensions may mean the same ("20 degrees" and 20 °C, months and days).
-- People usually round the conversion, and the numbers differ by less than the tolerance.
+- The numbers are different by these equations, but differ by at most 5 %, and people usually round the result of the
+  conversion (miles to kilometres).
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ _FEET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\d\s?(?:h|hrs?|m|min|ft|kg|lb))(?=\d)"), r"\1 "),
     (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
 )
-"""Rewrites 6'2" and "6 ft 2" as 6 ft 2 in. After degrees, the signs ' and " mean minutes and seconds."""
+"""Patterns with their replacements, e.g. to write 6'2" and "6 ft 2" as "6 ft 2 in". They are not applied to a text with
+a degree sign, because the signs ' and " mean minutes and seconds of an angle there.
+"""
 _POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
 _PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
 _MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")

@@ -261,7 +261,11 @@ def _compare_words(predicted: str, gold: str) -> Grade:
 
 
 def _is_same_text(predicted: str, gold: str) -> bool:
-    """Return whether an answer has the gold's characters. Markup around the whole of either text may be missing."""
+    """Return whether an answer and the gold answer are the same text; markup around a whole text does not count.
+
+    For example, ``**5**`` and ``5`` are the same text (:func:`without_wrapping`). In an answer of more than
+    :data:`MAX_CHARS` characters, markup counts.
+    """
     if predicted.strip() == gold.strip():
         return True
     return len(predicted) <= MAX_CHARS and without_wrapping(predicted) in (gold.strip(), without_wrapping(gold))

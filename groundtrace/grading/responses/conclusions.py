@@ -66,7 +66,7 @@ _ELSEWHERE = re.compile(
     r"\b(?:la|esta) (?:afirmación|frase|descripción)",
     re.IGNORECASE,
 )
-"""Matches phrases that mean "the statement", in German, French and Spanish."""
+"""Matches phrases that mean "the statement" in languages other than English: German, French and Spanish."""
 _VERDICT_ELSEWHERE = re.compile(
     r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
     r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"

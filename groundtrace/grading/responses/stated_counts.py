@@ -116,7 +116,11 @@ _IN_LABEL = re.compile(
 )
 """Matches the number of things at the beginning of a label, such as "five yellow squares"."""
 _CLAIMS_ALL = re.compile(rf"^\W*{_SO}\b|\b(?:{_WHOLE}|{_SUM}|counts?|counted|exactly|only|just)\b", re.IGNORECASE)
-"""Matches a beginning of a sentence that announces the count of all counted things."""
+"""Matches words which announce that the count after them includes all counted things.
+
+Examples are "so" at the beginning of a sentence, and "in total", "I counted" or "exactly" anywhere. The pattern is
+searched for in the part of a sentence before a tag.
+"""
 _PART_BEFORE = re.compile(
     r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
     r"side|panel|region|group|half|quadrant|here|another|other|next|each|every|if|whether|unless|suppose|assum\w+|would|"
@@ -160,13 +164,14 @@ def spoken_label(label: str, points: int, before: str) -> str:
     """Return the words that replace a point or box tag when stated counts are searched for in the text.
 
     ``label`` is the tag's label, ``points`` is the number of points or boxes of the tag, and ``before`` is the prose
-    before the tag. A number at the start of the label is left out if it only counts the tag's own points: in "I see
-    <one cup>", a tag with one point and the label "one cup", the result is "cup". The result is the plain form of the
-    label, in lower case (:func:`groundtrace.schemas.labels.plain_label`).
+    before the tag. The result is usually the plain form of the label: without a number, and in lower case
+    (:func:`groundtrace.schemas.labels.plain_label`). For example, "I see <one cup>" has a tag with the label "one cup"
+    and one point. The result is "cup", since this number only counts the points of the tag.
 
-    The label is returned unchanged, with its number, in two cases, because the number then states a count that can be
-    wrong. In the first case, the number differs from the number of points ("there are <five cups>" with one point). In
-    the second case, the sentence announces a count ("so there is <one cup>").
+    The label is returned unchanged, with the number at its start, if this number states a count that can be wrong:
+
+    - The number differs from the number of points, as in "there are <five cups>" with one point.
+    - The sentence announces a count, as in "so there is <one cup>".
     """
     found = _IN_LABEL.match(label)
     sentence = _ENDED.split(before)[-1]

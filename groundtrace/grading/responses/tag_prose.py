@@ -1,7 +1,8 @@
 """Replaces the point and box tags of a text by words, so that the text can be read as prose.
 
-A tag has two texts: its label, which scorers (checks of a response) use, and its inner text, which a reader sees. They
-can differ ("circle" and "the first one"), so prose is read with both.
+A point tag has two texts: its label, which scorers (checks of a response) use, and its inner text, which a reader sees.
+The two texts can differ ("circle" and "the first one"). So :func:`proses_of` and :func:`plain_proses` return two
+versions of the prose, one with each text, and a caller can check both. A box tag has only a label.
 """
 
 import re

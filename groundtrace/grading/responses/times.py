@@ -54,8 +54,9 @@ class Moment:
 class Span:
     """Holds a time span of a video clip that a text names, such as "from 1 s to 4 s" or "frames 2-5".
 
-    The first and the last frame are numbers, and the start and the end are times in seconds. A value that the text does
-    not state is None. ``text`` is the part of the text from the offset ``start`` to the offset ``end``.
+    ``first_frame`` and ``last_frame`` are frame numbers. ``start_s`` and ``end_s`` are the first and the last moment of
+    the span, in seconds. Each of these four values is None if the text does not state it. ``start`` and ``end`` are not
+    times, but offsets in the text: ``text`` is the part of the text between them.
     """
 
     first_frame: int | None
@@ -228,10 +229,11 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
 
 
 def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
-    """Return the largest distance in seconds that ``t_s`` may have from frame ``index``.
+    """Return the largest distance in seconds that the time ``t_s`` may have from the frame ``frames[index]``.
 
-    It is half the gap to the neighbour on the side of ``t_s``, or to the only neighbour, plus 0.05 s. For the only
-    frame of a clip it is 0.5 s.
+    The result is half the gap to a neighbouring frame, plus 0.05 s. The neighbour is the next frame if ``t_s`` is later
+    than the frame, else the frame before it. A first or last frame has only one neighbour, which is then used. For the
+    only frame of a clip, the result is 0.5 s.
     """
     side = index + 1 if t_s > frames[index][1] else index - 1
     if not 0 <= side < len(frames):

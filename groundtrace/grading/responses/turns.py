@@ -54,7 +54,11 @@ _RESULT = re.compile(
     r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]|```[ \t]*(?:output|interpreter|tool_response)\b",
     re.IGNORECASE,
 )
-"""Matches the tag of a result, also in other brackets, or the fenced block of a result, as in ToRA's solutions."""
+"""Matches a mark by which a model writes the result of its code itself, although only the sandbox may write results.
+
+The mark is a tag such as ``<interpreter>``, also in square or curly brackets or in ``‹›``. Or it is the start of a
+fenced block, such as three backticks and ``output`` in ToRA's solutions.
+"""
 _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
