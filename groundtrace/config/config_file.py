@@ -12,7 +12,9 @@ from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import near
 
 EXTENDS = "extends"
-"""The key at the top of a config that names another config. The first config changes the values of the other."""
+"""The key at the top of a config whose value is the path of another config. The config inherits all values of the other
+config that it does not set itself.
+"""
 MAX_DEPTH = 8
 """The maximum number of configs that extend each other in a chain. A longer chain is taken for a cycle."""
 

@@ -126,11 +126,11 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Yield the section for a settings field that is a mapping, such as ``endpoints``, and the sections inside it.
+    """Yield a description of a settings field that is a mapping, such as ``endpoints``, and of the sections inside it.
 
-    The values of the mapping are settings of the class ``section``, or single values if ``section`` is None.
-    ``place`` is the dotted key of the field, ``meaning`` is the field's line of text, ``takes`` is the field's JSON
-    schema, and ``default`` is the field's default value.
+    The argument ``section`` is the settings class of the mapping's values; None if the values are single values, such
+    as texts. ``place`` is the dotted key of the field, ``meaning`` is the field's line of text, ``takes`` is the
+    field's JSON schema, and ``default`` is the field's default value.
     """
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:

@@ -206,8 +206,9 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 COORDINATE_ROLES = ("pointer", "detector")
 """The roles whose replies hold coordinates in the frame of their model's family (e.g. 0 to 1000).
 
-Other roles use pixels: a segmenter gets and returns pixels in this project's own form, and a teacher repeats the pixels
-of its prompt. If the teacher of a recipe locates objects itself, the recipe checks the teacher too.
+:func:`check_access` checks that the models of these roles write coordinates in a known form. Other roles use pixels: a
+segmenter gets and returns pixels in this project's own form, and a teacher repeats the pixels of its prompt. If the
+teacher or the policy of a recipe (pipeline) locates objects itself, the code of this recipe checks this role, too.
 """
 
 

@@ -138,7 +138,7 @@ class CallError(Exception):
 
 
 NOT_SENT = Reply((), NOTHING)
-"""The value of ``partial`` for a request that was not sent: no samples and no usage."""
+"""A reply without samples and usage. An error has it as its ``partial`` if the request was not sent."""
 
 
 class BudgetUsedUp(Exception):

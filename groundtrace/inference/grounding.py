@@ -64,8 +64,10 @@ class ParsedPointing(Generic[T_co]):
 
 
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
-"""A function that parses the points of a reply, but does not convert the numbers. It returns NoPoints if the reply
-states that the object is absent. It raises UnparsablePointing if the points cannot be parsed.
+"""A function that parses the points of a reply, but does not convert the model's numbers to pixels.
+
+The function returns NoPoints if the reply states that the object is absent. It raises UnparsablePointing if the points
+cannot be parsed.
 """
 
 
@@ -80,8 +82,10 @@ class RawBox:
 
 
 BoxReader = Callable[[str], Sequence[RawBox]]
-"""A function that parses the boxes of a reply, but does not convert the numbers. It returns an empty sequence if the
-reply states that the object is absent. It raises :class:`BadReply` if the boxes cannot be parsed.
+"""A function that parses the boxes of a reply, but does not convert the model's numbers to pixels.
+
+The function returns an empty sequence if the reply states that the object is absent. It raises :class:`BadReply` if the
+boxes cannot be parsed.
 """
 
 

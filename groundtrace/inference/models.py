@@ -127,12 +127,12 @@ class Models:
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest number of tokens for the model with this ``role`` (the job of a model, such as "judge").
-        If a reply is truncated, its request is repeated with more tokens, but never with more than this number.
+        """Return the setting ``max_tokens_limit`` for the model with this ``role`` (a model's job, such as "judge").
 
-        If the result is 0, :meth:`generate` returns the truncated reply, and does not repeat its request. In this case
-        only :func:`groundtrace.inference.role_calls.ask_for`, which needs a reply of a certain form, repeats the
-        request.
+        If a reply is truncated, its request is repeated with a larger token budget, but with at most this number of
+        tokens. If the number is 0, :meth:`generate` never repeats a request, and returns truncated replies. Then only
+        :func:`groundtrace.inference.role_calls.ask_for`, which needs a reply of a certain form, repeats the request of
+        a truncated reply; it uses a fixed limit of its own.
         """
         return self.settings.endpoint(role).max_tokens_limit
 
@@ -181,9 +181,11 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Return the cached replies, by their key in this run's cache. ``keys`` maps this key of each wanted reply to
-        the reply's normal key (:func:`cache_key`). The two keys differ only if this run uses no replies older than a
-        given time (:func:`fresh_key`).
+        """Look up replies in the caches, and return those found, by their key in this run's cache.
+
+        ``keys`` has an entry for each wanted reply: it maps the reply's key in this run's cache to the reply's normal
+        key (:func:`cache_key`). The two keys differ only if this run uses no replies older than a given time
+        (:func:`fresh_key`).
 
         The caches of other runs (neighbours) are searched too. A reply that only such a cache holds is copied into this
         run's cache, since a user may delete the other run.

@@ -23,9 +23,12 @@ PROMPT = "repair.v2"
 CUT_OFF = "the reply was cut off at a limit of tokens"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
-"""The largest token budget with which a truncated reply that cannot be parsed is requested again. Models that think
-before they answer can use up the budget of a judgement before its first word. Replies to requests with a smaller
-budget stay in the cache and can still be used (see :func:`groundtrace.inference.request.cache_key`).
+"""The largest token budget of a repeated request to an endpoint without its own limit (``max_tokens_limit`` is 0).
+
+If a reply is truncated and cannot be parsed, the same request is sent again with twice the token budget. The reason is
+that models that think before they answer can use up the budget of a judgement before its first word. The token budget
+is not part of a cache key (:func:`groundtrace.inference.request.cache_key`). So complete replies that are in the cache
+from requests with a smaller budget can still be used.
 """
 
 

@@ -173,8 +173,9 @@ class SampleRequests:
     async def _store(
         self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
     ) -> dict[str, CachedReply]:
-        """Cache the samples of the reply, each under one key, in the order of ``keys``. Returns the replies that the
-        cache then holds for the keys that were used."""
+        """Cache the samples of the reply: the first sample under the first of ``keys``, and so on. If the reply has
+        fewer samples than there are keys, the last keys are not used. Returns what the cache then holds for the used
+        keys, by key: these samples, or replies that other processes have stored earlier."""
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name

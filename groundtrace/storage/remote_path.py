@@ -123,7 +123,7 @@ class RemotePath:
         return self._kind() != ""
 
     def is_file(self) -> bool:
-        """Return whether this path is an object."""
+        """Return whether this path is an object, i.e. a file in the store."""
         return self._kind() == "file"
 
     def is_dir(self) -> bool:

@@ -81,7 +81,9 @@ class ReplyCache:
     can use the cache. The constructor then raises :class:`CacheInUse` if another process has the cache open. A process
     that opens the cache later waits until this process has closed it.
 
-    ``damaged_lines`` is the number of damaged log lines that this object has found so far.
+    Log files in the folder ``log/`` beside the SQLite file hold a second copy of each reply, one reply per line.
+    ``damaged_lines`` is the number of damaged lines that this object has found so far while it imported replies from
+    the log files.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:

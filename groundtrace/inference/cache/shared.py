@@ -123,8 +123,12 @@ class SegmentStore(ReplyCache):
 
 
 class _Own:
-    """Holds the record of this machine's uploads: the number of uploaded bytes of each local log, and the names of the
-    segments. If the record is lost, everything is uploaded again."""
+    """Holds the record of which replies this machine has uploaded to the shared cache.
+
+    ``uploaded`` is the number of uploaded bytes of each log (a file with replies on this machine), by the name of the
+    log. ``segments`` are the names of the files that this machine has written to the shared location. If the record is
+    lost, all replies are uploaded again.
+    """
 
     def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
         self.uploaded = uploaded

@@ -59,11 +59,18 @@ class Claims:
             self._release(key for key in keys if key not in found)
 
     def _claimed(self, keys: Sequence[str], max_tokens: int, had_joined: bool) -> dict[str, CachedReply] | None:
-        """Claim the keys whose reply is not cached, so that no other process requests these replies. Returns the cached
-        replies of the other keys. Returns None, and claims nothing, in two cases: another process (a peer) already
-        claims one of the keys; or this process may not send requests yet, because a peer is just registering or has not
-        written its claims yet. ``had_joined`` is True if this process was already registered when the caller last read
-        the cache. If it is False, or if there were peers, the cache is read again, since a peer may have added replies.
+        """Claim the keys that have no usable reply in the cache, and return the usable replies of the other keys.
+
+        While this process claims a key, no other process (a peer) requests the key's reply. A cached reply is usable if
+        it is complete, or if it was requested with at least ``max_tokens`` tokens. The result is None, and no key is
+        claimed, in two cases:
+
+        - A peer claims one of the keys, and this key has no usable reply yet.
+        - This process may not send requests yet: a peer is just registering, or has not written its claims yet.
+
+        The caller has read the cache before this call. ``had_joined`` is True if this process was already registered
+        at that time. A peer may have added replies since then if ``had_joined`` is False, or if this process has ever
+        had a peer. In both cases, the cache is read again.
         """
         if not self._peers.join():
             return None

@@ -43,8 +43,8 @@ was suspended is not included.
 MAX_GAP_S: Final = 5.0
 """The longest pause, in seconds, between two attempts of a waiting process to lock the file ``.lock``.
 
-A longer pause means that the waiting process was suspended. Its time of waiting for the lock is then measured anew, from
-the end of this pause.
+A longer pause means that the waiting process was suspended. Its time of waiting for the lock is then measured anew,
+from the end of this pause.
 """
 
 _log = logging.getLogger(__name__)
@@ -73,9 +73,9 @@ class Part(Protocol):
         ...
 
     def changed(self) -> None:
-        """Adapt this process to the state that :meth:`publish` or :meth:`withdraw` has moved between memory and the
-        shared file. For example, an endpoint changes the number of its concurrent requests. Any thread may call this
-        method.
+        """Adapt this process after :meth:`publish` or :meth:`withdraw` has moved the state. For example, the process
+        changes how many concurrent requests it sends to an endpoint, because it now shares the endpoint's limit with
+        other processes. Any thread may call this method.
         """
         ...
 

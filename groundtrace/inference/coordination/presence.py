@@ -19,8 +19,8 @@ from typing import Final
 CHECK_S: Final = 10.0
 """The interval, in seconds, at which a process without peers checks that its own named pipe still exists.
 
-Peers are the other processes that share this process's state. They treat a process without a pipe as ended. So if the
-pipe was deleted, the process creates it again.
+Peers are other running processes with which a process shares limits and budgets. A process that starts later treats a
+process without a pipe as ended. So if its pipe was deleted, the process creates the pipe again.
 """
 _WAKE, _END = b".", b"!"
 _presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
@@ -76,7 +76,7 @@ class Presence:
         self.drop()
 
     def _made_anew(self, selector: selectors.BaseSelector) -> bool:
-        """Make the pipe again if it was deleted; returns whether this was necessary and possible."""
+        """Create the pipe of this process again if it was deleted. Returns whether a new pipe was created."""
         with self._lock, contextlib.suppress(OSError):  # the folder may be gone too
             if not self._is_closed and not self._path.exists():
                 pipe, self._pipe = self._pipe, _made(self._path)

@@ -35,11 +35,16 @@ POLL_S: Final = 0.5
 earlier reply is shorter than expected.
 """
 MAX_DEBT_S: Final = 600.0
-"""The longest time, in seconds, that a new process waits because of the tokens that earlier processes used. The limit
-is needed since a server's token counts may be wrong.
+"""The longest time, in seconds, that the only process of an endpoint waits because of the requests and tokens that
+processes used before. Without this limit, the wait could be far too long, since a server may report token counts that
+are much too high.
 """
 TURN_S: Final = 10.0
-"""The time, in seconds, after which the slots that cannot be divided evenly are given to other processes."""
+"""The time, in seconds, after which other processes get the slots that cannot be divided evenly.
+
+A slot permits one concurrent request to an endpoint. For example, three processes that each want 10 of 8 slots get 3, 3
+and 2 slots. After this time, another of them gets only 2.
+"""
 _NEVER_S: Final = float("-inf")
 T = TypeVar("T")
 

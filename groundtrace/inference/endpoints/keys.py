@@ -83,7 +83,9 @@ def scrub(text: str, key: str) -> str:
 
 
 _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
-"""Characters that may be between two characters of a key if a server wraps or hides it."""
+"""Matches the characters that may stand between two characters of a key, if a server has broken the key into lines or
+inserted blanks or invisible characters.
+"""
 
 
 @dataclass(frozen=True)

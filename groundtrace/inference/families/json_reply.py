@@ -93,8 +93,13 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
-    """Return the coordinates of an object that has a key for each coordinate. Returns None if a key is missing, or if
-    the object also has other keys for coordinates."""
+    """Return the coordinates of a JSON object that has one key for each coordinate of a point or box.
+
+    ``fields`` is the JSON object, such as {"x": 3, "y": 7}. ``count`` is 2 for a point and 4 for a box. A box with
+    width and height is returned as its corners. If ``y_first`` is True, each y is returned before its x. Returns None
+    if a key is missing, or if the object also has other keys for coordinates, such as "width" for a point. Raises
+    BadReply if the width, the height or the corner of such a box is not a number.
+    """
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
         if given.keys() == set(names):

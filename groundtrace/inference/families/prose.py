@@ -185,7 +185,13 @@ def label_in(line: str) -> tuple[str, bool]:
 
 
 def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) -> None:
-    """Raise BadReply if a word or number outside of the brackets makes the meaning of the coordinates doubtful."""
+    """Raise BadReply if a word such as "not", or a number, makes the meaning of a reply's coordinates doubtful.
+
+    ``text`` is the reply. Only its parts outside of ``written``, the brackets with coordinates, are checked. Words of
+    ``label``, the requested object, are allowed. ``count`` is 2 if points were requested, and 4 if boxes were
+    requested. An allowed number is in the label, numbers a list item, is the number of points or boxes, or is the last
+    word before a bracket ("dog 2").
+    """
     own = {word.casefold() for word in _TOKEN.findall(label)}
     doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own
     allowed = own | {str(sum(len(each.rows) for each in written))}

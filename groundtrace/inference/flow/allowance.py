@@ -54,9 +54,10 @@ class Allowance:
     async def next_try(self) -> None:
         """Reserve the cost of the next attempt of the request. Call this method before each attempt.
 
-        At the first call the method does nothing, since :meth:`begin` has already reserved the cost of the first
-        attempt. At later calls it counts the usage given to :meth:`took` as spent. Then it waits until the next attempt
-        fits into the budget, and reserves its cost. Raises BudgetUsedUp if the attempt does not fit.
+        At the first call the method reserves nothing, since :meth:`begin` has already reserved the cost of the first
+        attempt. At later calls it counts the usage given to :meth:`took` as spent. Then it waits until the expected
+        cost of the next attempt fits into the budget, and reserves this cost. Raises BudgetUsedUp if the cost does not
+        fit although no other request is in progress.
         """
         if self._has_tried:
             self._settle(self._reported)

@@ -67,8 +67,9 @@ class Breaker:
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """Return False: after its last retry, a failed call ends at once, and does not wait for the server. ``error``
-        is not used.
+        """Return False, which means that a failed call does not wait until the server is up.
+
+        With a breaker, a failed call ends at once after its last retry. ``error`` is not used.
         """
         return False
 

@@ -1,4 +1,4 @@
-"""Decides whether a run can continue, from the errors of the calls to an endpoint that have ended."""
+"""Decides, from the errors of finished calls to an endpoint, whether a run can continue."""
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.checking import described, is_refusal, what_to_do

@@ -150,11 +150,11 @@ class Guard:
     async def check(self) -> None:
         """Check the endpoint before its first call. Raises :class:`RunStopped` in these cases:
 
-        - The server answers the check, but refuses it or cannot serve the endpoint's calls.
+        - The server refuses the check, or its answer shows that it cannot serve the endpoint's calls.
         - The server is down, and it has never answered any process of this run.
         - The server is down, and the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
-        - The server demands a wait (Retry-After), still demands it when the outage timeout has passed, and has not yet
-          answered a call of any process of this run.
+        - The server demands a wait (Retry-After) until the outage timeout has passed, and it has never answered a call
+          of any process of this run.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -184,9 +184,10 @@ class Guard:
         """Wait as long as the server is down. The method is called before each attempt of a request. Raises
         :class:`RunStopped` if the outage is longer than the outage timeout (setting ``outage_timeout_s``).
 
-        While several calls wait, only one of them checks the server. A check may succeed although the server cannot
-        answer calls. In this case the call that made the check sends its own request first. The other calls wait for
-        the result of this request.
+        While several calls wait, only one of them checks the server. If the check succeeds, all calls continue. There
+        is one exception: a gateway may answer the check although the server behind it answers no calls. If the
+        outage began in this way, the call that made the check sends its own request alone. The other calls wait until
+        this request has ended.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._check_again()
@@ -275,7 +276,10 @@ class Guard:
                 self._unreachable = 0
 
     async def _probe(self) -> bool:
-        """Wait, then check the server once. Returns whether this call may be sent."""
+        """Wait until the next check of the server is due, then check the server. Returns whether the call that waits
+        here may be sent: True if the server has answered, False if it is still down. Raises :class:`RunStopped` if the
+        outage is longer than the outage timeout (setting ``outage_timeout_s``).
+        """
         self._probing = True
         try:
             left_s, last = self._outage.left_s, self._last

@@ -23,8 +23,8 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count later requests in ``tally``, the counter of one stage (a step of a pipeline). These are the requests of the
-    current asyncio task, and of the tasks that it starts.
+    """Count the requests that the current asyncio task, and the tasks that it starts, send from now on. ``tally`` is
+    the counter of one stage (a step of a pipeline).
     """
     _tally.set(tally)
 

@@ -186,7 +186,7 @@ class Rate:
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
         self.free_s = float("-inf")
-        """The time at which the next unit is free, on the clock of the caller."""
+        """The time from which the next unit (request or token) may be used, in seconds on the caller's clock."""
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
@@ -228,8 +228,8 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until this request may start. If it is one of the first requests, it waits for the delay of
-        :meth:`delay_s`.
+        """Wait until the endpoint's next request may start. One of the endpoint's first requests (see the class) waits
+        for the delay of :meth:`delay_s`; a later request does not wait.
         """
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

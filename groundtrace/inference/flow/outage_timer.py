@@ -57,6 +57,6 @@ class OutageTimer:
             self._notes.end_wait(self._name)
 
     def forget(self) -> None:
-        """Reset the timer and remove the message, because the server has answered."""
+        """Reset the timer, because the server has answered; remove the message of :meth:`report` from the display."""
         self._since_s = None
         self.report_end()

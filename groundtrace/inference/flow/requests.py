@@ -183,10 +183,15 @@ class Flow:
                 return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """Make one attempt. If no reply has arrived after ``hedge_after_s`` seconds (0: wait without limit), and the
-        budget allows it, send a second copy of the request. Returns the first reply.
+        """Send a request, and send a second copy of it if the reply is late. Returns the reply that arrives first.
 
-        The usage of the other attempt is counted if it is known. The tokens of a cancelled attempt are not known.
+        The reply is late if it has not arrived after ``hedge_after_s`` seconds. The second copy is sent only if the
+        budget allows it. If ``hedge_after_s`` is 0, no second copy is sent. If all copies fail, the last error is
+        raised.
+
+        ``n`` is the number of samples to request. ``rank`` orders the requests that wait for a slot: a lower number is
+        first. The usage of the copy whose reply is not returned is counted if it is known. The tokens of a cancelled
+        copy are not known.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
@@ -230,7 +235,11 @@ class Flow:
         raise errors[-1]
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """Make one attempt, and report its result to the endpoint's guard."""
+        """Send a request once, and report to the call's guard whether the attempt failed.
+
+        The guard is the object that handles a server that is down. ``n`` is the number of samples to request. ``rank``
+        orders the requests that wait for a slot: a lower number is first.
+        """
         guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "the attempt was cancelled")
         try:
             reply = await self._send(request, n, send, rank)
