@@ -143,10 +143,12 @@ def _bare(question: Question) -> Question:
 
 
 def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
-    """Return the constant answer with the highest reward, and its reward per row.
+    """Return the answer that earns the highest reward if it is given to all questions of one kind, and its reward.
 
-    If several answers have the highest reward, the first of them in sorted order is returned. The answer is "" if no
-    answer earns anything.
+    The reward is the mean per row, as a share of the maximum reward. ``kind`` is the kind of the questions. ``answers``
+    counts their gold answers; the :data:`MAX_CANDIDATES` most frequent ones are tried. ``golds`` maps each pair of a
+    question and the reward for a right answer to its number of rows. If several answers have the highest reward, the
+    first of them in sorted order is returned. The answer is "" if no answer earns anything.
     """
     rows, best = sum(golds.values()), ("", 0.0)
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):

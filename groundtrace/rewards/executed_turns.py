@@ -42,7 +42,7 @@ class SandboxEnvironmentSettings:
         "execute the code of a finished response again, also on changed images: code that does not look earns nothing",
     ] = True
     computing_sources: Annotated[
-        tuple[str, ...], "sources whose questions calculation can answer, so that code need not look at an image"
+        tuple[str, ...], "sources whose questions need only calculation, so that code need not look at an image"
     ] = ()
     kinds: Annotated[
         Mapping[str, str], "the kind of the questions of a source, by which the reward chooses its factors (general)"
@@ -112,7 +112,11 @@ class ExecutedTurns:
 
 
 def _seen(turn: Turn) -> Execution | None:
-    """Return a result that holds only whether the turn's code had the status ``ok``; None if the turn has no code."""
+    """Return the result of a turn's code, without executing the code again; None if the turn has no code.
+
+    The result holds only whether the code had the status ``ok`` when it was executed. The other fields of
+    :class:`Execution`, such as ``pretence``, have their defaults: to find them, the code must be executed again.
+    """
     return Execution(turn.status == "ok") if turn.code else None
 
 

@@ -204,7 +204,9 @@ def _without_hardcoded(
     A pretence is a call (one execution of code) that only pretends to look at the image. ``outputs`` holds the outputs
     of each call. ``altered`` holds further runs of the code, in which constants were changed, for example the answer 5
     to 6 (:func:`_with_other_constants`). If the code then prints 6, the answer was written into the code
-    (:mod:`groundtrace.rewards.hardcoded`). ``computes`` is whether calculation alone can answer the question.
+    (:mod:`groundtrace.rewards.hardcoded`). ``computes`` is whether calculation alone can answer the question. If so,
+    honest code may contain the answer as one of the numbers of its calculation. A call is then marked only if it also
+    prints the answer after all other numbers were changed, and if no earlier call printed the answer.
     """
     if not altered:
         return judged

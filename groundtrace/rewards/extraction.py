@@ -98,9 +98,10 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
     """Return all points of the response, and the judge's statements about frames and segments that pass the check.
 
-    A statement in the ``reply`` passes the check (:class:`_Check`) if its words are in the response, and its numbers
-    are in the words that state its time. The result also lists what was dropped. ``quoted`` is the response as the
-    judge saw it. Raises BadReply if the reply has the wrong form.
+    For each statement, the ``reply`` holds a description, an anchor (the words of the response that state the time),
+    and this time as numbers. A statement passes the check (:class:`_Check`) if the response contains the description
+    and the anchor, and the anchor contains the numbers. The result also lists what was dropped. ``quoted`` is the
+    response as the judge saw it. Raises BadReply if the reply has the wrong form.
     """
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])

@@ -56,7 +56,9 @@ BOXED_FORM = Form(boxes=True)
 TEXTUAL_FORM = Form()
 """Reasoning only in words."""
 JUDGED_FORM = Form(reasoning=False, judged=True)
-"""A judgement, then reasoning only in words, which is empty for a simple question (SAIL-RL)."""
+"""A judge section, then reasoning only in words, then a boxed answer (SAIL-RL). The reasoning may be empty, since a
+simple question is answered directly.
+"""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
 """The forms of traces, by the name with which a form is requested."""
 
@@ -241,9 +243,10 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the response has special tokens or control characters, also escaped ones in tags; else None.
+    """Return an error message if the response contains a model's special token or a control character; else None.
 
-    GLM's box marks are allowed outside the think section.
+    In the tags of points and boxes, also their escaped forms are found. GLM's box marks are special tokens, but they
+    are allowed outside the think section.
     """
     read = (response.think or "", *tag_texts(text), _GLM_BOX.sub(" ", outside_think(text)))
     found = next(filter(None, map(find_control, read)), None)

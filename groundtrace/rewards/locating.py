@@ -68,8 +68,10 @@ class ServedRoles:
 
         ``source`` is the name of the data set that the image is from. By default the roles are the detector and then
         the pointer (the model that points at objects). For synthetic images, the only role is the pointer (Argos §3.1).
-        Without a segmenter, the pointer is left out, and the detector's boxes replace masks. The result is () if the
-        role that is tried first has no endpoint.
+        If the role that is tried first has no endpoint, the result is ().
+
+        Without a segmenter, no mask can be made from a point, so the pointer is left out. Then the result is only the
+        detector, whose boxes replace masks, and () for synthetic images.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:

@@ -22,8 +22,8 @@ MARKS_COVER = 0.1
 MARK_MARGIN_PX = 6
 _MARK_LEVELS = 16
 _BLEND_LEVELS = 32
-"""On an enlarged image, a pixel is marked if it is outside the range of the colours around it by more than this: the
-pixels that resampling and sharpening blend at an edge are not marks.
+"""The number of colour levels (of 255) by which a pixel of an enlarged image must be outside the range of the original
+colours around it to be a mark. At an edge, resampling and sharpening blend colours; such pixels are not marks.
 """
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
@@ -114,7 +114,12 @@ def _marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 
 
 def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> float:
-    """Return the share of the marks' pixels that is near the objects; 0 if there are no marks."""
+    """Return the share of the marks that is near the question's objects; 0 if there are no marks.
+
+    ``marks`` is the mask of the marks: pixels that code drew. The mask has the height and width of ``original``, the
+    image that the code received. ``groups`` are the objects, in groups of neighbours. A pixel is near an object if it
+    is at most ``MARK_MARGIN_PX`` pixels away from the object's box.
+    """
     near = covered(original, [box for group in groups for box in group], MARK_MARGIN_PX)
     return float(marks[near].sum() / marks.sum()) if marks.any() else 0.0
 

@@ -29,7 +29,10 @@ LOW_APPLICABILITY, NEVER_APPLICABLE, ASKS_FOR_ANSWER = (
 )
 """The reasons for which a candidate, i.e. a proposed rubric (a criterion of grading), is not kept."""
 FILTER, STRATUM = "filter", "stratum"
-"""The decisions on a rubric that can be uncertain: whether it is kept, and its stratum."""
+"""The names of the two decisions on a rubric: whether the rubric is kept, and which stratum it has (easy or hard).
+
+:func:`uncertain_about` returns these names for the decisions that are uncertain.
+"""
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,9 @@ def curriculum_defaults() -> dict[str, object]:
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of the file ``rubrics.json`` as JSON text.
 
-    The content holds every candidate rubric with its measurements and, for a candidate that is not kept, the reason. It
-    also holds all problems. ``mined`` is the result of mining, and ``settings`` holds the thresholds.
+    ``mined`` is the result of mining the rubrics of a run, and ``settings`` holds the thresholds. The content holds
+    every candidate rubric with its measurements and, for a candidate that is not kept, the reason. Candidates that
+    require a right answer have no measurements. The field ``problems`` holds the messages of the errors of mining.
 
     The field ``curriculum`` holds the training settings of RuCL's paper, for information only. A training run reads
     these settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A

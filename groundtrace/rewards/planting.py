@@ -34,12 +34,12 @@ def with_wrong_step(thought: str) -> str:
 
 
 def with_wrong_claim(thought: str, question: Question) -> str | None:
-    """Return the reasoning with a false claim: another colour replaces its first colour everywhere.
+    """Return the reasoning with a false claim: the first colour in the text is replaced everywhere by another colour.
 
     For example, "the cup is red" becomes "the cup is brown". The new colour does not occur in the reasoning
-    (``thought``), the question, its choices or its answer. So the new claim is not true of another object. If no colour
-    can be replaced, a word for a side, such as "left", is replaced by its opposite. The result is None if the reasoning
-    has no such word that can be replaced.
+    (``thought``), the question, its choices or its answer. So the changed claim cannot be true of another object that
+    these texts describe. If no colour can be replaced, a word for a side, such as "left", is replaced by its opposite.
+    The result is None if the reasoning has no such word that can be replaced.
     """
     spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
     found = _COLOUR.search(thought)

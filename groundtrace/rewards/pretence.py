@@ -66,7 +66,11 @@ The code is executed once for each group, on the image without this group. All o
 the code three to eight more times (:func:`groundtrace.rewards.executing.executions`).
 """
 MAX_TEXT_CHARS = 10_000
-"""The number of characters of a text that are compared. An environment passes no more to the policy."""
+"""The maximum number of characters of an output's text in which words, numbers and lines are compared.
+
+The text after them is ignored. With its default settings, the sandbox also cuts stdout and stderr after 10,000
+characters each. :meth:`Output.is_same` compares whole texts.
+"""
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
 """A call looked at an object if one change of its output images is larger than this factor times another change.
@@ -164,8 +168,8 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
     If the objects of the question are unknown, ``groups`` holds one empty group, which has the index 0. The code is
     then run on a copy in which the whole image is changed (:func:`without_objects`). The result contains 0 if the
-    output depends on this change. It also contains 0 if the marks are at other places for the changed image, because
-    the code then finds these places in the image.
+    output depends on this change. It also contains 0 if the code draws its marks at other places on the changed copy,
+    but not on a copy with a few pixels changed: such code looks at the image to choose the places of its marks.
 
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).

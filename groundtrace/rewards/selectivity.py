@@ -1,15 +1,16 @@
 """Measures how selective a call is: how much more its output shows the question's objects than the rest of the image.
 
-A call is one execution of code in a response. In :mod:`groundtrace.rewards.pretence`, a call looked at an object if its
-output depends on the object. But some outputs depend on all objects: the whole image inverted, turned or in tiles, or
-its histogram. A policy can make such a call without knowing which objects the question is about. So the code is also
-executed on two images that are changed only outside the question's objects. In one image, all other things are erased
-(:func:`erased_elsewhere`). In the other image, a faint pattern is added outside (:func:`patterned_elsewhere`).
+A call is one execution of code in a response. The module :mod:`groundtrace.rewards.pretence` checks whether the output
+of a call depends on the question's objects. But some outputs depend on all objects: the whole image inverted, turned or
+in tiles, or its histogram. A policy can make such a call without knowing which objects the question is about. So the
+code is also executed on two images that are changed only outside the question's objects. In one image, all other things
+are erased (:func:`erased_elsewhere`). In the other image, a faint pattern is added outside
+(:func:`patterned_elsewhere`).
 
-Two numbers are compared, o and e. Both are quotients: the change of the call's output, divided by the change of the
-image. o measures how much the output shows the question's objects. It is the quotient for the removal of these objects
-from the image. e measures how much the output shows the rest of the image. The quotient is computed for each of the two
-changed images above, and e is the larger of the two results. The selectivity of the call is (o - e) / (o + e), and at
+Two numbers are compared. The number o measures how much the output shows the question's objects, and e measures how
+much it shows the rest of the image. Both are quotients: the change of the call's output, divided by the change of the
+image that caused it. For o, the question's objects are removed from the image. For e, the quotient is computed for each
+of the two changed images above, and the larger one is used. The selectivity of the call is (o - e) / (o + e), and at
 least 0:
 
 - It is 1 if the output shows nothing but the objects.
@@ -59,8 +60,9 @@ _LEVELS = 12
 The change is visible, but too small to affect code that finds objects by a threshold.
 """
 _MARGIN_PX = 6
-"""The image stays unchanged within this distance of the objects' boxes. The reason is an honest crop: its margin around
-the objects should not lower its selectivity.
+"""Within this distance of the objects' boxes, the changed images are the same as the question's image.
+
+An honest crop often has a margin around the objects. A change in this margin would lower the crop's selectivity.
 """
 _MAX_BACKGROUND_PX = 400
 """The longer side of the reduced image whose median colours are computed; a larger one takes longer."""

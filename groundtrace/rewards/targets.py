@@ -112,11 +112,11 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
 
-    The label does this if its words name the targets, or if all instances of the label are targets. For example, "black
-    square" distinguishes the targets "black block" if all black squares in the image are black blocks. But if the
-    targets are black circles, and the image also shows white circles, the result is False for the label "circle". It is
-    also False for a label that names several things. Raises CallError and BadReply if the objects cannot be searched
-    for.
+    The result is True if the words of the label name the targets, or if all objects of this label in the image are
+    targets. For example, if the targets are "black blocks", the result is True for the label "black square" if all
+    black squares in the image are black blocks. But if the targets are black circles, and the image also shows white
+    circles, the result is False for the label "circle". It is also False for a label that names several things. Raises
+    CallError and BadReply if the objects cannot be searched for.
     """
     if names_several(point.label):
         return False
@@ -156,7 +156,7 @@ def _says_target(label: str, case: Case, targets: Targets) -> bool:
 
 
 async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
-    """Return the instances of a label in the point's image."""
+    """Return the masks of all objects that ``label`` names, in the image (or the clip's frame) of the point."""
     return (await case.masks.of(label, point.media_index, point.frame)).masks
 
 

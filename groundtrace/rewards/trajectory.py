@@ -122,12 +122,13 @@ class Trajectory:
 
     @property
     def looked_share(self) -> float:
-        """Return the share of the object groups that the successful calls looked at, from 0 to 1; 1 if ``groups`` is 0.
+        """Return how well the successful calls looked at the object groups, from 0 to 1; 1 if ``groups`` is 0.
 
         A group is one or several neighbouring objects of the question. A call looked at a group if the call's output
         depends on the group or marks the group, e.g. with a box. The selectivity of a call, from 0 to 1, is how much
-        more its output shows such objects than the rest of the image. Each group counts with the highest selectivity of
-        the calls that looked at it. So a call that shows the whole image before a crop does not lower the share.
+        more its output shows such objects than the rest of the image. The value of a group is the highest selectivity
+        of the calls that looked at it, or 0 if no call did. The result is the mean of the values of all groups. So a
+        call that shows the whole image before a crop does not lower the result.
         """
         best = dict[int, float]()
         for turn in self.turns:

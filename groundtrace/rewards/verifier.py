@@ -1,9 +1,10 @@
 """Implements the agentic verifier of Argos (§3.1), which runs scorers on a response and combines their verdicts.
 
 A scorer checks one property of a response, and its result is a verdict. The content of the response and the run's
-endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). If a scorer does not run, its verdict is not
-applicable or has failed, and holds the reason. If a scorer runs, the last evidence of its verdict is the reason why it
-runs.
+endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The verdict of a scorer that does not run is
+"not applicable" or "failed", and its ``reason`` tells why the scorer does not run. For a scorer that runs, the last
+entry of the verdict's ``evidence`` tells why the scorer was chosen. The scorer ``outcome`` always runs, so its verdict
+has no such entry.
 """
 
 import json

@@ -48,7 +48,11 @@ _COMMA = r"\s*[,;]\s*"
 _PAIR = rf"{_FIGURE}{_UNIT}\s*(?:[,;|]|\s/\s)\s*{_FIGURE}{_UNIT}"
 _LOOSE_PAIR = rf"{_FIGURE}{_UNIT}(?:\s*[,;/|x]\s*|\s+(?:and|y|und|et|by)?\s*){_FIGURE}"
 _NO_LIST = r"(?!\.?\d|,\d{3}\b|\s*,?\s*(?:and|or|&)\s*\d|\s*[,;/-]\s*\d|\s+(?:are|stand|remain|more|others?)\b)"
-"""After a pair: the pair is not part of a longer list, a date, or a number with thousands separators."""
+"""A negative lookahead, to be placed after the pattern of a pair of numbers.
+
+The pair does not match if it is the beginning of a longer list, a date, or a number with thousands separators, or if a
+word such as "are" or "more" follows.
+"""
 _NO_THOUSANDS = r"(?!\d{1,3}(?:,\d{3})+(?![\d]))"
 _NUMERAL = (
     r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"

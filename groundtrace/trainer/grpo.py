@@ -235,9 +235,11 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 
     A group holds a prompt, the responses to it and their scores. A rank is the process of one GPU. ``trainee`` holds
     the model, the sampler and the reward. ``count`` is the number of prompts that all ranks draw together. ``seed`` is
-    the seed of the sampling. A row with two streams (forms of response) has two prompts, and so two groups. A row is
-    never divided. So all ranks together may sample fewer than ``count`` groups, and the result of this rank may be
-    empty. Raises JudgesDown and SamplerError.
+    the seed of the sampling. Raises JudgesDown and SamplerError.
+
+    A row with two streams (forms of response) has two prompts, and so two groups. The prompts of a row are drawn
+    together or not at all. So all ranks together may draw fewer than ``count`` prompts, e.g. if only one more prompt
+    is needed and the next row has two. The result of this rank may be empty.
     """
     drawn = trainee.draws.take(count)
     return ranks.together(lambda: _groups_of(trainee, drawn, ranks.own_seed(seed)))

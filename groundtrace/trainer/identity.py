@@ -25,7 +25,10 @@ FREE = {
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
     *("environment.max_wait_s", "environment.steps_at_once"),
 }
-"""Keys and sections of the config that are not compared, because they do not change the result of a training."""
+"""Keys and sections of the config that do not change the result of a training.
+
+So they are not compared when a command resumes a training: their values may differ from those of the earlier command.
+"""
 FREE_OF_ENDPOINTS = {
     *("base_url", "api_key_env", "api_key_file", "max_concurrency", "adaptive", "requests_per_minute"),
     *("tokens_per_minute", "max_bytes_in_flight", "connect_timeout_s", "read_timeout_s", "timeout_s", "hedge_after_s"),

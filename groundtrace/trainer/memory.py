@@ -236,7 +236,9 @@ def _prompts_at_once(settings: TrainerSettings, gpus: int) -> int:
 
 
 def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) -> int:
-    """Return the bytes of the images of prompts that are sampled together: pixels, and one layer of the vision tower.
+    """Return the memory in bytes for the images of the prompts that are sampled together.
+
+    The memory holds the pixels of the images, and the activations of one layer of the vision tower.
 
     A group is the responses to one question. At their first turn, all responses of a group have the same prompt, so its
     images are counted once for the group. At later turns, each response has its own prompt, which also contains the

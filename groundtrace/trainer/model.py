@@ -257,8 +257,8 @@ def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.
     adapters.
 
     ``weights`` are the weights of ``model`` by name. For example, ``q_proj.base_layer.weight`` becomes
-    ``q_proj.weight``, and the adapters' own weights are left out. The adapter of a layer whose weight is sharded is not
-    merged.
+    ``q_proj.weight``, and the adapters' own weights are left out. There is one exception: a sharded weight is returned
+    without its adapter. :func:`_gathered_state` does not use this weight until it is gathered.
     """
     state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():

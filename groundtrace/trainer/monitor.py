@@ -156,7 +156,10 @@ class Monitor:
         self._send(values, step, VALIDATION)
 
     def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
-        """Send metrics to the boards, and refresh the page: at once after a validation, else only if it is old."""
+        """Send metrics to the boards (programs such as TensorBoard), and update the page train.html.
+
+        After a validation, the page is written at once. After other steps, the page is written only if it is old.
+        """
         known = {name: value for name, value in values.items() if value is not None}
         for board in list(self._boards):
             self._guarded(board, functools.partial(board.add, known, step, prefix))

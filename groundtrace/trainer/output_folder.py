@@ -8,7 +8,11 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.settings import TrainerSettings
 
 WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
-"""The files and folders that a command replaces. Each command writes its run.json before it writes them."""
+"""The files and folders in an output folder that a command (``trainer sft``, ``grpo`` or ``eval``) replaces.
+
+Each command writes its run.json before these files. So :func:`check_output` treats a file of this list without run.json
+as a file of another program.
+"""
 _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an evaluation"}
 
 
@@ -42,10 +46,10 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
-    """Return the content of run.json in the folder ``output``, by which a command describes its run.
+    """Return the content of the file run.json in the folder ``output``. In this file, a command describes its last run.
 
-    The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it. It is empty if the
-    file holds JSON other than an object.
+    The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it. The result is an
+    empty dict if the file holds JSON other than an object.
     """
     try:
         found = json.loads((output / "run.json").read_text("utf-8"))

@@ -31,13 +31,17 @@ The row in a pair is the encoded row, or a copy of it that has only the prompt o
 UnusableRow if the row cannot be used.
 """
 Found = Sequence[Drawn | None]
-"""The samples of a row. If another rank encodes the row, each of them is None."""
+"""The samples of a row, as one rank (the process of one GPU) knows them; empty if the row is left out.
+
+Only one rank encodes the row. For every other rank, each sample is None, so only the number of samples is known.
+"""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
 """The type of a position in the data.
 
-It is the number of rows consumed, including rows that were left out. With several parts of a batch plan, it is a tuple:
-the number of rows consumed from each part, then the number of rows drawn from each part.
+It is the number of rows consumed: the rows drawn, and the rows left out because they cannot be used. With several parts
+of a batch plan, it is a tuple: the number of rows consumed from each part, then the number of rows drawn from each part
+(without the rows left out).
 """
 
 

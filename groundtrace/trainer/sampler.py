@@ -20,7 +20,7 @@ environment answers one part while the other is drawn."""
 Place = tuple[int, int]
 """Names a response by two numbers: the index of its prompt, and its index among the responses to this prompt."""
 Take = Callable[[Place, Rollout], Awaitable[Sample | None]]
-"""A function that takes the two numbers of a response (:data:`Place`) and the latest turn (model answer) of the response.
+"""A function that takes the two numbers of a response (:data:`Place`) and its latest turn (one answer of the model).
 
 The function returns the prompt of the response's next turn, or None if the response has ended.
 """

@@ -121,9 +121,9 @@ def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: 
 def build_tokenizer(texts: Iterable[str], phrases: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokenizer of about 600 tokens, trained on ``texts``, with the special tokens of Qwen3-VL.
 
-    It can encode any text. Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed
-    parts of tags. Each text in ``phrases`` is one further token. ``phrases`` should hold sentences that all prompts
-    share: as single tokens, they make the prompts shorter, and so a training step on a CPU faster.
+    It can encode any text. Every number from 0 to 100 is one token, except in the attribute names of tags, such as
+    ``x1``. Each text in ``phrases`` is one further token. ``phrases`` should hold sentences that all prompts share: as
+    single tokens, they make the prompts shorter, and a training step on a CPU becomes faster.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(

@@ -240,7 +240,11 @@ class VllmSampler(Sampler):
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
-        """Return the reply's JSON. Retry if the server is unreachable or too busy. Raises SamplerError."""
+        """Send a request to the vLLM server, and return the JSON of its reply.
+
+        The request is sent again if the server is unreachable or too busy. Raises SamplerError if the last retry
+        fails too, or at once for any other problem.
+        """
         try:
             return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
         except CallError as error:

@@ -114,9 +114,9 @@ class Argos(Recipe):
     def _gate(self, case: Case) -> GateSettings:
         """Return the recipe's settings, with more scorers in the list ``skip`` of scorers that do not run for ``case``.
 
-        ``counting`` is added, and each scorer that needs a role (a model's job, such as judge) without an endpoint.
-        Grounding scorers, such as ``spatial``, are not added for this reason: if they cannot run, the response is
-        unscored.
+        ``counting`` is always added, since the pointing score already includes missed targets. A scorer that needs a
+        role (a model's job, such as judge) without an endpoint is added, too. Grounding scorers, such as ``spatial``,
+        are an exception: without the endpoint they stay in use, fail, and leave the response unscored.
         """
         judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
         absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]

@@ -80,9 +80,9 @@ class Ivgr(Recipe):
 
     Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
     which have only words. A response has no reward if it is unknown whether it is grounded or textual (its stream).
-    Textual responses have no consistency reward in two cases. First, the question has no gold boxes, and therefore no
-    reference: a good grounded reasoning with which textual responses are compared (App. B). Second, the question was
-    asked only for textual responses, and no reference of an earlier step is kept.
+    For their consistency reward, textual responses are compared with a reference, which is a good grounded reasoning.
+    They have no consistency reward in two cases. First, the question has no gold boxes, so it has no reference (App.
+    B). Second, the question was asked only for textual responses, and no reference of an earlier step is kept.
 
     If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
     5).
@@ -104,10 +104,11 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return all scorers (checks) that the recipe may run: outcome, format and consistency.
+        """Return all scorers (checks) that the recipe may run: ``outcome``, ``format``, ``consistency`` and ``boxes``.
 
-        Consistency checks whether a response in words has the content of a good response with boxes. If the labels of
-        boxes are compared, the scorer of boxes is added.
+        ``consistency`` compares the content of a response in words with the content of a good response with boxes.
+        ``boxes`` is in the list only if the setting ``labels`` is True. If it is False, the boxes are scored by their
+        positions alone, without this scorer.
         """
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)

@@ -147,7 +147,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
     """Return the shares of easy and hard rubrics (criteria of grading) that a response satisfies (RuCL Eq. 5).
 
-    Return None if there are rubrics, but no judge has judged the response by them.
+    Return None if there are rubrics, but no judge has judged the response by them. If there are no rubrics, the result
+    has None for each share.
     """
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
     rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)

@@ -18,7 +18,11 @@ from groundtrace.schemas.records import MediaRef, Question, RawRecord
 from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
-"""The stream of iVGR that each of these prompt forms belongs to."""
+"""Maps a form of prompt to its stream of iVGR, which is one of two ways to ask a question.
+
+The prompt of the grounded stream requests reasoning with boxes, and that of the textual stream requests reasoning only
+in words.
+"""
 
 
 class Records:

@@ -39,7 +39,9 @@ BATCH_ROWS = 1000
 IMAGES_AT_ONCE = 32
 """The number of rows whose images are in memory at once, when the images of all rows are read."""
 CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
-"""Added columns that rewards read: their values are validated when a row is read."""
+"""Columns that stages of the pipeline may add to the rows, and that rewards read. When a row is read, the values in
+these columns are validated.
+"""
 BOXES_SOURCE = "boxes_source"
 """The column with the origin of ``gold_boxes``."""
 POINTABLE = ("entities", "pointable")
@@ -102,10 +104,10 @@ class Shards:
         return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
-        """Return whether any row has a value in a column that the pipeline added: ``name``, such as ``rubrics``.
+        """Return whether any row has a value in the column ``name``, if the pipeline added this column to the rows.
 
-        If ``name`` is ``stream``, return whether the question of any row is asked in streams (with boxes, or only in
-        words).
+        An example is ``rubrics``. The result is False for a column that the pipeline did not add. If ``name`` is
+        ``stream``, the result says whether the question of any row is asked in streams (with boxes, or only in words).
         """
         if name == "stream":
             return any(self.streams)
@@ -344,7 +346,12 @@ def _files(data: Path, side: str) -> list[Path]:
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:
-    """Return the shards that hold rows. Raises ShardError if there are no shards, or if one cannot be read."""
+    """Return the shards (Parquet files) of one training set that have at least one row.
+
+    ``side`` is the training set, ``rl`` or ``sft``. ``data`` is a run folder, or a folder that directly holds shards.
+    Raises ShardError if there are no shards, if no shard has a row, if a shard cannot be read, or if the run's list of
+    files (in run.json) is damaged or differs from the shards.
+    """
     files = _files(data, side)
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")

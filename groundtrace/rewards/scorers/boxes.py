@@ -38,7 +38,10 @@ from groundtrace.schemas.records import Verdict
 
 NAME = "boxes"
 SAME_BOX_IOU = 0.7
-"""Two predicted boxes on the same gold box with at least this IoU are one box."""
+"""The minimum IoU at which two predicted boxes with the same nearest gold box count as one box.
+
+Either the two boxes have at least this IoU with each other, or each of them has at least this IoU with the gold box.
+"""
 BOXES_PER_GOLD, MIN_BOXES_ALLOWED = 4, 8
 _MAX_AREA = 1e300  # so that no sum of two areas overflows
 
@@ -68,8 +71,9 @@ FORMS: dict[str, Callable[[Values, Values], Values]] = {
     "recall_only": _recall_only,
     "f1": _f1,
 }
-"""Functions that combine recall and precision, each (G,), into scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is
-the harmonic mean, which is lower if the two differ. ``recall_only`` rewards more boxes and is for comparison."""
+"""Functions that combine recall and precision, each (G,), into scores (G,). ``bidirectional`` is their mean (iVGR Eq.
+2). ``f1`` is their harmonic mean, which is lower than the mean if recall and precision differ. ``recall_only`` rewards
+more boxes and is for comparison."""
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
@@ -259,7 +263,14 @@ SCORER = Scorer(
     _score,
     needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
 )
-"""The scorer for rewards."""
+"""The scorer for rewards: it scores how well the boxes of a response match the question's gold boxes.
+
+The scorer is applicable only to a question with gold boxes. It compares no labels.
+"""
 OF_TRACES = replace(SCORER, needs=(ASKED_FOR_BOXES, *SCORER.needs), floor=0.5, is_grounding=True)
-"""The scorer for curation of traces with boxes, if gold boxes may be used. Its floor is 0.5, so that precise boxes on
-only some of the gold boxes pass, since inputs mark more objects than an answer needs."""
+"""The scorer for the curation of traces: it runs if boxes were requested and the question has gold boxes.
+
+A trace is a teacher's response. The floor, which is the minimum value at which a trace is kept, is 0.5: inputs often
+have gold boxes on more objects than an answer needs. So a trace with precise boxes on only some of the gold boxes must
+pass. With the recall r and the precision 1, its value is (r + 1) / 2.
+"""

@@ -6,8 +6,8 @@ crops, references and readers of the reasoning rely on the names.
 The words of the two labels decide whether they can name the same object
 (:func:`groundtrace.schemas.labels.names_alike`). If the words do not decide it, as for synonyms and other languages, a
 judge decides. The judge is asked once for each pair of labels whose boxes overlap. The labels do not match if there is
-no judge, if the judge refuses to answer, or if its reply is empty. If the call of the judge fails for another reason,
-the verdicts on the responses with these boxes have failed.
+no judge, or if the judge does not know or refuses a label. If the call of the judge fails for another reason, such as
+an empty reply, the verdicts on the responses with these boxes have failed.
 """
 
 import asyncio
@@ -67,8 +67,10 @@ def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Ask the judge whether both labels can name the same object, and return the answer. The result is False if there
-    is no judge, or if the judge refuses these labels. If the call fails for another reason, it is the error message.
+    """Ask the judge whether both labels can name the same object, and return the answer or an error message.
+
+    The result is False if there is no judge, or if the judge refuses a label or does not know it. The result is an
+    error message if the call fails for another reason, or if the judge's reply cannot be parsed.
     """
     if case.judge is None:
         return False

@@ -50,14 +50,20 @@ async def score_counting(case: Case) -> Verdict:
       counted objects in the images.
     - None in all other cases, e.g. if n is below a. The verdict is then not applicable.
 
-    The instances are searched for up to three times, until there is a value. The first search uses the labels of the
-    points. The second search uses these labels and the phrase of the question ("red squares"). The third search uses
-    only this phrase. So a label that is too general ("square") does not prevent the check.
+    The instances are searched for up to three times, with different phrases, until there is a value:
 
-    The first two searches also use the question's entities (its phrases for objects) that are counted. So if a question
-    counts dogs and cats, and no point is on a cat, the cats are missed instances. The evidence is one JSON object for
-    each image, with ``media_index`` and the fields of :class:`groundtrace.rewards.masks.Pairing`. The verdict has
-    failed if a model that finds the objects does not answer, or gives an unreadable answer.
+    1. with the labels of the points, and with the question's entities (its phrases for objects). Labels and entities
+       are used only if they can name counted objects;
+    2. with all these, and with the question's words for the counted objects, such as "red square";
+    3. only with these words.
+
+    The second and third searches make the check possible if a label is too general ("square"). They are left out if the
+    question has no such words ("How many objects are there?"). The entities are used so that missed objects are found:
+    if a question counts dogs and cats, and no point is on a cat, the cats are missed instances.
+
+    The evidence is one JSON object for each image, with ``media_index`` and the fields of
+    :class:`groundtrace.rewards.masks.Pairing`. The verdict has failed if a model that finds the objects does not
+    answer, or gives an unreadable answer.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

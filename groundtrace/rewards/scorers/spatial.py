@@ -142,9 +142,9 @@ Masks = dict[tuple[int, int | None], list[Mask]]
 
 @dataclass
 class _Tally:
-    """Collects the objects on which the points of a response are.
+    """Collects the objects at which a response points. Only points on an object of their label are counted.
 
-    A target is an object that the question is about. In the examples, the targets are black circles.
+    A target is an object that the question is about. In the examples below, the question is about black circles.
 
     Attributes:
         named: the targets that have a point whose label names them ("black circle").
@@ -223,10 +223,14 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
-    The returned function takes a point. It returns True if the point is on a target (an object that the question is
-    about) that was not yet counted. It returns False if the point is not on the object that its label names. It returns
-    None for a point that does not change the score: the point is on another object, or its target was counted before.
-    It raises CallError if a model call fails, and BadReply if a reply cannot be parsed.
+    The returned function takes a point. It raises CallError if a model call fails, and BadReply if a reply cannot be
+    parsed. It returns one of three values:
+
+    - False: the point is not on an object that its label names.
+    - True: the point is on such an object, the object is a target (an object that the question is about), and the
+      number of counted targets grows by one.
+    - None: the point is on such an object, but does not change the score. The object is not a target, or the number of
+      counted targets does not grow, e.g. because the target was counted before.
 
     ``media_index`` is the index of the clip among the question's media, and ``targets`` are the targets of the
     question.

@@ -37,7 +37,7 @@ PROMPTS = {
         CONSISTENCY: "score_think_consistency.v1",
     },
 }
-"""Maps each signal of :class:`ThinkingSettings` to the prompt of each aspect."""
+"""The names of the judge's prompts: for each value of ``ThinkingSettings.signal``, the prompt of each aspect."""
 FIELDS = {LOGIC: "sound", GROUNDING: "true_to_sources", CONSISTENCY: "supported"}
 """Maps each aspect to the field of the judge's reply that holds true or false, for the signal ``discrete``.
 
@@ -81,7 +81,7 @@ class ThinkingSettings:
 
 
 EQUAL = ThinkingSettings()
-"""The paper's settings."""
+"""The settings of SAIL-RL §3.1: d1, d2 and d3 have equal weights, and the judge answers yes or no."""
 
 
 async def score_thinking(

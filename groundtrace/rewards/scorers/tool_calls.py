@@ -66,7 +66,7 @@ class ToolCallSettings:
             raise ValueError("factors has the same kind of question twice: keep one entry for each kind")
 
     def factor(self, kind: str) -> Factor:
-        """Return the weights for a kind of question, such as "math".
+        """Return the weights of the reward for tool calls, for a kind of question such as "math".
 
         Raises ValueError if the setting ``factors`` has no entry for this kind.
         """

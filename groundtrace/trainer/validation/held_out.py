@@ -26,7 +26,9 @@ from groundtrace.trainer.settings import TrainerSettings
 
 Rows = Records | Shards
 PURPOSE = "validation"
-"""A text in the hashes by which groups and questions are ordered (:func:`groundtrace.schemas.ordering.unit_hash`)."""
+"""The name of this random choice. It is hashed with each group and question, so that their random order is independent
+of other random choices (:func:`groundtrace.schemas.ordering.unit_hash`).
+"""
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,8 @@ class Question:
     """Holds a row of the validation (a question with its images) and its prompts.
 
     The prompts request different forms of response, such as reasoning with boxes or with text only
-    (``eval.streams``). ``prompts`` holds the tokenised prompts. Each is paired with a copy of ``row`` that is limited
-    to this prompt. ``target`` is the row with its response as tokens, on which the loss of SFT is computed. It is None
+    (``eval.streams``). ``prompts`` holds one pair for each prompt: the row with only this prompt, and the prompt as
+    tokens. ``target`` is the row with its response as tokens, on which the loss of SFT is computed. ``target`` is None
     if the row has no response to learn, as in GRPO.
     """
 
