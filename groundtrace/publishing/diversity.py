@@ -158,9 +158,10 @@ def _property(column: Column[Any]) -> Property:
 def _balances(
     tables: duckdb.DuckDBPyConnection, described: Sequence[Property], columns: Mapping[str, frozenset[str]]
 ) -> list[Balance | None]:
-    """Return the distribution of each property; None for a property without values.
+    """Return the distribution of each property in ``described``; None for a property without values.
 
-    The shards are read once, into a table of the rows' classes. ``columns`` holds the columns of each set.
+    A property, such as the source, sorts the rows into classes. The shards are read once, into a table that holds the
+    class of each row for each property. ``columns`` holds the names of the columns of each set (sft, rl).
     """
     if not described:
         return []
@@ -174,10 +175,11 @@ def _balances(
 
 
 def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int) -> Balance | None:
-    """Return the distribution of one property; None if no row has a value.
+    """Return how the rows are distributed over the classes of one property; None if no row has a value.
 
-    ``number`` is the property's index in the table of classes. A set is left out if it lacks the column (RL rows have
-    no trace), or if its values are all null.
+    ``tables`` is a database with the table ``classes``. For each row of the run, the table holds the class of property
+    number n in the column ``label_n``. ``number`` is the number of this property. A training set (sft or rl) is left
+    out if it lacks the column of the property (RL rows have no trace), or if no row of the set has a value.
     """
     order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
     query = f"""
@@ -239,11 +241,12 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Return the balance of a property: how the rows are distributed over its classes.
+    """Return the balance of a property: how the rows of each set (sft, rl) are distributed over its classes.
 
     ``name`` is the property, such as "source". ``classes`` are the classes to show, and ``distinct`` is the number of
-    all classes. ``totals`` holds each set's number of rows. ``logs`` holds each set's sum of n ln n over all classes,
-    where n is the number of rows of a class. The evenness is computed from this sum (:func:`_evenness`).
+    all classes. ``totals`` maps the name of each set to the number of its rows. ``logs`` maps the name of each set to
+    the sum of n ln n over all classes, where n is the number of the set's rows in a class. The evenness is computed
+    from this sum (:func:`_evenness`).
     """
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None

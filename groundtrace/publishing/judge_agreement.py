@@ -45,7 +45,10 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
 
 def _shown(figures: dict[str, object]) -> str:
-    """Return a share as text, such as ``9 of 10 (0.60 to 0.98)``; "none judged" if no text has a verdict."""
+    """Return how often a judge was right, as text such as ``9 of 10 (0.60 to 0.98)``.
+
+    The parentheses hold the 95 % interval of the share. The result is "none judged" if no text has a verdict.
+    """
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
             return f"{agree} of {judged} ({low:.2f} to {high:.2f})"

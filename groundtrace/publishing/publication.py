@@ -32,7 +32,7 @@ class SourceUse:
 
     @property
     def total(self) -> int:
-        """Return the number of rows in all sets together."""
+        """Return the number of rows from this source under this licence: the sum over all sets, such as sft and rl."""
         return sum(self.rows.values())
 
     @property

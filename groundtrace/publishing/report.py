@@ -157,8 +157,8 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
     """Return examples of rejected rows for the report page. All of them were rejected for the same reason.
 
-    ``found`` holds the id of each row, and a detail of its rejection. Only the first example can have a gallery entry
-    (with its image).
+    ``found`` holds the id of each row, and a detail of its rejection. The page shows the question, the image and the
+    trace of the first example only, and only if this example has a question.
     """
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):

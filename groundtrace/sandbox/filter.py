@@ -53,7 +53,8 @@ _NAMESPACES = 0x7E020080
 _THREAD = 0x10000
 _SHARED = 0x1CF00
 """The flags of ``clone`` that only a thread may have: CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_VFORK,
-CLONE_PARENT and CLONE_THREAD. A process with these flags could change the holder's state in a call that fails.
+CLONE_PARENT and CLONE_THREAD. With them, a new process could change the state of the holder (the process that holds the
+variables of the executed code) even if the execution fails.
 """
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
 """The bits of the flags of ``clone`` that hold the exit signal, and the only exit signal that is allowed: SIGCHLD.

@@ -102,10 +102,13 @@ class Sandbox:
         )
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close a new session that nobody uses, because :meth:`open_async` was cancelled while the session was started.
-        ``starting`` is the future that returns the session. If the start was cancelled before it began, there is no
-        session. Then only the place is released that was reserved for it (at most ``sessions`` sessions may be open).
-        If the start failed, the place is already released."""
+        """Close a session that was started but never returned, because :meth:`open_async` was cancelled meanwhile.
+
+        ``starting`` is the future of the start, which has ended; its result is the session. For each session, one of
+        the ``sessions`` places in the sandbox is reserved before the start. If the start was cancelled before it began,
+        there is no session to close, and only this place is released. If the start failed, nothing is done: the failed
+        start has already released the place.
+        """
         if starting.cancelled():
             self._places.release()
         elif starting.exception() is None:

@@ -7,8 +7,8 @@ from groundtrace.config.settings import settings
 _OVERHEAD_MB = 1024
 """The memory, in MiB, that the control group (the kernel's limit) allows in addition to ``memory_mb``.
 
-With this margin, the supervisor (the first process in the sandbox) kills a process that needs too much memory before the
-kernel does. The supervisor spares the process that holds the variables of the code; the kernel does not know which
+With this margin, the supervisor (the first process in the sandbox) kills a process that needs too much memory before
+the kernel does. The supervisor spares the process that holds the variables of the code; the kernel does not know which
 process this is.
 """
 _TIMES = ("call_timeout_s", "trajectory_timeout_s")

@@ -28,7 +28,7 @@ from groundtrace.schemas.text import excerpt
 ABSENT = "–"
 _MISSING = object()
 _SHORT = 12
-"""Characters of a digest that are shown."""
+"""The number of characters of a SHA-256 digest that a comparison shows."""
 Defaults = Callable[[], Mapping[str, Any]]
 """A function that returns the default values of settings by dotted key, such as ``write.other_traces``."""
 
@@ -99,11 +99,11 @@ def _order(key: str) -> tuple[int, str]:
 
 
 def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any], other_recipe: bool) -> bool:
-    """Return whether the difference of a key is folded (hidden by default). Only one of the two configs has the key.
+    """Return whether a setting that only one of two configs has is folded (hidden by default).
 
-    ``values`` are both configs, and ``usual`` are the default values of the recipe. The difference is folded if the key
-    has its default value. If the recipes differ (``other_recipe``), it is also folded for every key outside the
-    endpoints.
+    ``key`` is the dotted key of the setting, ``values`` are both configs, and ``usual`` are the default values of the
+    recipe (pipeline). The setting of an endpoint (model server) is folded if it has its default value. Any other
+    setting is folded if it has its default value, or if the two runs have different recipes (``other_recipe``).
     """
     value = next(each[key] for each in values if key in each)
     parts = key.split(".")

@@ -108,7 +108,11 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _check_turns(turns: str, form: ExportFormat) -> None:
-    """Raise ExportError if ``turns`` is neither tags nor tools, or if the format cannot write tool calls."""
+    """Raise ExportError for a wrong value of ``--turns``, and for tool calls that an export format cannot hold.
+
+    ``turns`` is the value of ``--turns``. It must be ``tags`` (the code of a response is written as text in tags) or
+    ``tools`` (the code is written as tool calls). ``form`` is the export format.
+    """
     if turns not in (TAGS, TOOLS):
         raise ExportError(f"--turns must be {TAGS} or {TOOLS}, not {turns!r}")
     if turns == TOOLS and not form.takes_tools:

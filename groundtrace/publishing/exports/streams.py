@@ -21,7 +21,9 @@ from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
 
 COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
-"""The columns of the shards that hold a question's streams and the prompt of each stream."""
+"""The columns of the shards that hold the names of a question's streams, and the prompt of each stream. A stream is one
+of several prompts for the same question.
+"""
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
@@ -37,7 +39,11 @@ def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
 
 
 def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
-    """Return the row with the prompt of one stream. Raises LeftOut if ``prompt`` is None."""
+    """Return the export row of a question for one stream (one of several prompts for the question).
+
+    ``row`` is the export row without a stream, ``stream`` is the name of the stream, and ``prompt`` is its prompt.
+    Raises LeftOut if ``prompt`` is None, since a row without a prompt cannot be exported.
+    """
     if not isinstance(prompt, str):
         raise LeftOut("missing_text", f"stream_prompts has no prompt for the stream {stream}")
     turn = {"role": "user", "content": prompt}

@@ -84,7 +84,8 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 def _unread_position(text: str) -> str:
     """Return the first tag whose position cannot be parsed; "" if all can be parsed.
 
-    Such a tag would stay in pixels of the original image, while the other tags are in the model's frame.
+    The position of such a tag would stay in pixels of the original image, while :func:`in_frame` converts the other
+    tags to the model's coordinate frame.
     """
     read = [tag for tag in scan_tags(text) if _has_position(text[tag.start : tag.end])]
     starts = {tag.start for tag in read}

@@ -39,7 +39,10 @@ EXTRA_INFO = {
     "pointable": pa.list_(pa.string()),
     "pass_rate": pa.float64(),
 }
-"""Core columns of the shard that ``extra_info`` contains as well, with their types."""
+"""The core columns of a shard (Parquet file of the run) that are copied into ``extra_info``, with their types.
+
+``extra_info`` is a column of the exported RL rows.
+"""
 OWN = {
     "index": pa.string(),
     "split": pa.string(),

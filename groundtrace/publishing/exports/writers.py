@@ -134,9 +134,10 @@ class TarWriter:
 
     ``side`` is the training set (sft or rl) of the rows. ``record`` is a function that converts a row and the names of
     its images to a JSON object. All files of a row have the same key, which is the part of the file name before the
-    first full stop. The key consists of the training set, the row's number and, if the row has one, the name of its
-    stream (prompt), such as ``sft-000000012``. It does not contain the row's id. The first image is ``KEY.jpg``, the
-    next ``KEY.1.jpg``, etc.
+    first full stop. The key consists of the training set and the row's number, such as ``sft-000000012``. If a question
+    has several prompts (streams), each of them has a row, and the key ends with the name of the row's stream, as in
+    ``rl-000000012-grounded``. The key does not contain the row's id. The first image is ``KEY.jpg``, the next
+    ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:

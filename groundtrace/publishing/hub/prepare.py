@@ -30,7 +30,10 @@ REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
 """The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
-"""Further files of a run that are published. They contain no more than the card does, or the rows need them."""
+"""Further files of a run that are published.
+
+A file is in this list if the data card also shows its content, or if the file is needed to use the rows.
+"""
 _INTERVAL = pa.list_(pa.float64())
 RUBRIC_SCHEMA = pa.schema(
     [
@@ -55,9 +58,10 @@ Rubrics are published as Parquet, because ``datasets`` reads all configs of a da
 TAG_DIGITS = 12
 NEEDED = ("source", "license", "lineage", "images")
 NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
-"""Columns that rejected rows must have. :data:`NEEDED` are those of training rows.
+"""The columns that rejected rows must have, as :data:`NEEDED` holds the columns that training rows must have.
 
-They decide whether a row is published, and in which form.
+The columns ``source`` and ``license`` decide whether a rejected row is published. Private data are removed from the
+other columns.
 """
 
 
@@ -217,11 +221,14 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the table of rubrics, if requested, and the run's further files. Return the file pattern of each extra.
+    """Write the rubrics, if requested, and the run's further files, and return the file pattern of each extra.
 
-    Extras are sets of rows that are published only on request: the rejected records and the rubrics (a Parquet file).
-    The caller has already written the rejected records. The further files are written without a request, if the run has
-    them: ``rubrics.json`` and those in :data:`ARTIFACTS`. The keys of the result are the names of the extras.
+    An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` names
+    the requested extras. If the rubrics are requested, they are written as a Parquet file. The caller has already
+    written the rejected records. ``rubrics.json`` and the files in :data:`ARTIFACTS` are written without a request, if
+    the run has them. The result maps the name of each extra with rows to its pattern, such as ``rubrics/*.parquet``.
+    ``rows`` holds the numbers of published rows by set. Raises PublishError if the rubrics are requested, but the run
+    has no ``rubrics.json``.
     """
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:

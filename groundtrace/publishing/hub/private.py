@@ -22,7 +22,7 @@ PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated",
 STAGE_TIMES = ("wall_s", "in_flight_s")
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
-"""The field of an artifact that quotes the error messages of servers."""
+"""The field of a run's JSON files, such as ``rubrics.json``, that quotes the error messages of servers."""
 PLAN = "batch_plan.json"
 NAMES = "media_names"
 

@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass
 from groundtrace.schemas.errors import UserError
 
 COLUMN = "groundtrace"
-"""The column of an exported row that holds its reference, for trainers that pass columns to a reward."""
+"""The name of the column that holds the reference of an exported row, as JSON text (:class:`RowReference`).
+
+The reference names the row and its run. Trainers that pass columns to a reward pass this column.
+"""
 FIELDS = ("answer", "family", "id", "run")
 
 

@@ -1,11 +1,16 @@
 """Parses the requests to the reward server, and raises an error for an invalid request.
 
     POST /score       {"items": [ITEM, …], "is_step": true}
-    POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}     as OpenRLHF posts it
+    POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}
+
+The trainer OpenRLHF sends requests to ``/get_reward``. In a request to ``/score``, ``is_step`` (default: false) is true
+if the items are all responses of a training step.
 
 An ITEM is ``{"reference": REFERENCE, "response": "…"}`` or ``{"id": "…", "response": "…"}``. A REFERENCE, which names
-the row that the response answers, is a text or an object. An ITEM with ``id`` may also have ``family`` (default:
-plain), ``stream`` and ``run``. ``run`` is needed if the server has several runs.
+the row that the response answers, is a text or an object. An ITEM with ``id``, the id of the row, may also have three
+other fields. ``family`` is the family of the model, which determines how the response writes coordinates (default:
+plain). ``stream`` is the name of the prompt that was used, if the row has several prompts. ``run`` is the run to which
+the row belongs; it is needed if the server has several runs.
 """
 
 import itertools

@@ -126,7 +126,7 @@ class RemoteRewardSettings:
 
     @property
     def home(self) -> Path:
-        """Return the folder for cached replies of models, images, and rows."""
+        """Return the folder for the cache of models' replies, for image files, and for memory-mapped rows."""
         if self.folder:
             return Path(self.folder)
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "reward"

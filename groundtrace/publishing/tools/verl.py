@@ -66,7 +66,9 @@ class ExecutePythonCode(_BaseTool):
     async def execute(
         self, instance_id: str, parameters: dict[str, Any], **given: Any
     ) -> tuple[Any, float, dict[str, Any]]:
-        """Execute the code of a call after the earlier successful calls of the response.
+        """Execute the code of a tool call, with the variables that the response's earlier successful calls created.
+
+        For this, the code of the earlier calls is executed again before the new code, in a new sandbox session.
 
         ``instance_id`` is the call's id from :meth:`create`. ``parameters`` holds the code under the key ``code``.
         ``given`` holds verl's state of the response as ``agent_data``. Return the result, the reward 0.0, and the

@@ -46,7 +46,11 @@ class AuditRoutes:
         return json_response({"reviewer": self._audit.reviewer, "rows": choices})
 
     async def _get_record(self, request: web.Request) -> web.Response:
-        """Return a record of the sample without its set, its scores, and the grades of its attempts."""
+        """Return a record of the sample without the data that could influence the reviewer's judgement.
+
+        The result lacks the name of the record's set (e.g. sft or rejected), its automatic scores, and its attempts
+        (the policy's sampled answers) with their grades.
+        """
         record_id = request.query.get("id", "")
         n = self._rows.number_of(record_id) if any(row.id == record_id for row in self._audit.rows) else None
         place = None if n is None else self._rows.place_of(n)

@@ -31,7 +31,11 @@ from .processes import MAX_OPEN_FILES
 FOLDER = "/tmp"
 """The folder where the code of a trajectory (a series of executions of code) reads and writes. It is in memory."""
 MAX_FDS = 3
-"""The maximum number of file descriptors in a message: the next control socket, and the pipes for stdout and stderr."""
+"""The maximum number of file descriptors in a message from the supervisor (the first process in the sandbox).
+
+A request to run code has three: a pipe for stdout, a pipe for stderr, and a socket. The holder forks for the request,
+and the new process then uses this socket to exchange messages with the supervisor.
+"""
 _THREADS_END_S = 0.05
 
 
@@ -120,8 +124,12 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
 
 
 def _positions() -> dict[int, tuple[int, int]]:
-    """Return the positions and flags of the open files. A fork can change both for this process too, so they are
-    restored before each call."""
+    """Return the position and the flags of each open regular file, by file descriptor.
+
+    A process that this process forks shares the open files. Code in the new process can change their positions and
+    flags, and this process then has the changed values, too. So the values are restored before each call (execution of
+    code).
+    """
     found = {}
     for fd in range(MAX_OPEN_FILES):
         with contextlib.suppress(OSError):
@@ -159,7 +167,11 @@ def _is_fork() -> bool:
 
 
 def _open_images(names: list[str], limits: dict[str, Any]) -> None:
-    """Set ``input_image``, ``input_image_2``, … to the images of these files in the folder."""
+    """Open the question's images for the code: set the variables ``input_image``, ``input_image_2``, … to these images.
+
+    ``names`` are the names of the image files in :data:`FOLDER`. The name of a variable is the name of its file without
+    the ending. ``limits`` holds the maximum number of pixels of an image.
+    """
     from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = limits["max_input_pixels"]

@@ -72,7 +72,10 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         return {"infer_request": infer_request, "rollout_infos": {"images": list(infer_request.images)}}
 
     def _calls_of(self, infer_request: Any) -> Calls:
-        """Return the object that executes the calls of the response. The request stores this object."""
+        """Return the object that executes the code of the response in ``infer_request``.
+
+        The object is created at the first call, and stored in an attribute of ``infer_request`` for the later turns.
+        """
         if not hasattr(infer_request, _STATE):
             row = infer_request.data_dict
             limits = limits_of(row.get("sandbox") or "", self.sessions)
