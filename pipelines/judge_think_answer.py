@@ -1,7 +1,7 @@
 """Curates data that teaches a model when and how to think (SAIL-RL §3.4, App. A.1).
 
 In each response, the model first judges whether it needs to think, then thinks, then answers. The result of this
-judging is called its decision. The stages (steps) of this recipe are:
+judging, to think or to answer directly, is called the decision. The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
 → SFT side: judged trace → verify → leak → redundancy → balance of lengths → cut → sft shards
@@ -15,8 +15,10 @@ whether a question needs thinking, and a judged trace is a response that first s
 rejects reasoning that only repeats the answer. The SFT side is the part of the questions that becomes SFT rows, and the
 RL side the part that becomes RL rows. If the run has a target number of SFT rows, ``draw`` selects as many questions as
 are needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions. ``leak`` rejects
-traces that mention something that only the teacher was shown. ``alike`` and ``cap answers`` limit the questions that
-are nearly the same and those with the same answer. The three thinking judges check the logic, the grounding and the
+traces that mention something that only the teacher was shown. ``open choices`` and ``rewrite choices`` turn
+multiple-choice questions into free-response questions: the first removes the choices where rules allow it, and the
+second lets the teacher rewrite the others if possible. ``alike`` and ``cap answers`` limit the questions that are
+nearly the same and those with the same answer. The three thinking judges check the logic, the grounding and the
 consistency of reasoning; on a sample, the recipe measures how reliably they find faults.
 
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
@@ -26,9 +28,10 @@ thinking. It is annotated once, before the split, since both sides need it. On t
 that fits the complexity. In the later RL training, a reward (the judging reward) is 1 if the decision of a response
 fits the complexity, and otherwise 0. The split puts no image on both sides; the paper does not mention this.
 
-The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards. A second run makes the
-RL shards, with the trained model as the policy (``attempt.as_trained`` uses the prompts of the training rows). A run
-has the same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to
+The stage ``attempt`` lets the policy (a model) answer each question several times. The policy should be the SFT model.
+So a first run makes the SFT shards. A second run makes the RL shards, with the trained model as the policy. In the
+second run, set ``attempt.as_trained`` to True: the policy then gets the same prompts as in its training. A run has the
+same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to
 20 is used.
 """
 

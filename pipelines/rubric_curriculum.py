@@ -75,8 +75,8 @@ class SampledRubrics(RubricSettings):
 
     20 candidates (proposed rubrics) are measured on N = 2,000 questions. The applicability η of a candidate is the
     share of attempts (the policy's sampled answers) to which it applies. A candidate is kept if η is at least 0.99. The
-    paper does not state the pass rate that splits easy from hard rubrics. The default 0.8 reproduces the paper's Table
-    1.
+    setting ``easy_pass_rate`` is the pass rate from which on a rubric is easy, and not hard. The paper does not state
+    this rate; the default 0.8 reproduces the paper's Table 1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (

@@ -279,5 +279,5 @@ RL_SCHEMA = rl_schema()
 REJECTED_SCHEMA = rejected_schema()
 """The Arrow schema of rejected rows without added columns, i.e. for a recipe whose stages (steps) add no columns.
 
-``SFT_SCHEMA`` and ``RL_SCHEMA`` are the same for SFT rows and for RL rows.
+``SFT_SCHEMA`` and ``RL_SCHEMA`` are the schemas of SFT rows and of RL rows without added columns.
 """

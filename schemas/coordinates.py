@@ -153,7 +153,10 @@ Resize = ResizeRule | FitRule
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
 CLAUDE_IMAGE = FitRule(28, 2576, 4784)
 CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
-"""The rule of Claude before 4.7. The rule of Claude 4.7 and later is :data:`CLAUDE_IMAGE`."""
+"""The rule by which Claude before version 4.7 resizes an image: at most 1568 px on a side, and at most 1568 patches.
+
+Claude 4.7 and later resize images by the rule :data:`CLAUDE_IMAGE`. Patches are squares of 28 px in both rules.
+"""
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:

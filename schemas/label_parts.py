@@ -68,8 +68,10 @@ tree".
 _ADVERBS = split_words("directly just immediately right slightly all the way far closely halfway")
 """Words that may precede a word of :data:`RELATIONS` in the same phrase, e.g. "directly" in "directly above"."""
 _HOLDERS = split_words("box panel tower stack pile row column group cluster image picture")
-"""Nouns for objects that have parts. With them "of" describes a place ("of the tower"). With other nouns it does not
-("of coffee").
+"""Nouns for objects that have parts. If such a noun is the first word after "of", the phrase describes a place.
+
+For example, "of the tower" in "block of the tower" is removed as a place (articles are skipped). With most other nouns,
+as in "cup of coffee", the phrase stays a part of the object's name.
 """
 _SIDES = frozenset({"left", "right", "top", "bottom", "front", "back"})
 SELECTING = split_words(

@@ -201,17 +201,20 @@ def own_words(label: str) -> frozenset[str]:
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Return whether one of the ``texts`` or one of the ``phrases`` mentions the object that ``label`` names. A text is
-    any text, such as a question. A phrase is a short name of objects, such as "red cars".
+    """Return whether one of the ``texts`` or one of the ``phrases`` mentions the object that ``label`` names.
 
-    A phrase mentions the object if the label has all words of the phrase, or the phrase has all words of the label, and
-    their attributes do not contradict each other (:func:`is_counted`). A text mentions the object in two cases:
+    ``texts`` are any texts, such as a question. ``phrases`` are short names of objects, such as "red cars". A phrase
+    mentions the object if two conditions are met. First, the label has all words of the phrase, or the phrase has all
+    words of the label. Second, their attributes, such as colours, do not contradict each other (:func:`is_counted`).
 
-    - The text contains the noun of the label. The attributes of this noun in the text must not contradict the label: a
-      text about "the black circle" does not mention a yellow circle. The noun of a label is its last word before "in",
-      "with" or a similar word.
-    - The text contains a general noun, such as "items". If the general noun has attributes, the label must have one of
-      them: "yellow items" mentions "yellow square". If it has none, the label must be general, too, such as "object".
+    A text mentions the object in three cases:
+
+    - The text contains the noun of the label (if this noun is not general), and the attributes before the noun in the
+      text do not contradict the label. For example, "the black circle" does not mention "yellow circle". The noun of a
+      label is its last word before "in", "with" or a similar word.
+    - The text contains a general noun, such as "items", with an attribute that the label has, too. For example,
+      "yellow items" mentions "yellow square".
+    - The text contains a general noun without attributes, and the label is general, too, such as "object".
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -262,9 +265,9 @@ def names_alike(label: str, other: str) -> bool | None:
 def _general_things(text: str) -> Iterator[frozenset[str]]:
     """Yield the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
 
-    A general noun is a noun that can mean any object, such as "item". A noun without a known attribute is left out if
-    another describing word is before it. An example is "metal things": the list of attributes has no materials, and so
-    it is unknown which things are meant.
+    A general noun is a noun that can mean any object, such as "item". For a general noun without a known attribute
+    ("the items"), an empty set is yielded. But the noun is left out if another describing word is directly before it,
+    such as "metal" in "metal things": the list of attributes has no materials, so it is unknown which things are meant.
     """
     for clause in _CLAUSE.split(text):
         words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]
@@ -300,7 +303,11 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """Return the attributes at the beginning of the words: {black, blue} for "black or blue and touch"."""
+    """Return the attributes (e.g. colours) with which the list of words ``behind`` a noun begins.
+
+    For example, "items that are black or blue and touch" has the words "black or blue and touch" behind the noun and
+    its "that are". The result is {black, blue}, since "touch" is not an attribute.
+    """
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 
 

@@ -27,7 +27,7 @@ from groundtrace.schemas.errors import UserError
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
-"""The group of entry points through which an installed package adds parts."""
+"""The group of entry points through which an installed package adds parts, such as scorers (:data:`KINDS`)."""
 KINDS = (
     "answer_types",
     "endpoint_kinds",

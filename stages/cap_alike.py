@@ -53,7 +53,11 @@ class _CapAlike(beam.DoFn):
         self._settings = settings
 
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
-        """Emit the drafts of one kind that have the lowest id hashes, and a rejection for each other draft."""
+        """Emit at most ``max_alike`` drafts of a group, and a rejection for each other draft of the group.
+
+        ``group`` is a pair: a key, and the drafts whose questions have the same source, answer and wording. The drafts
+        with the lowest hashes of their ids are emitted.
+        """
         for place, draft in enumerate(sorted(group[1], key=lambda draft: order_key(draft.id))):
             count_in(STAGE.name)
             if place < self._settings.max_alike:

@@ -63,11 +63,11 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """Return the key by which the limits of equal answers count a question: its closed kind, its answer, and whether it
-    is about an absent thing.
+    """Return the key of a question: its kind, its answer, and whether it is about a thing that is not in the image.
 
-    The closed kinds are yes-or-no questions, choices by letter, and counts. E.g. "How many cats?" with the answer 0
-    gives ``("count", "0", True)``. Kind and answer are "" for all other questions.
+    The questions with the same key are counted together for the limits of this stage. The kinds are ``bool`` (yes or
+    no), ``mcq`` (choice by letter) and ``count``. E.g. "How many cats?" with the answer 0 gives
+    ``("count", "0", True)``. Kind and answer are "" for all other questions.
     """
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
@@ -139,8 +139,10 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
 
 
 def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
-    """Reduce the counts of ``keys`` in ``left``, all by about the same factor, so that their sum is at most ``most``.
-    Both mappings hold the number of questions for each key.
+    """Reduce some of the counts in ``left``, all by about the same factor, so that their sum is at most ``most``.
+
+    ``left`` maps each key to its number of questions. ``keys`` holds those entries of ``left`` that are reduced; the
+    other entries do not change. Nothing changes if the sum of the counts in ``keys`` is not above ``most``.
     """
     total = sum(keys.values())
     if total <= most:

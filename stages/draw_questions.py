@@ -93,9 +93,11 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Stage that keeps the questions whose id hash is below the threshold ``below``, in hexadecimal digits.
+    """Stage that keeps only a part of the questions, for a run that has to make a fixed number of SFT rows.
 
-    If ``below`` is "" or None, every question is kept. Recipes put this stage before their first model call.
+    A question is kept if the hash of its id is below the threshold ``below`` (a text of hexadecimal digits). If
+    ``below`` is "" or None, every question is kept. Recipes put this stage before their first model call, so that no
+    model is called for the other questions.
     """
 
     below: str | None = None
@@ -158,11 +160,12 @@ class CutToTarget(DraftStage):
             raise ValueError(f"target_sft must be at least 1 row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
-        """Keep the drafts with the lowest id hashes, and return the outputs ``sft``, ``rl`` and ``rejected``. A draft
-        is a question with its data.
+        """Keep the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
 
-        ``sides`` maps ``sft`` to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows. The
-        outputs with the same names have those that are kept, and ``rejected`` has a rejection for each other draft.
+        ``target_sft`` is the wanted number of SFT rows, and a draft is a question with its data. ``sides`` maps ``sft``
+        to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows. The result maps ``sft`` and
+        ``rl`` to the kept drafts, and ``rejected`` to the rejections of all other drafts. If ``target_sft`` is None,
+        all drafts are kept. :func:`limit_of` describes what is kept if there are too few SFT drafts.
         """
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)

@@ -81,7 +81,8 @@ class FilterByDifficulty(DraftStage):
     """Stage that keeps the drafts (questions with their data) whose pass rate (share of the policy model's answers that
     are right) is in the band (range) of the settings.
 
-    The outputs ``too_easy`` and ``too_hard`` have the drafts outside the band that the setting ``route`` selects.
+    A draft outside the band is rejected as ``too_easy`` or ``too_hard``. But if the setting ``route`` contains this
+    reason, the draft goes to the output of the same name instead.
     """
 
     settings: DifficultySettings

@@ -59,9 +59,11 @@ class ImageSettings:
     apply_to: Annotated[
         Literal["without_question", "all"], "judge the images of records without a question, or those of all records"
     ] = WITHOUT_QUESTION
-    min_kinds: Annotated[PositiveInt, "so many kinds of objects are enough"] = 4
-    min_objects: Annotated[PositiveInt, "so many single objects are enough"] = 6
-    max_percent: Annotated[float, Field(gt=0, le=100), "the clear object covers less of the image, in percent"] = 30.0
+    min_kinds: Annotated[PositiveInt, "condition A: the image has this many kinds of objects or more"] = 4
+    min_objects: Annotated[PositiveInt, "condition A is also met by this many single objects or more"] = 6
+    max_percent: Annotated[
+        float, Field(gt=0, le=100), "condition B: an object that is not hidden covers less of the image, in percent"
+    ] = 30.0
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 

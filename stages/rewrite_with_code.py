@@ -165,12 +165,13 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
 async def executed(
     turns: Sequence[Turn], question: Question, sandbox: SandboxSettings, store: MediaStore
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
-    """Execute the scripts of a rewritten solution. Returns its turns (texts that a script may follow) with the real
-    outputs, and the images that scripts showed.
+    """Execute the scripts of a rewritten solution. Returns the solution with the real outputs of the scripts, and the
+    images that the scripts showed.
 
-    Each of ``turns`` holds the output that the teacher model expects of its script. Only the standard output is
-    compared with it, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of
-    the sandbox, and ``store`` opens the question's images and stores the new ones.
+    ``turns`` is the solution. A turn is a text. In all turns but the last, a script and the output that the teacher
+    model expects of this script follow the text. Only the standard output of a script is compared with the expected
+    output, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the sandbox,
+    and ``store`` opens the question's images and stores the new ones.
 
     Raises :class:`Reject` if a script fails, or if its output differs from the expected output. Raises SandboxLost if
     the sandbox loses the state of the scripts.

@@ -6,10 +6,10 @@ Two questions are connected if they have a medium with the same hash of decoded 
 component of questions. A hash of the group's name decides on which side all questions of the group are. So the ratio is
 reached on average, and neither input order nor worker count can change the side of a question.
 
-Earlier stages may select questions, for example by their pass rates. The groups must not depend on this selection.
-Otherwise a question could change its side if more questions were selected. The stage therefore also accepts all drafts,
-as they were before the selection. A question with several media then joins these media into one group, even if the
-question itself was not selected.
+Earlier stages may select the drafts to split, for example by the pass rates of the questions. The groups must not
+depend on this selection. Otherwise a question could change its side if more questions were selected. The stage
+therefore has an optional second input: all drafts before the selection. A question in this input that has several media
+joins these media into one group, even if the question itself was not selected.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,9 +49,10 @@ def split_side(group: str, settings: SplitSettings) -> str:
 
 @record
 class SplitPart:
-    """Holds either a draft (a question with its data) or the name of its media group. The other field is None.
+    """Holds one of two facts about a question: its draft (the question with its data), or the name of its media group
+    (the questions connected by common images). The field of the other fact is None.
 
-    The two parts of a question, which have the same question id, are later joined.
+    Beam joins the two parts (objects of this class) of each question by the question's id.
     """
 
     draft: Draft | None = None

@@ -1,13 +1,14 @@
-"""Verifies traces (Argos §4.3, App. C.3): scores every trace, and keeps the best one if it is good enough.
+"""Verifies traces (Argos §4.3, App. C.3): scores every trace, and keeps the best of those that are good enough.
 
 The inputs are drafts (questions with their data) that have traces. The outputs are drafts with verdicts and the index
 of the best trace. This trace has a right answer, a score of at least ``min_score``, and verdicts that reach the minimum
-values in ``floors``. If no trace meets these conditions, a rejection names the best score and the scorer that failed.
-Of traces with equal scores, the first is the best.
+values in ``floors``. Of traces with equal scores, the first is the best. If no trace meets these conditions, the draft
+is rejected with a reason, such as the best score of a right trace and the scorer whose verdict is too low.
 
-Deviation from the paper: Eq. 9 is a mean. With equal weights, a trace with a right answer has a score below 0.7 only if
-more than nine tenths of its points are off their objects. Minimum values of single verdicts (``floors``) were therefore
-added. A value of 0 turns a floor off. If all floors are off, the rule is the paper's.
+Deviation from the paper: its score, Eq. 9, is a mean of the values for answer, pointing and reasoning. With equal
+weights, a trace with a right answer and a good reasoning can reach 0.7 although nine tenths of its points are off their
+objects: (1 + 0.1 + 1) / 3 = 0.7. Minimum values of single verdicts (``floors``) were therefore added. A value of 0
+turns a floor off. If all floors are off, the rule is the paper's.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -76,7 +76,7 @@ class TrajectoryCheckSettings:
     temperature: Annotated[Temperature, "the judge's sampling temperature, if there are several judgements"] = 0.3
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a judgement"] = 2048
     computing_sources: Annotated[
-        tuple[str, ...], "sources whose questions calculation can answer, so that code need not look at an image"
+        tuple[str, ...], "sources whose questions need only calculation, so that code need not look at an image"
     ] = ()
 
     @property

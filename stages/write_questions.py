@@ -48,12 +48,13 @@ NO_ANSWERS = frozenset(
 )
 """Texts that do not count as answers, in the form of :func:`groundtrace.schemas.text.folded`.
 
-The prompt asks the teacher for null instead.
+A reply of the teacher model with such an answer is rejected. The prompt tells the teacher to write null, and not such a
+text, if it can ask no question about the image.
 """
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SEVERAL = re.compile(r"\b(?:or|about|around|approximately|roughly)\b|[~≈]", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:or|whether)\b|还是|或", re.IGNORECASE)
-"""A question with such a word may name its own answers, as in ``Is it red or blue?``."""
+"""Matches words that offer a choice. The question may then contain its answer, as in ``Is it red or blue?``."""
 RECORD, TEACHER = "record", "teacher"
 QUESTION_SOURCE = Column[str](
     "question_source",

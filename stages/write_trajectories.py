@@ -68,12 +68,12 @@ class TrajectorySettings:
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a turn"] = 4096
     mixture: Annotated[
         Mapping[str, Weight],
-        "the weight of each kind of operation that questions are assigned; 0 for all: any kind",
+        "the weight of each kind of operation when each question is assigned one; if all are 0, any kind is allowed",
     ] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1.0), hash=False)
     seed: Annotated[int, "the seed of the assignment"] = 0
     rewritten_sources: Annotated[
         tuple[str, ...],
-        "sources whose hard questions are solved in text, whose calculations are then replaced by code (Table 9)",
+        "data sets whose hard questions are solved in text; code then replaces the calculations in it (Table 9)",
     ] = ()
 
     def __post_init__(self) -> None:

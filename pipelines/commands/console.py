@@ -39,7 +39,10 @@ def end_process(code: int) -> NoReturn:
 
 
 def _has_children() -> bool:
-    """Return whether this process has child processes, or may have some: macOS has no ``waitid`` before Python 3.13."""
+    """Return whether this process has child processes.
+
+    The result is also True if this is unknown because ``os.waitid`` is missing, as on macOS before Python 3.13.
+    """
     if not hasattr(os, "waitid"):
         return True
     try:

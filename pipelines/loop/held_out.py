@@ -5,9 +5,9 @@ they share an image (equal decoded pixels), directly or through other questions.
 the same part. Every record of the input is in exactly one of the two parts. These records are always in the part to
 train on:
 
-- Records that cannot be used. The run rejects them, with its reason.
+- Records that cannot be used at all. ``beam run``, whose input is this part, rejects them and states why.
 - Records that ``trainer eval`` cannot use: records with a clip, without a question, or with an id that is not unique.
-  All other questions of their media groups then follow them into the part to train on.
+  All other questions of their media groups are then in the part to train on, too.
 """
 
 import math

@@ -241,7 +241,8 @@ def _seen(record: InputRecord | None, hashes: Mapping[str, str], ids: Mapping[st
 def _hashes(uris: Iterable[str], store: MediaStore) -> dict[str, str]:
     """Return a hash of the decoded pixels of each image, by URI; media that cannot be decoded are left out.
 
-    The hash of a clip is made of its URI: no clip is held out, so equal clips need not be found.
+    A clip gets a value made of its URI instead of a hash of its pixels. A question about a clip is never held out for
+    the evaluation, so equal clips need not be found.
     """
     names = sorted(uris)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -312,10 +313,10 @@ def _link(source: Path, target: Path) -> None:
 
 
 def settings_after(rows: RowSettings) -> RowSettings:
-    """Return the ``[input]`` settings with which ``beam run`` reads one part (to train or to evaluate on) of an input.
+    """Return the ``[input]`` settings with which ``beam run`` reads one of the two parts of a divided input.
 
-    ``rows`` are the settings with which the whole input was read when it was divided. Only the columns to keep
-    (``input.keep``) are taken from them. All other settings have been applied already, so the result has their
-    defaults.
+    One part is for training, the other for evaluation. ``rows`` are the settings with which the undivided input was
+    read. Only the columns to keep (``input.keep``) are taken from ``rows``. All other settings were applied before the
+    parts were written, so the result has the defaults of these settings.
     """
     return replace(RowSettings(), keep=rows.keep)

@@ -157,10 +157,10 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
     """Run all unfinished steps (curation, trainings, evaluations) of a loop, and return the path of its page
     ``loop.html``.
 
-    The page shows the results. ``loop`` holds the arguments and settings of the loop; its questions must be divided
-    already. ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file,
-    and returns the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and
-    UserError if a training has no rows or its folder is in use.
+    The page shows the results. ``loop`` holds the arguments and settings of the loop. :func:`make_loop` returns it and
+    divides its questions into a part to train on and a part to evaluate on. ``run_command`` runs the command of a step:
+    it gets the words of the command and the path of a log file, and returns the exit code. Tests replace it. Raises
+    :class:`StepFailed` if the command of a step fails, and UserError if a training has no rows or its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):

@@ -158,8 +158,9 @@ def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
 
 
 def config_text(step: Step) -> str:
-    """Return the config of a step of ``beam loop`` as TOML text. The step must have a config, like the run of a
-    pipeline.
+    """Return the config of a step of ``beam loop`` as TOML text.
+
+    The step must have a config. This is the case for the two steps that run the pipeline (``curate`` and ``rl``).
     """
     assert step.config is not None
     return tomli_w.dumps(step.config)

@@ -76,7 +76,12 @@ def execute(plan: Plan) -> RunSummary:
 
 
 def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
-    """Return the reply caches of runs beside this one with the same input; () if this run cannot use them."""
+    """Return the reply caches of other runs from which this run can copy replies.
+
+    The other runs have the same input, and their run folders have the same parent folder as that of this run. ``since``
+    is the time that ``--fresh`` set (:func:`fresh_since`); "" if there is none. The result is () if ``since`` is not
+    "", if the user names a cache with ``--cache``, or if not all workers run on this machine.
+    """
     if plan.arguments.cache or not plan.is_local or since:
         return ()
     found = []

@@ -15,9 +15,9 @@ from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
-"""The packages that every worker image contains, in the version of the job.
+"""The packages that every worker image (container image of a Beam worker) contains, in the version that the job needs.
 
-The wheel must not require another version of them.
+The wheel of Groundtrace does not require these packages, so that no other version of them is installed.
 """
 TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
 """The extras (groups of optional packages) that install torch, which has several gigabytes.
@@ -47,7 +47,7 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
 
 
 def _project(home: Path) -> dict | None:
-    """Return the content of the checkout's pyproject.toml; None if the code is not in its own checkout."""
+    """Return the content of ``home``/pyproject.toml; None if ``home`` is not a source checkout of Groundtrace."""
     try:
         project = tomllib.loads((home / "pyproject.toml").read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError):

@@ -1,7 +1,8 @@
 """Writes wheels. The same content gives the same bytes and the same name, so that staged files can be found again.
 
-A wheel of pure Python is a zip file with three more files (PEP 427). No build backend is used, because a backend would
-have to be downloaded for each run, would run the code of a user's folder, and cannot build from an installation.
+A wheel of pure Python is a zip file. It holds the files of a package and three files that describe the package:
+METADATA, WHEEL and RECORD (PEP 427). No build backend, such as setuptools, is used. A backend would have to be
+downloaded for each run, would run code in a user's folder, and cannot build a wheel from an installed package.
 """
 
 import base64

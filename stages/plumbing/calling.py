@@ -182,13 +182,13 @@ def call_models(
     """Apply :class:`CallModels` as the Beam step ``name``, and return its outputs.
 
     ``elements`` is the collection of inputs, and ``work`` is the coroutine function that is run on each of them.
-    ``stage`` is the description of the stage, and ``models`` holds the endpoints of the run's models. ``kept`` is the
-    type of the results. The outputs are ``kept`` (the results), ``rejected`` (the rejections), and one for each of
-    ``tags``, which maps names of further outputs to the types of their elements.
+    ``stage`` is the description of the stage, and ``models`` holds the endpoints of the run's models. The argument
+    ``kept`` is the type of the results. ``tags`` maps the names of further outputs to the types of their elements. The
+    outputs are ``kept`` (the results), ``rejected`` (the rejections), and one output for each name in ``tags``.
 
-    A sample stage reads some of the records and passes none on. For a sample stage there is one more output,
-    ``side_calls``. It holds the stage's calls, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The ``expand``
-    method of the stage must return this output, too.
+    A sample stage reads some of the records and passes none on. So its calls to models cannot be stored in a record.
+    They are in one more output, ``side_calls``, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The ``expand``
+    method of a sample stage must return this output, too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls

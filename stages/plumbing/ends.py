@@ -42,10 +42,11 @@ ENDS_SCHEMA = pa.schema(
 )
 """The columns of the table of final outcomes, which has one row for each record.
 
-``passed`` lists the stages that the record passed. ``calls`` lists its model calls. In a call, ``worth_usd`` has a
-value for each key, or is empty if all values are 0. ``answered_by`` and ``taken_from`` also have a value for each key,
-or are empty if all are "". ``truncated`` and ``max_tokens`` are those of :class:`groundtrace.schemas.records.Call`.
-``labels`` are the labels that two judges gave to the same trace.
+``passed`` lists the stages that the record passed. ``calls`` lists its model calls, whose fields have the meaning that
+:class:`groundtrace.schemas.records.Call` describes. ``keys`` holds the cache keys of a call's replies, one for each
+reply. ``worth_usd``, ``answered_by`` and ``taken_from`` also have one value for each reply. ``worth_usd`` is empty if
+all its values are 0, and the other two are empty if all their values are "". ``labels`` are the labels that two judges
+gave to the same trace.
 """
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """The columns of the list of records read: each row has a record's number in the input, and its id."""

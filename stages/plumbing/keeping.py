@@ -18,7 +18,9 @@ from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output,
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
-"""A function that returns the class of a draft; None if no limit applies to the draft."""
+"""A function that returns the class of a draft, e.g. its range of lengths; None for a draft that is always kept. For
+each class, the number of drafts to keep is limited.
+"""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
 """A function that maps the number of drafts of each class to the number of drafts of each class to keep."""
 

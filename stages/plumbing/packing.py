@@ -65,10 +65,10 @@ class PackedCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """Return the coder of the record class ``kind``, with the spool (files on this machine) of the pipeline that is
-        being built.
+        """Return the coder of the record class ``kind`` for the pipeline that is being built.
 
-        Beam calls this method. ``registry`` is Beam's registry of coders, which is not used.
+        If this pipeline has a spool (a folder on this machine), the coder writes the encoded records to files in it, to
+        save memory. Beam calls this method. ``registry`` is Beam's registry of coders, which is not used.
         """
         return cls(kind, spool_folder())
 

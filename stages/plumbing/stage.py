@@ -27,7 +27,9 @@ REJECTED = "rejected"
 READ = "read"
 """The name of an output of the stage that reads the input: it holds the number and the id of each record."""
 SIDE_CALLS = "side_calls"
-"""The name of an output of a sample stage: its model calls (:class:`groundtrace.stages.plumbing.ends.SideCalls`)."""
+"""The name of the output that holds the model calls of a sample stage, a stage that reads some records and passes none
+on (:class:`groundtrace.stages.plumbing.ends.SideCalls`).
+"""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
 TRUNCATED = "truncated"
 CALL_REASONS = {

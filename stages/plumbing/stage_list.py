@@ -31,10 +31,10 @@ class RecipeError(UserError):
 
 @dataclass(frozen=True)
 class StageList:
-    """Holds the descriptions of the stages (steps) of a recipe, i.e. of a pipeline that a file defines, each once, in
-    the order in which records pass them.
+    """Holds the descriptions of the stages (steps) of a recipe. A recipe is a pipeline that a file defines.
 
-    Sample stages, which read some of the records and pass none on, come last.
+    Each stage is in the list once. The stages are in the order in which records pass them. Sample stages, which read
+    some of the records and pass none on, come last.
     """
 
     stages: tuple[Stage, ...]

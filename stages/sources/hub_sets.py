@@ -54,10 +54,11 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row of a data set on the Hub in the form of an input record.
+    """Return a row of a data set on the Hub with the fields of an input record.
 
-    If Groundtrace wrote the row, its gold boxes are put into the field ``boxes``. This field is None if a detector
-    found the boxes, because they are not gold boxes. Any other row is returned unchanged.
+    If Groundtrace wrote the row, the result has the additional field ``boxes``, with the boxes of the column
+    ``gold_boxes``. The field is None if the row has no boxes, or if a detector found them: a detector's boxes are not
+    known to be right, so they are not used as gold boxes. Any other row is returned unchanged.
     """
     if not all(name in row for name in _OWN):
         return row

@@ -217,8 +217,9 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     """Return the keys of the records in a file, which are the input's columns.
 
     Only the first :data:`MAX_LINES_FOR_KEYS` lines are read, and further lines until all columns in ``rows.keep`` are
-    found. Fields such as ``choices`` may be missing in most records. If the config maps a column to such a field, the
-    column is always in the result. The result is empty if no key is found.
+    found. Some columns need not be in the lines that are read, because their fields may be missing in a record (such as
+    ``choices``) or do not come from the file (constants, and fields that the shape adds). If the config maps a column
+    to such a field, the name of the column is added to the result. The result is empty if no key is found.
     """
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)

@@ -149,12 +149,14 @@ class _Embedded:
         self._uris: dict[str, str] = {}
 
     def uri(self, item: Any, media_folder: str) -> Any:
-        """Return the URI of a row's medium. A medium given as bytes is written to a file in the run folder.
+        """Return the URI of a row's medium. ``item`` is the medium as the row gives it:
 
-        ``item`` is the medium as the row gives it. A path becomes a URI of a file of the input; a relative path starts
-        from ``media_folder``. Any other value, such as bytes given as text, is returned unchanged, and the record's
-        validation rejects it. Raises :class:`BadRow` for invalid base64, and for a reference to the image of a row that
-        has no image.
+        - A path: the result is the URI of a file of the input. A relative path starts from ``media_folder``.
+        - Bytes, also in base64: they are written to a file in the run folder, and the result is the URI of this file.
+        - A reference to the image of an earlier row: the result is the URI of this image.
+        - Any other value: it is returned unchanged, and the record's validation rejects it.
+
+        Raises :class:`BadRow` for invalid base64, and for a reference to a row that has no image.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)

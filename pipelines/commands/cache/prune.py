@@ -45,7 +45,12 @@ def prune(parsed: argparse.Namespace) -> int:
 
 
 def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
-    """Return a function that is True for each reply to keep: at least one of the given filters does not match it."""
+    """Return a function that decides whether a reply is kept.
+
+    The function returns False if all given filters match the reply, which is then removed; otherwise it returns True.
+    The filters are the options ``--older-than``, ``--model``, ``--prompt`` and ``--truncated`` in ``parsed``. Raises
+    :class:`CacheCommandError` if no filter is given, or if the age of ``--older-than`` is not valid.
+    """
     filters: list[Callable[[LogEntry], bool]] = []
     if parsed.older_than is not None:
         before_s = time.time() - age_s(parsed.older_than)

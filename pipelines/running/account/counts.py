@@ -49,11 +49,11 @@ class RunCounts:
             traces) that the stage read, then the number of these elements for which it has a result.
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
-            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
-            replies to these calls, whether from the cache or not. (In all other :class:`Usage` objects, ``cached`` is
-            the number of replies that needed no request of their own.)
-        answered: For each role, the number of replies from each model that a server named instead of the requested
-            model.
+            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` has another meaning
+            than in all other :class:`Usage` objects. Here it is the number of all replies to the calls. Elsewhere it is
+            the number of replies that needed no request of their own (:func:`ledger` computes this number).
+        answered: The replies in which the server named another model than the requested one. For each role, the dict
+            holds the number of these replies, by the name of the other model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
         labels: For each scorer (code that makes one verdict), how often each pair of labels occurred: the label of the
             first judge, and the label of the second judge for the same item.

@@ -48,9 +48,12 @@ def check_records(summary: RunSummary) -> None:
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
     """Raise PipelineError if too many records failed in a stage (step of the pipeline).
 
-    A record fails e.g. if a model call for it fails. At least :data:`MIN_FAILED` records, or the model calls of all
-    records of the stage, must have failed. The message contains the most frequent detail (the text that explains a
-    rejection) of the failed records.
+    A record fails e.g. if a model call for it fails. A stage has too many failed records if both conditions are met:
+
+    - Their share of the stage's records is above ``max_failed``.
+    - Their number is at least :data:`MIN_FAILED`, or the model calls of all records of the stage have failed.
+
+    The message contains the most frequent detail (the text that explains a rejection) of the failed records.
 
     Args:
         stages: The stages of the run.

@@ -47,10 +47,11 @@ def _replaced(module: Any, name: str, remembering: Callable[[_Look], _Look]) -> 
 
 
 def _of_function(look: _Look) -> _Look:
-    """Return a variant of ``look`` that caches the result for each method, once for all objects of its class.
+    """Return a variant of ``look`` that inspects each method only once, and caches the result.
 
-    ``look`` is a function of Beam that reads the signature or the source code of a function. The results for functions
-    that are not methods are not cached.
+    ``look`` is a function of Beam that reads the signature or the source code of its argument, a function or a method.
+    All objects of a class share the cached results for the methods of this class. Results for functions that are not
+    methods are not cached.
     """
     seen = weakref.WeakKeyDictionary[Any, Any]()
 

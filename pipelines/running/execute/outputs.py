@@ -136,6 +136,9 @@ def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
 
 
 def _media_bytes(draft: Draft) -> int:
-    """Return the size of a row's media in bytes: the files of the originals and their overlays."""
+    """Return the size in bytes of the images of a row: the question's images or frames, and the overlays.
+
+    Overlays are images that stages made from the originals, for example by drawing points on them.
+    """
     images = [image for medium in draft.question.media for image in medium.frames or (medium,)]
     return sum(image.size_bytes for image in (*images, *draft.overlays))

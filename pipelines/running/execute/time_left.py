@@ -36,11 +36,12 @@ this run is compared to the earlier run, and only the calls in the latter half o
 the share of records that the stage keeps, together with its units for each record; all its finished records count.
 """
 PRIOR_UNITS = 20
-"""The minimum number of units (calls or records) of a stage before its measured seconds for one unit are used.
+"""The weight of the expected seconds for one unit (call or record), and the minimum number of measured units.
 
-The time left is computed from a weighted mean of the measured seconds and the expected seconds for one unit. The
+The time left of a stage is computed from a weighted mean of the expected and the measured seconds for one unit. The
 expected seconds are derived from an earlier run, and their weight is this number. The weight of the measured seconds is
-the number of measured units.
+the number of measured units. If fewer units than this number were measured, only the expected seconds count, because
+the first calls may have waited for a process or a connection.
 """
 _NOT_BEGUN = StageProgress()
 
@@ -144,8 +145,8 @@ class TimeLeft:
         """Return the ratio of this run's time to the expected time for the same work, e.g. 2.0 if this run needs twice
         as long.
 
-        The times are summed over all stages that make calls and have at least :data:`MIN_UNITS` units (calls) in the
-        latter half of their time. The result is None if there is no such stage yet.
+        The times are summed over the stages that have made at least :data:`MIN_UNITS` calls of models in the latter
+        half of the stage's time so far. The result is None if there is no such stage yet.
         """
         expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
         for name, watched in self._watched.items():

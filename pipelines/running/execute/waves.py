@@ -26,9 +26,9 @@ def first_wave_share(target: int, questions: int | None) -> float:
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
     """Return the share (0–1) of all questions of the input that the next wave (pass over the input) uses.
 
-    The yield of the last wave (rows for each question) is extrapolated to the target plus two standard deviations, so
-    that a further wave is seldom needed. A wave is at least 1.5 times and at most 8 times as large as the wave before
-    it, if enough questions are left.
+    The share is estimated from the yield of the last wave (rows for each question). The wave should make more rows than
+    the target, by two standard deviations of the number of rows (2 · √target), so that a further wave is seldom needed.
+    A wave is at least 1.5 times and at most 8 times as large as the wave before it, if enough questions are left.
 
     Args:
         target: The target number of SFT rows.

@@ -39,11 +39,13 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Look at the file names of the images and clips in an input's first records, and return how many there are.
+    """Count the images and clips of an input's first records without opening them; file names tell which are clips.
 
-    ``sources`` are the files of the input. ``rows`` holds the config's section ``[input]``, e.g. which column holds the
-    question. ``most_records`` is the maximum number of records to look at. If the names cannot be read without opening
-    the media, the field ``records`` of the result is 0.
+    Returns the number of these records, the maximum number of images and clips in one of them, and the number of
+    records with a clip. Records without media are skipped. ``sources`` are the files of the input. ``rows`` holds the
+    config's section ``[input]``, e.g. which column holds the question. ``most_records`` is the maximum number of
+    records to look at. All three numbers are 0 if the input's format, such as ``datasets``, cannot read records
+    without the content of their media.
     """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0

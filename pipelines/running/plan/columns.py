@@ -144,11 +144,10 @@ def input_block(
 def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
     """Return comments for the config that name the input's unused columns, and show how to copy some into the rows.
 
-    The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. A field is a part of a
-    record, such as the question. ``unused`` are the names of the columns that hold no field; the result is empty if
-    there are none. ``suggested`` are commented lines that propose a field for some unused columns
-    (:func:`suggestions`). These columns, and columns with a dot in their name, are not in the example line
-    ``# keep = […]``.
+    The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. ``unused`` are the names
+    of the columns that hold no field (part of a record, such as the question). The result is empty if there are none.
+    ``suggested`` is the result of :func:`suggestions`: comments that propose a field for some unused columns. The
+    example line ``# keep = […]`` leaves out these columns, and columns with a dot in their name.
     """
     if not unused:
         return []

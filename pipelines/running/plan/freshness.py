@@ -27,11 +27,11 @@ class FreshnessError(UserError):
 
 
 def fresh_since(root: Path) -> str:
-    """Return the time of ``--fresh`` for a run folder, as ISO text; "" if the run folder has no such time.
+    """Return the time that ``--fresh`` set for a run folder, as ISO text; "" if the run folder has no such time.
 
-    Stored replies of models that are older than this time are not used. Without such a time, replies of any age are
-    used. ``root`` is the run folder RUN (the output folder of a pipeline's runs). Raises FreshnessError if the file
-    RUN/.fresh.json is damaged.
+    A run in this folder does not use a stored reply of a model if the reply is older than this time. Without such a
+    time, the run uses replies of any age. ``root`` is the run folder RUN (the output folder of a pipeline's runs).
+    Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     file = root / FRESH
     try:

@@ -80,13 +80,13 @@ class LocalRun:
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """Return other run folders in the same parent folder that have the same input and a reply cache (stored replies
-        of models).
+        """Return the folders of other runs next to this run's folder that have the same input and a reply cache (stored
+        replies of models).
 
         The result has at most 8 folders, those with the newest caches first.
 
-        A run in this folder uses the replies in their caches. For example, it uses the replies that its preview has
-        paid for. ``fingerprint`` is a digest of the input's content.
+        The run can use the replies in the caches of these folders. For example, it can use the replies that an earlier
+        preview of the same input has paid for. ``fingerprint`` is a digest of the input's content.
         """
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):

@@ -24,7 +24,9 @@ LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
 """Runners whose workers cannot access this machine's disk. The workers of other engines may share folders with it."""
 _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
-"""The option that states where a runner's workers run, by runner. It is used if no job server is named."""
+"""Maps a runner to the Beam option that states where its workers run. The option's value is shown to the user; if the
+options name a job server, the job server is shown instead.
+"""
 
 
 class OptionError(UserError, ValueError):

@@ -17,7 +17,10 @@ from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, is
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
-"""The names in a run folder that each run rewrites or removes. A reply cache must not be there."""
+"""The names of the files and folders in a run folder that each run rewrites or removes.
+
+A reply cache must not be in a folder with one of these names, because the next run would destroy the cache.
+"""
 
 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
@@ -34,7 +37,10 @@ def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
 
 
 def _root_on_disk(name: str) -> Path:
-    """Return the path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
+    """Return the path of a run folder on a disk.
+
+    Raises :class:`RunFolderError` if ``name`` is empty, is a wrong URL, or cannot be a path on this disk.
+    """
     scheme, colon, rest = name.partition(":")
     if not name.strip():
         raise RunFolderError("--output is empty: name a folder")

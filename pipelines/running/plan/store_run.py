@@ -151,11 +151,12 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def begin(self) -> None:
-        """Write two facts about a run into its folder in the store, and remove files that an earlier run left there.
+        """Write two files into the run folder in the store, and remove files that an earlier run left there.
 
-        The first fact is the name and digest of the input; it is written only if the folder does not yet name an input.
-        The second fact is the time since which stored replies of models are used; it exists only if a run had
-        ``--fresh``. The removed files are those of the earlier run's jobs, and failed.html.
+        ``input.json`` holds the name and the digest of the input. It is written only if the folder does not have it.
+        ``.fresh.json`` holds a time: the run uses no stored replies of models that are older. It is written only if
+        this run or an earlier run in this folder had ``--fresh``. The removed files are those of the earlier run's
+        jobs, and failed.html.
         """
         _remove(self.target / JOBS)  # left by a driver that was killed
         if not (self.target / RUN_MARKER).exists():
@@ -203,10 +204,10 @@ class StoreRun(LocalRun):
         (self.target / SUMMARY).upload(self.root / SUMMARY)
 
     def _mine(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, and check the lease before each.
+        """Yield the items. Before each item, check that this process still holds the lease (lock) of the run folder.
 
-        A process that was suspended for a minute could otherwise write into another process's run. Raises
-        :class:`groundtrace.storage.lease.Lost`.
+        A lease can expire while its process is suspended, e.g. after a minute. Without the check, the process could
+        then write into the run of another process. Raises :class:`groundtrace.storage.lease.Lost` if the lease is lost.
         """
         assert self._lease is not None
         for item in items:

@@ -180,9 +180,9 @@ class _Outputs(dict[Any, PCollection]):
 class _StageVisitor(PipelineVisitor):
     """Collects nodes of a pipeline, and the inputs of all nodes. A node is one step in Beam's graph.
 
-    ``stages`` holds the nodes of whole stages, each of which contains smaller nodes. ``working`` holds the same nodes
-    and the smaller nodes that process a stage's records or call its models, each with the stage. ``taken`` holds the
-    inputs.
+    ``stages`` holds the nodes of whole stages, each of which contains smaller nodes. ``working`` holds pairs of a stage
+    and a node. The nodes in these pairs are the nodes in ``stages``, and the smaller nodes that process the stage's
+    records or call its models. ``taken`` holds all collections that are inputs of a node.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,10 @@ class _StageVisitor(PipelineVisitor):
 
 
 def _outermost(node: Any) -> Any:
-    """Return the node of the outermost stage that contains a node of the DAG; None if no stage does."""
+    """Return the outermost stage (pipeline step) around ``node``, as a node of the DAG; None if no stage is around it.
+
+    ``node`` is a node of Beam's DAG, and may itself be the outermost stage.
+    """
     found = None
     while node is not None:
         if isinstance(node.transform, DraftStage):
@@ -214,11 +217,12 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Raise PipelineError if a recipe does the work of a stage (step) outside a transform that lists this stage.
+    """Raise PipelineError if a recipe does the work of a stage (pipeline step) in a place that does not list the stage.
 
-    The outermost DraftStage (a Beam transform) around the work must list the stage: as its own ``stage``, or in
-    ``inner``. Otherwise the stage would be missing in the funnel (records left after each stage), the data card and the
-    output of ``beam validate``.
+    Work means that records are processed or models are called. The work must be inside a DraftStage (a Beam transform).
+    The outermost DraftStage around the work must list the stage, as its own ``stage`` or in ``inner``. Otherwise the
+    stage would be missing in the funnel (records left after each stage), the data card and the output of
+    ``beam validate``.
     """
     for stage, node in seen.working:
         outer = _outermost(node)

@@ -52,13 +52,16 @@ def overshoot_line(models: ModelsSettings) -> str:
 
 
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
-    """Raise OptionError if several machines may share limits or a budget, but the number of machines is not set.
+    """Raise OptionError if limits or a budget must be divided between machines whose number is unknown.
 
-    Call this only if the setting ``workers`` (the number of machines) is not set. Machines may share these only if the
-    reply cache (the stored replies of models) is in a store or on a network file system; for any other ``cache``, no
-    error is raised. ``cache`` is the path or URL of the reply cache. ``endpoints`` are the settings of the endpoints
-    (model servers) by name; a limit is e.g. the maximum number of requests at the same time. ``shares_budget`` is True
-    if the run has a budget that workers on other machines share.
+    Call this only if the setting ``workers`` (the number of machines) is not set. ``cache`` is the path or URL of the
+    reply cache (the stored replies of models). If the cache is in a store or on a network file system, several machines
+    may use it. These machines then share the budget and the limits of the endpoints (model servers). With any other
+    cache, nothing is shared, and no error is raised.
+
+    ``endpoints`` are the settings of the endpoints by name. A limit, e.g. the maximum number of requests at the same
+    time, is an error if it is not the default; endpoints in the worker process are not checked. ``shares_budget`` is
+    True if the run has a budget that workers on other machines share; this is also an error.
     """
     if shared_location(cache) is None:
         return

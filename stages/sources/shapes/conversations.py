@@ -188,7 +188,7 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
 
 
 def _listed(row: Row, *names: str) -> list[Any]:
-    """Return the media in the first of these columns that holds media; empty if no column holds media."""
+    """Return the media of a row, from the first of the columns ``names`` that holds media; empty if none does."""
     for name in names:
         value = row.get(name)
         if value is not None and value != [] and value != "":

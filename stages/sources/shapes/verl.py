@@ -50,8 +50,9 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Return an empty list, because this shape (layout of rows) needs no further line in a new config than the line
-        with its name.
+        """Return an empty list, because this shape (layout of rows) needs no config lines of its own.
+
+        ``beam init`` writes the line with the shape's name. The arguments are not used.
         """
         return []
 
