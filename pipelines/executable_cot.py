@@ -143,9 +143,9 @@ class Settings(RunSettings):
     def _modes(self) -> set[str]:
         """Return the modes, which are the kinds of SFT rows without code.
 
-        A row of the mode ``direct`` has the answer alone, and a row of the mode ``text`` has reasoning in text. The
-        result contains ``text`` only if the setting ``text_from``, a pass rate, is not None. Hard questions with at
-        least this pass rate are answered in text.
+        The mode ``direct`` (the answer alone) is always in the result. The mode ``text`` (reasoning in text) is in the
+        result only if the setting ``text_from`` is not None. ``text_from`` is a pass rate: hard questions with at least
+        this pass rate are answered in text.
         """
         return {DIRECT} if self.text_from is None else {DIRECT, IN_TEXT}
 

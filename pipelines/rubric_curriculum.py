@@ -48,9 +48,10 @@ from groundtrace.vision.clips import VideoSettings
 class OneAttempt(AttemptSettings):
     """Holds the settings of the attempts (answers that the base policy samples). The default is one for each question.
 
-    Rubrics (criteria of a judge) are measured on these attempts (RuCL §3.2). By default, only a sample of the questions
-    is attempted. More attempts at each question are useful if the setting ``attempt_all`` is True (all questions are
-    attempted), and the settings in ``difficulty`` drop questions by their pass rate.
+    A judge grades these attempts by rubrics (criteria of grading), to measure how often each rubric is met (RuCL §3.2).
+    By default, only a sample of the questions is attempted. If ``attempt_all`` is True, all questions are attempted,
+    and the settings in ``difficulty`` can drop questions by their pass rate. For this, use more than one attempt at
+    each question.
     """
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 1

@@ -40,5 +40,5 @@ def _named(plain: str) -> str:
 
 
 def _is_noun(words: list[str]) -> bool:
-    """Return whether the words end with a noun, and not with an attribute, a participle or nothing."""
+    """Return whether the last word is a noun, i.e. neither an attribute nor a participle; False without words."""
     return bool(words) and words[-1] not in _DESCRIBING and not words[-1].endswith(("ing", "ed"))

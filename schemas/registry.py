@@ -295,7 +295,12 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
 
 
 def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
-    """Look up each part in the registries of this process, so that a wrong part is refused before the run starts."""
+    """Look up each plug-in in the registries of this process, so that a wrong one is refused before the run starts.
+
+    A plug-in is a part from outside this repository, such as a user's own scorer. ``given`` holds the paths
+    ``module:NAME`` of the plug-ins, by kind and name. ``where`` is the config key of the plug-ins, for messages. Raises
+    RegistryError if a plug-in cannot be used.
+    """
     for registry in _registries:
         for name in given.get(registry.kind, ()):
             try:

@@ -85,12 +85,12 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Let the teacher model rewrite a multiple-choice question as a free-response question, and return the draft (a
-    question with its data) with it.
+    """Let the teacher model rewrite a draft's multiple-choice question as a free-response question.
 
-    ``session`` makes the calls. ``judged`` is True if a judge model can check the rewritten question. The draft is
-    returned unchanged if there is no such judge, if the question has no choices, or if the rewritten question is not
-    usable.
+    A draft is a question with its data. Returns the draft with the rewritten question. ``session`` makes the calls.
+    ``judged`` is True if a judge model can check the rewritten question. The draft is returned unchanged in these
+    cases: there is no such judge, the question has no choices, a choice refers to the other choices, or the rewritten
+    question is not usable.
     """
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):

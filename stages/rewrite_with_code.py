@@ -64,8 +64,8 @@ class RewriteSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the teacher model's replies with a rewritten solution: their number,
-        temperature and maximum length.
+        """Return the settings for sampling rewritten solutions from the teacher model: the number of replies, the
+        temperature and the maximum length of a reply.
         """
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 

@@ -24,12 +24,12 @@ PLAIN = ("integer", "number", "text", "true or false", "list (text)")
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """Describes one key of a config, for the reference.
+    """Describes one key of a config, for the documentation of the config.
 
     Attributes:
         name: The key without its section, such as ``n``.
         takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for the keys of the ``entries``
-            of a :class:`ConfigSection`, because the reference shows these keys without types.
+            of a :class:`ConfigSection`, as the Markdown reference shows these keys without types.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.
@@ -44,7 +44,7 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ConfigSection:
-    """Describes one section of a config, for the reference.
+    """Describes one section of a config, for the documentation of the config.
 
     Attributes:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
@@ -162,7 +162,10 @@ def _entry(path: str, settings: Any) -> ConfigSection:
 
 
 def _takes(shape: Mapping[str, Any], shapes: Mapping[str, Any]) -> str:
-    """Describe a JSON schema in words."""
+    """Describe in words which values a config key accepts, e.g. "integer, 1 to 8".
+
+    ``shape`` is the JSON schema of the value. ``shapes`` holds the schemas to which ``$ref`` refers, by name.
+    """
     if "$ref" in shape:
         return _takes(shapes[shape["$ref"].rpartition("/")[2]], shapes)
     if "anyOf" in shape:

@@ -144,10 +144,11 @@ def _condition(noun: Noun) -> str:
 
 
 def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
-    """Return a turn whose code marks or crops the objects of the answer.
+    """Return a turn of a response: code that marks or crops the objects on which the answer is based, or the answer.
 
-    If ``is_shown`` is True (an earlier turn has shown the objects), return the answer instead. If ``reading`` is None,
-    the answer is "cannot read".
+    ``reading`` holds the answer and these objects. If it is None, the turn is the answer "cannot read". ``operation``
+    is the required kind of code: a drawing marks the objects, and a transform crops the image. If ``is_shown`` is True
+    (an earlier turn has shown the objects), the turn is the answer.
     """
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)

@@ -142,9 +142,10 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
     """Yield the sentences of a reasoning that leads to the embedded engine's answer.
 
-    The first sentence has the steps. The second has the number of objects of each class that the question is about.
-    Each further sentence is about the objects of one class on which the answer is based. It has their number at each
-    place, and the sum of these numbers: "2 on the left, 1 in the middle; 2 + 1 = 3".
+    The first text lists the steps that lead to the answer. The second states how many objects of each class that the
+    question is about are in the image. Each further sentence is about those objects of one class on which the answer is
+    based. The sentence states how many of them are at each place, and the sum: "2 on the left, 1 in the middle; 2 + 1 =
+    3".
     """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []

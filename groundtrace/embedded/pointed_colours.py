@@ -73,10 +73,10 @@ def _of(noun: Noun, marked: MarkedText) -> list[Marked]:
 
 
 def _differs(colour: str, tags: list[Marked]) -> bool:
-    """Return whether all tags have the same single colour, and it is not ``colour``.
+    """Return whether the labels of all ``tags`` name the same single colour, and this colour is not ``colour``.
 
-    The result is False if the text uses a tag only to describe another object, as in "the square below [circle] is
-    blue": the colour may then be that of the other object.
+    A tag is an XML element that points at objects. The result is False if the text uses a tag only to describe another
+    object, as in "the square below [circle] is blue": "blue" may then be the colour of the other object.
     """
     if any(tag.is_beside for tag in tags):
         return False

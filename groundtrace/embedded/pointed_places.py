@@ -104,9 +104,10 @@ def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
 
 
 def _all_of(marked: MarkedText, things: str) -> list[Marked]:
-    """Return the tags that the words after "all" mean, as in "all squares are in the left box".
+    """Return the tags for the objects that the words after "all" name, as in "all squares are in the left box".
 
-    For ``things`` = "squares", these are all tags with labels such as "black square". For "them", these are all tags.
+    A tag is an XML element with a label, by which the reasoning points at objects. ``things`` are the words after
+    "all". For "squares", the result has all tags with labels such as "black square". For "them", it has all tags.
     """
     tags = list(marked.marks.values())
     if things == "them":

@@ -64,7 +64,11 @@ _MAX_MARKS = 4
 STATEMENTS = words("statements")
 _OF_OTHERS = words("of_others")
 _ELSEWHERE = frozenset({"whatever", "regardless", "irrelevant"})
-"""Words that make a reasoning worthless, unless they refer to objects that the question does not ask for."""
+"""Words that show indifference to the result, e.g. "5 or whatever"; a reasoning with such a word is unreadable.
+
+They are allowed in a sentence with a word such as "other", because they then refer to objects that the question does
+not ask for: "the other objects are irrelevant".
+"""
 _FLIPS = re.compile(r"\b(?:wait|no,? wait|actually|scratch that|correction|hmm)\b")
 MAX_FLIPS = 2
 """The largest number of times that a reasoning may replace a stated number: "wait, 5. No, wait, 6" is one time.

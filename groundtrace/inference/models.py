@@ -220,7 +220,10 @@ class Models:
                         asked.have[key] = await _joined(flight.future)
 
     def _flight(self, key: str, max_tokens: int) -> _Flight | None:
-        """Return the request in flight for this sample with at least this budget, or None."""
+        """Return the request in flight for a sample (one text of a model), given the sample's cache key ``key``.
+
+        Returns None if there is no such request, or if its token limit is below ``max_tokens``.
+        """
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
@@ -319,9 +322,10 @@ class Models:
 
 
 async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:
-    """Wait for the sample that another call has requested, and return it.
+    """Wait for the sample that another call has requested, and return the sample.
 
-    Raises that call's error, but without the usage, which is counted for that call.
+    If the other call fails, its error is raised here, too. A CallError is raised without its usage, because the usage
+    is already counted for the other call.
     """
     try:
         return await asyncio.shield(future)

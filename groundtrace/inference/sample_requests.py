@@ -154,9 +154,11 @@ class SampleRequests:
         max_tokens: int,
         stored: dict[str, CachedReply],
     ) -> dict[str, CachedReply]:
-        """Count the usage of a reply, and cache its samples. ``stored`` holds the samples that were cached when they
-        arrived. Some endpoints return all samples only at the end, so they are cached now. If a new sample replaces a
-        truncated one, the tokens of the truncated sample are counted as wasted.
+        """Count the usage of a reply, and cache its samples unless all of them are cached already.
+
+        ``stored`` holds the samples that were cached already, when they arrived. Some endpoints return all samples
+        together at the end; this method caches these samples. If a new sample replaces a truncated one, the tokens of
+        the truncated sample are counted as wasted.
 
         Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
         result has that reply.

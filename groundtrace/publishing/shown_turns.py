@@ -61,7 +61,10 @@ class _Allowance:
     chars: int = MAX_CHARS
 
     def clip(self, text: str, most: int) -> Clipped:
-        """Return the beginning of the text, at most ``most`` characters, and subtract its length from the allowance."""
+        """Return the beginning of the text, and subtract its length from ``chars``.
+
+        The beginning has at most ``most`` characters, and no more than ``chars``, which the page may still show.
+        """
         shown = text[: min(most, self.chars)]
         self.chars -= len(shown)
         return Clipped(shown, len(text) - len(shown))

@@ -39,7 +39,8 @@ class SandboxEnvironmentSettings:
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     verify: Annotated[
         bool,
-        "execute the code of a finished response again, also on changed images: code that does not look earns nothing",
+        "execute the code of a finished response again, also on changed images, to find code that does not use the "
+        "image; this code earns nothing",
     ] = True
     computing_sources: Annotated[
         tuple[str, ...], "sources whose questions need only calculation, so that code need not look at an image"

@@ -18,7 +18,7 @@ Groups = Sequence[Sequence[Box]]
 """The boxes of a question's objects, in groups of neighbours (:func:`groundtrace.rewards.pretence.groups_of`)."""
 
 MARKS_COVER = 0.1
-"""An image that differs from the original in at most this share of its pixels is the original with marks."""
+"""The largest share of pixels that may differ if an output image is to count as the original image with marks."""
 MARK_MARGIN_PX = 6
 _MARK_LEVELS = 16
 _BLEND_LEVELS = 32
@@ -96,7 +96,7 @@ def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[
 
 
 def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
-    """Return how precisely the marks in an image are at the question's objects, from 0 to 1.
+    """Return the precision of the marks in an image, from 0 to 1: 1 if nearly all are near the question's objects.
 
     Marks are pixels that code drew in ``image``, a view of ``original``. ``groups`` are the question's objects, in
     groups of neighbours. A pixel is near an object if it is at most ``MARK_MARGIN_PX`` pixels away from the object's

@@ -23,7 +23,7 @@ reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
   detected: the mean colour of the whole image. If an object is removed from the image, the mean changes so little that
   it counts as the same number. But code can magnify this change, and is then not detected;
 - a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
-  nudged image;
+  nudged image, but not for the image without an object, as if they depended on this object;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
 - crops of all objects in the image, by a policy that does not know which of them the question is about.
 """

@@ -146,7 +146,7 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 def _says_target(label: str, case: Case, targets: Targets) -> bool:
-    """Return whether the words of a label name the targets."""
+    """Return whether the words of a label name the targets, which are the objects that the question is about."""
     question = case.question
     if targets.counted:
         return names_only(label, counted_words(question.question) or frozenset())
@@ -161,7 +161,7 @@ async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
 
 
 async def _wanted(point: Point, case: Case, targets: Targets) -> list[Mask]:
-    """Return the targets in the point's image."""
+    """Return the masks of the targets (the objects that the question is about) in the point's image or frame."""
     phrases = targets.counted or case.entities or ()
     return [mask for phrase in phrases for mask in await _fitting(phrase, point, case)]
 

@@ -130,9 +130,10 @@ class Episode:
         return observed
 
     def _encoded(self, step: StepResult) -> tuple[Sample, str]:
-        """Return the observation in ``step`` as tokens, and its text.
+        """Return the observation in ``step`` as tokens, and the text of the observation.
 
-        The response has at most ``environment.max_images`` images; further images become the text ``LEFT_OUT``.
+        An observation is the environment's answer to a turn, such as a tool's result. If the response already has
+        ``environment.max_images`` images, the text :data:`LEFT_OUT` replaces each further image.
         """
         count = min(len(step.images), self._limits.max_images - self._images)
         if count < len(step.images):

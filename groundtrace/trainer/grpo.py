@@ -341,10 +341,10 @@ def _check(loss: torch.Tensor, step: int) -> None:
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
-    """Return the log-probabilities of the batch's targets under ``model``, and the entropies, as in sampling.
+    """Return the log-probabilities of the batch's targets under ``model``, and the entropies of their distributions.
 
-    As in the sampling of rollouts, the logits are divided by the temperature, and tokens that must not be drawn have
-    the probability 0.
+    The targets are the tokens whose prediction is part of the loss. The distributions are those from which rollouts are
+    sampled: the logits are divided by the temperature, and tokens that must not be drawn have the probability 0.
     """
     vlm = replace(trainee.vlm, model=model)
     return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)

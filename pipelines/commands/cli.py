@@ -109,9 +109,9 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Return False for Beam's log record on a failed job of an engine; True for all other records.
+    """Return False for Beam's log record on a failed job of an engine (such as Spark), to hide the record; else True.
 
-    That record has a traceback.
+    The record has a traceback, and the command prints the error itself, in one line.
     """
     return record.module != "portable_runner"
 

@@ -111,8 +111,10 @@ def read_division(out: Path) -> Division:
 
 
 def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
-    """Return the division of the questions that the folder holds. Raise SplitError if it was made from another input,
-    with another section ``[input]``, share or seed than ``identity`` holds.
+    """Return how the questions in ``folder`` were divided into a part to train on and a part to evaluate on.
+
+    ``identity`` describes the input and the settings of the present command: the section ``[input]``, the share and the
+    seed. Raises SplitError if the folder was made from another input or with other settings, or if it cannot be read.
     """
     try:
         found = json.loads((folder / SPLIT).read_text("utf-8"))

@@ -44,7 +44,9 @@ class TrainerConfigSettings:
     """Holds the trainer's config, which SFT, GRPO and the evaluation share, and the number of GPUs."""
 
     config: Annotated[
-        str, "a trainer's config: a file, relative to this one, or a bundled name (empty: tiny, with --model tiny only)"
+        str,
+        "the path of a trainer's config, relative to this file, or the name of a bundled config; required, but with "
+        "--model tiny the default is the bundled config tiny",
     ] = ""
     gpus: Annotated[PositiveInt, "the number of GPUs for SFT and GRPO"] = 1
 

@@ -23,7 +23,7 @@ from groundtrace.schemas.errors import UserError
 
 TINY = "tiny"
 POLICY = "trained"
-"""The name of the trained model's endpoint in the config of the second run. This is the model after SFT."""
+"""The name of the endpoint that serves the model after SFT, in the config of the pipeline run that makes the RL set."""
 CURATE, MODEL, SFT, RL, GRPO = "curate", "model", "sft", "rl", "grpo"
 EVALUATIONS = {"base": "eval-base", "SFT": "eval-sft", "GRPO": "eval-grpo"}
 """A dict from the name of each model to the name of the step that evaluates the model.

@@ -15,7 +15,7 @@ _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
 """Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
-"""Matches the messages of Python, SQLite and the engines for a full disk. The errors of engines are only text."""
+"""Matches error messages about a full disk. An error of an engine (e.g. Spark) is only text, without an ``errno``."""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 

@@ -19,10 +19,10 @@ from groundtrace.storage.places import StorageSettings
 class RunSettings:
     """Holds the settings that all pipelines share. The class of each pipeline adds the sections of its stages (steps).
 
-    By default, the endpoint (model server) of the teacher may also be that of the judge (self-judging). The reason is
-    that the default config has no model: the embedded engine, a part of Groundtrace without a neural network, has every
-    role, and judges by arithmetic on pixels and text. Each row states in its column ``lineage`` whether its teacher was
-    also its judge.
+    By default, one endpoint (model server) may be both the teacher and the judge (self-judging). The default config
+    needs this, because it has no model: the embedded engine has every role. This engine is a part of Groundtrace
+    without a neural network, and judges by arithmetic on pixels and text. Each row states in its column ``lineage``
+    whether its teacher was also its judge.
     """
 
     input: RowSettings = field(default_factory=RowSettings)

@@ -219,9 +219,10 @@ def _amount(amount: Amount) -> str:
 
 
 def _as_choice(reading: SightAnswer, choices: tuple[str, ...]) -> SightAnswer | None:
-    """Return the reading with the text of the choice that equals its answer; None if no choice equals it.
+    """Return a copy of ``reading`` whose answer is written as in the choice that equals the answer.
 
-    Without choices, returns the reading unchanged.
+    ``reading`` is the engine's answer with its reason. Returns None if no choice equals the answer. Without choices,
+    returns ``reading`` unchanged.
     """
     if not choices:
         return reading

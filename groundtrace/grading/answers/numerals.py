@@ -220,8 +220,9 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
 def same_value(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether two numbers are exactly the same, without any tolerance.
 
-    If only one of them has a percent sign, the sign may be ignored (2 is 2 %), or the percentage's value may be
-    compared (0.02 is 2 %). :func:`same_number` lists these rules.
+    If only one of them has a percent sign, the other number decides how they are compared: the sign is ignored (2 is
+    2 %), the percentage is divided by 100 (0.02 is 2 %), or both comparisons are made (1.25 is 1.25 %, and also 125 %).
+    :func:`same_number` lists these rules.
     """
     one, other = (
         replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)

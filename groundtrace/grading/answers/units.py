@@ -201,9 +201,11 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """Return one unit with its power, the word of an unknown unit, and the offset after the unit.
+    """Read one unit with its power, such as "square metres", that begins at the offset ``at`` of ``plain``.
 
-    Returns None if no word follows. The unit is None if it is unknown; the word is "" if the unit is known.
+    The result has three values: the unit, the word, and the offset after the unit. If the unit is known, the word is
+    "". If it is unknown, the unit is None, and the word is its text. The result is None if ``plain`` has no word and no
+    sign (such as %) there.
     """
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())

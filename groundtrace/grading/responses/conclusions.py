@@ -191,7 +191,12 @@ def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -
 
 
 def _names_another(text: str, question: Question) -> bool:
-    """Return whether a text graded as wrong really names another answer, and not also the gold answer."""
+    """Return whether a text that was graded as wrong clearly names an answer other than the gold (correct) answer.
+
+    If the question has choices, the text must name one of them. If the gold answer is yes or no, the text must mean yes
+    or no, and must not contain both words. If it is a number, the text must have numbers, and none of them may be the
+    gold answer. In all other cases, the result is True.
+    """
     gold, numerals = read_numerals(question.answer).single, read_numerals(text).numerals
     if question.choices:
         return bool(named_options(text, question.choices).indices)

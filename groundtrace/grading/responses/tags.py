@@ -55,7 +55,8 @@ _SAYS_MORE = split_words(
     "no not none never nor neither without is are was were there so answer yes true false i "
     "zero two three four five six seven eight nine ten eleven twelve"
 )
-"""Words that show that a text inside a tag counts, denies or concludes."""
+"""Words that count, deny or conclude. A text inside a tag with one of these words is more than a name for the object.
+"""
 _COUNT = r"[1-9]\d{0,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _NUMBERED = re.compile(
     rf"\(?(?:(?:#|no\.?|nr\.?|number)\s?)?(?:{_COUNT}|(?:[1-9]\d{{0,2}})(?:st|nd|rd|th)"

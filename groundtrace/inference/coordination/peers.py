@@ -292,9 +292,9 @@ class Peers:
         return bool(living)
 
     def _look(self) -> None:
-        """Check which peers (other processes on this machine) are running. If this process has its first peer now,
-        write its state, such as its claims, into the shared file. If the last peer has ended, read the state back into
-        memory."""
+        """Check which peers (other processes on this machine) are running. If this process had no peer at the last
+        check and has one now, write its state (e.g. which requests it sends) into the shared file, so that the peer can
+        read it. If the last peer has ended, read the state back into memory."""
         try:
             with self.lock:
                 if self._db is None:

@@ -31,8 +31,9 @@ A slot permits one concurrent request. Peers are other processes that use the sa
 the process registers, waits for slots, or uses more slots than its share. Otherwise ``BEAT_S`` applies.
 """
 POLL_S: Final = 0.5
-"""The interval, in seconds, at which a waiting request reads the schedule again. The request may be sent sooner if an
-earlier reply is shorter than expected.
+"""The interval, in seconds, at which a request that waits for the limits per minute checks whether it may be sent now.
+
+If an earlier reply is shorter than expected, the request may be sent sooner than computed before.
 """
 MAX_DEBT_S: Final = 600.0
 """The longest time, in seconds, that the only process of an endpoint waits because of the requests and tokens that

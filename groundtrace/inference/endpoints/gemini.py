@@ -47,7 +47,10 @@ MAX_MESSAGE = 300
 
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
-"""The API's own name for each container format whose name differs; "" for a format that it does not accept."""
+"""The name that the API uses for a video format, for each MIME type for which the API has another name.
+
+The name is "" for a format that the API does not accept.
+"""
 
 
 class GeminiEndpoint:

@@ -25,8 +25,9 @@ class VllmEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the revision that the endpoint will have when its server runs. So cached replies of earlier runs are
-        found without a server.
+        """Return the model's version from the settings, with the seed if there is one, as a part of the cache keys.
+
+        The endpoint has the same revision when its server runs. So cached replies are found without a server.
         """
         return revision_of(self.settings)
 

@@ -38,7 +38,7 @@ _FORMAL = frozenset(
     )
     for word in words.split()
 )
-"""Words about the answer, not about its object."""
+"""Words that do not belong to the name of an object in a reply, such as "the", "located" or "at"."""
 _DOUBTS = frozenset(
     word
     for words in (

@@ -80,8 +80,8 @@ class Allowance:
     def hedge_ended(self) -> None:
         """Release the reservation of the second copy of the request (the hedge), because the copy has ended.
 
-        If the second copy got a reply, its usage is part of the usage that :meth:`took` receives. If the second copy
-        was abandoned, :meth:`gave_up` adds its expected cost.
+        This method adds no cost. If the second copy got a reply, the caller passes the copy's usage to :meth:`took`. If
+        the second copy was abandoned, the caller calls :meth:`gave_up`, which adds the copy's expected cost.
         """
         self._budget.settle(self._expected, Cost())
 
@@ -93,16 +93,16 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """Replace the reservation of this allowance's request by the request's real cost, because the request has
-        ended. Other requests of the call may wait for this part of the budget, so the method is called before the call
-        ends.
+        """Release the budget that is reserved for the request, and count the request's real cost as spent. Call this
+        method when the request has ended, even if other requests of the same call are in progress, because they may
+        wait for this part of the budget.
         """
         self._settle(self._reported)
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
         """Record that the call, with all its requests, has ended. ``taken`` is the usage of these requests. ``prompt``
-        is the prompt's name, and ``samples`` is the number of samples (replies) that the call got. They improve the
-        estimates of the length of later replies.
+        is the prompt's name, and ``samples`` is the number of samples (replies) that the call got. The length of
+        later replies is estimated from these numbers.
         """
         self._settle(taken.beyond(self._settled))
         self._budget.saw(prompt, samples, taken.tokens_out)

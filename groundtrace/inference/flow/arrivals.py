@@ -46,8 +46,9 @@ class Arrivals:
         return first
 
     def add(self, place: "Place", reply: Reply) -> None:
-        """Record ``reply``, which the server returned for one part of the request. ``place`` is the object that sends
-        this part. The usage of ``reply`` includes all attempts of this part.
+        """Record ``reply``, which the server returned for one part of the request. A request for many samples is sent
+        in several parts. ``place`` represents this part, and holds the number of its first sample. The usage of
+        ``reply`` includes all attempts of this part.
         """
         self._replies[place.first] = reply
 

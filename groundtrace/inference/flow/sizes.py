@@ -15,8 +15,8 @@ class Sizes:
         """Return the expected number of tokens (input plus output) of ``request`` with ``n`` samples (replies to its
         prompt). The estimate uses the averages of the earlier replies to the same prompt.
 
-        Before the first reply, the result is the largest number of tokens that the request may use. A lower guess could
-        be too low for many requests that start together.
+        Before the first reply, the result is the largest number of tokens that the request may use. With a lower guess,
+        many requests that start together could exceed the rate limits.
         """
         if request.prompt.name not in self._seen:
             return estimated_tokens(request.prompt) + n * (request.continuation is None) * request.sampling.max_tokens

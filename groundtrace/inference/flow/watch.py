@@ -1,5 +1,5 @@
-"""Watches the calls of a run in one process. For each endpoint there is a guard, which waits for a server that is down
-or ends the run.
+"""Watches the calls of a run in one process. Each endpoint has a guard. If the endpoint's server is down, the guard
+waits for the server, and ends the run if waiting does not help.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard waits for a
-    server that is down, or ends the run.
+    """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard lets calls
+    wait while their server is down. It ends the run if the server is down for too long or cannot answer the calls.
 
     ``settings`` are the settings of the endpoints and roles. A role is the job of a model, such as "judge", and
     ``endpoint`` is a function that returns the endpoint of a role. ``notes`` writes files about the run's requests and
@@ -29,8 +29,9 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard waits for a
-        server that is down, or ends the run. Returns None for a model in this process, which needs no guard.
+        """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard lets calls
+        wait while their server is down. It ends the run if the server is down for too long or cannot answer the calls.
+        Returns None for a model in this process, which needs no guard.
 
         The first call of this method checks all endpoints. A process makes this call before it sends its first request
         to a server, so no paid request is wasted if another endpoint cannot be used. If all replies are in the cache,

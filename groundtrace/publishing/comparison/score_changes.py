@@ -100,9 +100,9 @@ def _text(name: str) -> str:
 
 
 def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the SQL query for the number of characters that the model wrote in each SFT row.
+    """Return a list with one SQL query, which selects the number of characters that the model wrote in each SFT row.
 
-    The list is empty if the shards have no ``messages``.
+    The list is empty if the SFT rows have no column ``messages``.
     """
     if "messages" not in columns:
         return []

@@ -17,7 +17,10 @@ from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.storage.files import written_whole
 
 MAX_GROUP_BYTES = 100_000_000
-"""The maximum uncompressed size of a row group; the Hub's viewer refuses scans of 286 MB."""
+"""The maximum uncompressed size of a row group (block of rows), in bytes.
+
+This is well below 286 MB, the limit above which the Hub's viewer refuses a row group.
+"""
 READ_ROWS = 16
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]

@@ -271,7 +271,11 @@ class RewardServer:
             raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
     async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Wait until the request may be scored, and return its scores. Raises Refused."""
+        """Wait until fewer than ``max_scoring`` requests are being scored, then score this request; return its scores.
+
+        Raises Refused if the client has disconnected, if an answer cannot be scored, or if a judge or detector does not
+        answer.
+        """
         try:
             await self._scoring.acquire()
         finally:

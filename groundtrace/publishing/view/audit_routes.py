@@ -62,7 +62,11 @@ class AuditRoutes:
         return json_response(_without_verdicts(record) | {"n": n, "judgements": mine})
 
     async def _get_result(self, _: web.Request) -> web.Response:
-        """Return how the strata were judged, precision and recall with intervals, and the agreement of reviewers."""
+        """Return the results of the audit: counts, estimates and the agreement of reviewers.
+
+        The counts state how many rows of each stratum (group of rows) were judged as right, wrong or unclear. The
+        estimates are precision and recall of the run's verification, with intervals.
+        """
         counted = self._audit.counted()
         found = await apart(lambda: estimate(counted))
         strata = [asdict(each) | {"interval": each.interval} for each in counted]

@@ -1,10 +1,13 @@
 """Reads the filters of ``beam view`` from the address of its page, and converts them to SQL.
 
-The address holds the whole state of a page. For example, ``set=rejected&reason=too_hard&score
-final=..0.5&q=red&sort=-pass_rate`` shows the rejected records with the reason ``too_hard``, with a final score of at
-most 0.5, and with the text "red". The highest pass rate comes first. If a column of categories is given several times,
-a row must have one of the given values. The range of a column of numbers has the form ``LOW..HIGH``. ``LOW`` or
-``HIGH`` may be left out.
+The address holds the whole state of a page, for example:
+
+    set=rejected&reason=too_hard&score final=..0.5&q=red&sort=-pass_rate
+
+This address shows the rejected records with the reason ``too_hard``, with a value of at most 0.5 in the column ``score
+final``, and with the text "red". The highest pass rate comes first. If a column of categories is given several times, a
+row must have one of the given values. The range of a column of numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH``
+may be left out.
 """
 
 import math

@@ -141,8 +141,8 @@ class Recipe(Protocol):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        ``cases`` holds the responses with the data that scorers need, and ``memory`` what the recipe learnt in earlier
-        steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses with the data that scorers need. ``memory`` holds what the recipe learnt in
+        earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         ...
 

@@ -83,10 +83,11 @@ class Rucl(Recipe):
         ]
 
     def _judged(self, case: Case) -> Case:
-        """Return the case with the rubrics that the judge gets.
+        """Return the case (a response with its question) with the rubrics by which the judge scores the response.
 
-        If ``require_place`` is True and the case has rubrics, :data:`groundtrace.rewards.rubrics.PLACE` is added to
-        them. Otherwise the case is unchanged.
+        A rubric is one criterion of grading. If the setting ``require_place`` is True and the case has rubrics,
+        :data:`groundtrace.rewards.rubrics.PLACE` is added to them. This rubric requires that the response states a
+        place in the image. Otherwise the case is unchanged.
         """
         rubrics = case.context.added(RUBRICS)
         if not rubrics or not self.settings.require_place:

@@ -252,7 +252,11 @@ class Reward:
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
-        """Return the scores of one question's responses, for each of its prompts."""
+        """Return the scores of the responses to one question: a list for each prompt in ``part``.
+
+        ``part`` holds one prompt, or one for each stream (a way of answering), with the responses to each prompt.
+        ``session`` makes the model calls.
+        """
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked, masks) for asked in part]
         cases = [case for group in groups for case in group]

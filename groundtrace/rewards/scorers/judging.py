@@ -20,7 +20,10 @@ NAME = "judging"
 PROMPT = "judge_decision.v1"
 MAX_JUDGE_CHARS = 2000
 DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
-"""The possible decisions in a judge section, each with the complexity of the questions for which it is right."""
+"""Maps each decision that a response can state in its ``<judge>`` section to the questions for which it is right.
+
+The value is the complexity of these questions; None if the decision is never right.
+"""
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:

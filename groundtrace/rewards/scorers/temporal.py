@@ -53,7 +53,10 @@ NAME = "temporal"
 FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"
 CATEGORIES = ("points", "frames", "segments")
 MAX_OF_A_CATEGORY = 32
-"""The maximum number of items in a category; a response with more items scores 0."""
+"""The maximum number of statements of one category in a response; a response with more of them scores 0.
+
+The categories are points, descriptions of one frame, and descriptions of a span of time.
+"""
 MAX_DESCRIPTION_CHARS = 2000
 MAX_SHOWN_FRAMES = 32
 

@@ -290,7 +290,11 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
 
 
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
-    """Show all open figures that are new or have changed, and the image files that the call has written."""
+    """Add the images that a finished call (an execution of code) has not shown yet to its images ``shown``.
+
+    These are all open figures that are new or have changed, and the image files that the call has written. ``before``
+    holds the state of the image files before the call, by path.
+    """
     for figure in figures.open_figures():
         number, count = figure.number, len(shown.images)
         shown.add(figure)

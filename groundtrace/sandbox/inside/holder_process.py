@@ -23,9 +23,10 @@ Within this time, a holder must accept a request, and must answer a request that
 normally take milliseconds.
 """
 _WATCH_S = 0.03
-"""The interval, in seconds, at which ``watch`` (e.g. a check of the memory) is called while the supervisor waits for a
-holder. A holder is the process with the variables of executed code. It is checked because the code may have changed
-what this process does.
+"""The interval, in seconds, at which the function ``watch`` is called while the supervisor waits for a holder.
+
+The supervisor is the first process in the sandbox. A holder is the process with the variables of executed code. The
+code may have changed what this process does, so ``watch`` checks the sandbox meanwhile, e.g. the memory in use.
 """
 
 

@@ -16,7 +16,10 @@ _LANDLOCK_READ = 1 << 2 | 1 << 3
 """Landlock's rights to read files and to list folders."""
 _LANDLOCK_WRITE_FILE = 1 << 1
 _FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
-"""The number of file rights that Landlock's interface has, by the version that introduced the last of them."""
+"""The number of Landlock's rights on files, for each version of its interface that added such rights.
+
+A version between two of these has as many rights as the earlier one, e.g. version 4 has 15.
+"""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

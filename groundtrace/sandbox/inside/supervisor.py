@@ -23,7 +23,10 @@ FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
 """The interval at which memory and files are measured while code runs."""
 _PART_S = 3.0
-"""Timeout for a call's process to fork once more: model-written code may have made this impossible."""
+"""The time in seconds within which the process that executed a call must fork.
+
+The fork keeps the variables of the code. There is a limit because model-written code may have made forking impossible.
+"""
 _FORKING = 3
 """The factor by which the memory limit is raised while a process forks twice. Up to three processes then share their
 memory, and the shared memory is counted in full for each of them.

@@ -140,12 +140,12 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """Return the prompt of the second pass with its row, and the number of crops that the prompt shows.
+        """Return a question's prompt with crops, paired with the row that has this prompt, and the number of crops.
 
-        A crop is an image region that is cut out at a box. The boxes are those in ``grounded``, the text of the
-        response of the first pass. ``row`` is the row of the question, and ``own`` is its prompt without crops. If
-        there are no usable boxes, or if the prompt with crops would be too long, the result is the prompt without
-        crops, and 0.
+        A crop is an image region that is cut out at a box. In the first pass, the model answers with boxes; in the
+        second pass, it answers the prompt that this method returns. ``grounded`` is the text of the first answer, with
+        the boxes. ``row`` is the row of the question, and ``own`` is its prompt without crops. If there are no usable
+        boxes, or if the prompt with crops would be too long, the result is ``row`` paired with ``own``, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)

@@ -21,7 +21,10 @@ from groundtrace.stages.sources.base import InputError
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
 MIN_FAILED = 5
-"""The number of failed records from which on a stage can fail the run. Fewer records do so only if all calls failed."""
+"""The minimum number of failed records with which a stage can fail the run.
+
+With fewer failed records, a stage can fail the run only if the model calls of all its records failed.
+"""
 
 
 def check_records(summary: RunSummary) -> None:

@@ -59,8 +59,9 @@ class Spending:
         """Start to record the cost of a new run, and yield the folder into which its processes write notes on their
         requests.
 
-        The run's cost is written when the body of the ``with`` statement ends, even if the body raises an error. Raises
-        the errors of ``gather``. After such an error the notes stay, and the next run sums them up.
+        When the body of the ``with`` statement ends, the notes of remote workers are downloaded, and the run's cost is
+        written, even if the body raises an error. If the download fails, its error is raised and no cost is written.
+        The notes then stay, and the next run computes the cost from these notes.
         """
         self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")

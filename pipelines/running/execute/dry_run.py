@@ -38,7 +38,7 @@ def dry_run(plan: Plan) -> list[str]:
 
 
 def _staged(graph: beam_runner_api_pb2.Pipeline) -> dict[str, int]:
-    """Return the files that a graph would send to its workers, with their sizes in bytes."""
+    """Return the files that a job would send to its workers, with their sizes in bytes; ``graph`` describes the job."""
     found = {}
     for environment in graph.components.environments.values():
         for artifact in environment.dependencies:

@@ -14,7 +14,10 @@ from groundtrace.schemas.text import say
 LAST_REPLIES_S = 20.0
 """The maximum number of seconds that a stopped run waits. Kubernetes and Slurm kill a process 30 s after SIGTERM."""
 SILENT_S = 1.0
-"""The number of seconds for which the user gets no message. Workers that wait for no reply end within this time."""
+"""After a stop, the user is told about the wait if a worker still runs after this many seconds.
+
+A worker that waits for no reply ends within this time.
+"""
 CLOSE_S = 2.0
 STOP_FILE = "stop"
 CHECK_EVERY_S = 0.1

@@ -30,7 +30,10 @@ REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
 CHECK_EVERY_S = 0.5
 StagesBefore = Mapping[str, str]
-"""Maps the name of each stage to the name of the stage before it, if the input of the stage is what that stage kept."""
+"""Maps the name of each stage to the name of the stage before it.
+
+A stage is left out if its input differs from the records that the stage before it kept.
+"""
 
 
 @contextlib.contextmanager

@@ -31,9 +31,12 @@ from groundtrace.stages.plumbing.metrics import StageProgress
 MIN_UNITS = 5
 """The minimum number of units (calls or records) of a stage before its measurements in this run are used.
 
-Two measurements need this minimum. The first is the stage's seconds for one call. They are used to compute how fast
-this run is compared to the earlier run, and only the calls in the latter half of the stage's time count. The second is
-the share of records that the stage keeps, together with its units for each record; all its finished records count.
+Two measurements need this minimum:
+
+- The seconds that the stage needs for one call show how fast this run is compared to the earlier run. Only the calls in
+  the latter half of the stage's time count.
+- The share of records that the stage keeps is measured together with its units for each record. All records that the
+  stage has finished count.
 """
 PRIOR_UNITS = 20
 """The weight of the expected seconds for one unit (call or record), and the minimum number of measured units.
@@ -133,9 +136,10 @@ class TimeLeft:
 
     @property
     def _fallback_s(self) -> float:
-        """Return the expected seconds for one unit (a call, or a record) of a stage without a known value.
+        """Return the expected seconds for one unit (a call, or a record) of a stage whose seconds per unit are unknown.
 
-        The result is the mean over all units of the stages with a known value in the earlier run; 1 if there are none.
+        The result is the mean over all units of those stages whose seconds per unit are known from the earlier run. It
+        is 1 if there are no such stages.
         """
         known = [each for each in (self._expected.stages.values() if self._expected else ()) if each.unit_s]
         units = sum(_expected_units(each) for each in known)

@@ -11,7 +11,8 @@ from groundtrace.stages.plumbing.stage_list import StageList
 JUDGES = frozenset({"judge", "second_judge"})
 """Roles whose models mainly read texts that other models wrote about the images.
 
-A real model in another role is a sign that the images may be photographs; a real model in one of these roles is not.
+The embedded engine finds only drawn shapes. So a real model instead of the engine in another role is a sign that the
+images may be photographs. A real model in one of these roles is no such sign.
 """
 
 

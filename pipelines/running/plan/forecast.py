@@ -34,7 +34,7 @@ from groundtrace.stages.plumbing.stage_list import StageList, max_calls, max_kep
 RECORD_S = (1 / 104.9, 1 / 11.2)
 """Seconds of one core for a record with cached replies: for drawings of 400×100 px, and for images of 1280×960 px."""
 CALL_S = (1.1e-3, 2.2e-3)
-"""Seconds of one core for a call: for a call with text only, and for a call with an image of 60 KB."""
+"""The CPU time, in seconds, that a worker needs for one call of a model: with text only, and with a 60 KB image."""
 START_S = 64.0
 """Seconds until a worker that has to install our requirements begins to work. A custom image saves this time."""
 

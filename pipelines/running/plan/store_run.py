@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def _resumable() -> Iterator[None]:
-    """Raise RunPaused if the store is unreachable in the body, because the same command then resumes the run."""
+    """Raise RunPaused if the store is unreachable in the body of the ``with``, or in the decorated function.
+
+    RunPaused tells the user to run the same command again, which resumes the run.
+    """
     try:
         yield
     except StoreUnavailable as error:
