@@ -85,14 +85,27 @@ def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | 
         kept = _of_sources(batch, published)
         if not kept.num_rows:
             continue
-        kept = change(kept) if change else kept
-        if held and held_bytes + kept.nbytes > MAX_GROUP_BYTES:
-            group, held, held_bytes = held, [], 0
-            yield pa.Table.from_batches(group)
-        held.append(kept)
-        held_bytes += kept.nbytes
+        for part in _parts(change(kept) if change else kept):
+            if held and held_bytes + part.nbytes > MAX_GROUP_BYTES:
+                group, held, held_bytes = held, [], 0
+                yield pa.Table.from_batches(group)
+            held.append(part)
+            held_bytes += part.nbytes
     if held:
         yield pa.Table.from_batches(held)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in parts that fit into a row group (block of rows).
+
+    A part has at most :data:`MAX_GROUP_BYTES`, or only one row.
+    """
+    if batch.num_rows <= 1 or batch.nbytes <= MAX_GROUP_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
 
 
 def _of_sources(batch: pa.RecordBatch, published: Collection[Key]) -> pa.RecordBatch:

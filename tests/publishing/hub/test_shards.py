@@ -57,13 +57,21 @@ def test_a_copy_is_the_same_each_time(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-def test_row_groups_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "MAX_GROUP_BYTES", 5000)
-    monkeypatch.setattr(shards, "READ_ROWS", 2)
-    file, copy = write(tmp_path / "from.parquet", "a" * 40, size_bytes=1000), tmp_path / "to.parquet"
+@pytest.mark.parametrize(
+    ("size_bytes", "read_rows", "groups"),
+    [(11_000, 2, 10), (11_000, 16, 10), (90_000, 16, 40)],
+    ids=["small batches", "a batch beyond the limit", "a row beyond the limit"],
+)
+def test_row_groups_are_cut(
+    size_bytes: int, read_rows: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "MAX_GROUP_BYTES", 50_000)
+    monkeypatch.setattr(shards, "READ_ROWS", read_rows)
+    file, copy = write(tmp_path / "from.parquet", "a" * 40, size_bytes), tmp_path / "to.parquet"
     assert not check_shard(file, needs_images=True)
     assert copy_rows(file, copy, [KEYS["a"]]) == 40
-    assert pq.read_metadata(copy).num_row_groups >= 10
+    assert check_shard(copy, needs_images=True)
+    assert pq.read_metadata(copy).num_row_groups >= groups
     assert pq.read_table(copy)["id"].to_pylist() == pq.read_table(file)["id"].to_pylist()
 
 
