@@ -242,7 +242,11 @@ def _is_near(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
-    """Return the numeral of one match, or None for a division by zero."""
+    """Return the numeral of one match, or None for a division by zero.
+
+    ``match`` is the match of the digits in ``text``. ``scale`` is the factor of the word after them, such as 1000000
+    for "million", or 1. ``end`` is the offset after this word; a percent sign may follow there.
+    """
     part = match.groupdict()
     denominator = int(part["mixed_d"] or part["d"] or 1)
     if denominator == 0:

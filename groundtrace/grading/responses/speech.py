@@ -117,7 +117,9 @@ def _rewrite(
 
 
 def _check_whole(tag: Tag) -> None:
-    """Raise OutOfFrame if a part of the tag cannot be read, such as ``x2`` without ``y2``, although other parts can."""
+    """Raise OutOfFrame, the error for a position that cannot be converted to pixels, if the tag has
+    coordinates that cannot be read. An example is a tag with ``x2`` but without ``y2``.
+    """
     if has_unread_parts(tag):
         raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a coordinate that cannot be read")
 

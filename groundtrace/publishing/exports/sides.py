@@ -76,8 +76,9 @@ class Side:
     def put(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question. If the writer cannot write one of them, leave out all of them.
 
-        The row of a question with only one stream (prompt) is stored until the next such question comes. Then both are
-        written together, so that the pairs of rows of other questions stay in place (see the class).
+        ``rows`` has two rows if the question has two prompts (streams), which are written at once. If the question has
+        only one of the two prompts, its row is stored until the next such question comes, and both are then written
+        together (see the class).
         """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)

@@ -70,7 +70,7 @@ def parse_header(text: bytes) -> dict[str, Any]:
         raise BadFrame(f"the header is not JSON: {error}") from None
     sizes = header.get("parts") if isinstance(header, dict) else None
     if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_PART for size in sizes):
-        raise BadFrame("the header has no list of parts")
+        raise BadFrame("the header of the message has no valid list of the lengths of its parts")
     return header
 
 

@@ -79,7 +79,7 @@ class Environment(Protocol):
         return None
 
     def check_row(self, row: TrainingRow) -> None:
-        """Check that the environment can answer responses to the question in ``row``, e.g. that it can open its images.
+        """Check that the environment can be used for the question in ``row``, e.g. that the row's images can be opened.
 
         Raises :class:`groundtrace.rewards.rows.row.UnusableRow` if not.
         """
