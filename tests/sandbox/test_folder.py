@@ -58,7 +58,6 @@ def test_it_is_brought_back_whatever_happened_to_it(tmp_path: Path) -> None:
     root.chmod(0o700)
 
 
-@pytest.mark.slow
 def test_many_files_and_deep_folders_are_cleared_in_time(tmp_path: Path) -> None:
     for number in range(4000):
         (tmp_path / str(number)).touch()

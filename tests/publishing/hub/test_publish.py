@@ -359,7 +359,6 @@ LIES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "lie", "said"), LIES)
 def test_what_answers_is_not_the_hub(hub: StandIn, beam: Beam, run: Path, pattern: str, lie: bytes, said: str) -> None:
     hub.lie = lambda method, path: lie if pattern in path else None

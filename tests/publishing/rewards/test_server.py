@@ -80,7 +80,6 @@ def test_64_clients_get_their_own_scores(write: Write, serve: Any, tmp_path: Pat
     assert [said["scores"][0]["reward"] for _, said in answers] == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.slow
 def test_it_answers_while_long_responses_are_read(write: Write, serve: Any) -> None:
     """What is read at length keeps the loop of the models busy, not that of HTTP: its bounds of time hold."""
     found = write("argos")

@@ -99,7 +99,6 @@ def test_an_endpoint_that_always_fails_ends_the_run(
     assert not (tmp_path / "run/sft").exists()
 
 
-@pytest.mark.slow
 def test_what_an_earlier_run_made_stays(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     good = run_beam(data, tmp_path / "run", *ALL_SFT)
     assert (good.code, good.counts["sft"]) == (0, RECORDS), good.err

@@ -133,7 +133,6 @@ def test_exactly_n_rows_whatever_the_waves(whole: Path, tmp_path: Path, monkeypa
     assert [row["id"] for row in rows(tmp_path / "a", "rl")] == wanted != []
 
 
-@pytest.mark.slow
 def test_the_main_recipe_meets_its_target(demo: Path, tmp_path: Path) -> None:
     shutil.copytree(demo / "runs/demo/cache", tmp_path / "cache")
     found = run(tmp_path / "run", tmp_path / "cache", "--target-sft", "5", recipe="grounded_cot")
