@@ -71,7 +71,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
             message = f"only a run starts a server for the kind {settings.kind}: start the server yourself"
-            remedy = "set the kind to openai and the url to the server's"
+            remedy = "set the kind to openai and base_url to the server's URL"
             raise NotServed(f"{described(name, roles, settings)}: {message}, and {remedy}", can_wait=False)
         try:
             models.endpoint(roles[0])

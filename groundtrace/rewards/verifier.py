@@ -2,8 +2,8 @@
 
 A scorer checks one property of a response, and its result is a verdict. The content of the response and the run's
 endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The verdict of a scorer that does not run is
-"not applicable" or "failed", and its ``reason`` tells why the scorer does not run. For a scorer that runs, the last
-entry of the verdict's ``evidence`` tells why the scorer was chosen. The scorer ``outcome`` always runs, so its verdict
+"not applicable" or "failed", and its ``reason`` states why the scorer does not run. For a scorer that runs, the last
+entry of the verdict's ``evidence`` states why the scorer was chosen. The scorer ``outcome`` always runs, so its verdict
 has no such entry.
 """
 

@@ -114,7 +114,7 @@ class ReplyCache:
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
         """Return the cached replies for ``keys``, by key. Keys without a reply are missing in the result. The result
-        includes truncated replies; :meth:`CachedReply.serves` tells whether such a reply can be used.
+        includes truncated replies; :meth:`CachedReply.serves` returns whether such a reply can be used.
         """
         wanted, found = list(keys), dict[str, CachedReply]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):

@@ -12,7 +12,7 @@ JUDGES = frozenset({"judge", "second_judge"})
 """Roles whose models mainly read texts that other models wrote about the images.
 
 The embedded engine finds only drawn shapes. So a real model instead of the engine in another role is a sign that the
-images may be photographs. A real model in one of these roles is no such sign.
+images may be photographs. A real model in one of these roles is not such a sign.
 """
 
 
