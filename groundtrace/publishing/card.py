@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 
 from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
-from groundtrace.publishing.diversity import Balance, balances
+from groundtrace.publishing.diversity import Balance
 from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows
 from groundtrace.publishing.front_matter import filled_sets, front_matter
 from groundtrace.publishing.judge_agreement import judge_rows
 from groundtrace.publishing.publication import Publication
-from groundtrace.publishing.reading import BATCH_ROWS, columns_of, open_tables, read_config, read_rubrics, used_columns
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config, read_rubrics, used_columns
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
@@ -91,35 +91,36 @@ class PromptUse:
 def write_card(
     staging: Path,
     summary: RunSummary,
+    tables: duckdb.DuckDBPyConnection,
+    spread: Sequence[Balance],
     publication: Publication | None = None,
     rows: RunSummary | None = None,
-    spread: Sequence[Balance] | None = None,
 ) -> None:
     """Write the data card ``README.md`` of a run into the folder ``staging``.
 
     ``staging`` holds the run's shards (Parquet files) and ``config.toml``. ``summary`` is the content of the run's
-    ``run.json``. ``publication`` describes which part of the run is published on the Hub; None if the run is not
-    published. ``rows`` is a copy of ``summary`` with the counts of the published rows only; None if all rows count.
-    ``spread`` states how the rows are distributed, e.g. over sources and answer types. If it is None, this function
-    counts it with :func:`~groundtrace.publishing.diversity.balances`.
+    ``run.json``. ``tables`` is a database with the run's rows (:func:`~groundtrace.publishing.reading.open_tables`).
+    ``spread`` states how the rows are distributed, e.g. over sources and answer types
+    (:func:`~groundtrace.publishing.diversity.balances`). ``publication`` describes which part of the run is published
+    on the Hub; None if the run is not published. ``rows`` is a copy of ``summary`` with the counts of the published
+    rows only; None if all rows count.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     release_memory()
     sets = summary.sets
     used = {side: used_columns(staging, side) for side in sets}
-    with open_tables(staging, summary) as tables:
-        sources = _sources(tables)
-        counted = {
-            "sources": sources,
-            "prompts": _prompts(staging, summary),
-            "rates": pass_rates(tables, summary),
-            "balances": balances(staging, tables, sets) if spread is None else spread,
-            "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
-            "attempts": tables.execute(
-                "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
-            ).fetchall()[0],
-        }
+    sources = _sources(tables)
+    counted = {
+        "sources": sources,
+        "prompts": _prompts(staging, summary),
+        "rates": pass_rates(tables, summary),
+        "balances": spread,
+        "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
+        "attempts": tables.execute(
+            "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"
+        ).fetchall()[0],
+    }
     rubrics, players = read_rubrics(staging), _players(summary, read_config(staging))
     name = " ".join(f"{summary.recipe} on {public_name(summary.input)}".split())
     shown = rows or summary

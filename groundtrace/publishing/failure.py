@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from groundtrace.pages.render import render
-from groundtrace.publishing.reading import FAILED_PAGE, InspectError, read_summary
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.reading import FAILED_PAGE, InspectError, open_tables, read_summary
 from groundtrace.publishing.report import report_page
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
 from groundtrace.schemas.text import printable, utc_now
@@ -70,7 +71,9 @@ def write_failure(
     if summary is None:
         page = render("groundtrace.publishing", "failed.html.jinja", name=root.name, **about)
     else:
-        page = report_page(staging, root, summary, store, **about)
+        with open_tables(staging, summary) as tables:
+            spread = balances(staging, tables, summary.sets)
+            page = report_page(staging, root, summary, store, tables, spread, **about)
     write_atomically(root / FAILED_PAGE, page.encode("utf-8", "backslashreplace"))
 
 

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from groundtrace.pages.render import render
 from groundtrace.pages.shown_images import ImageRoom
-from groundtrace.publishing.diversity import Balance, balances
+from groundtrace.publishing.diversity import Balance
 from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows, truncations
 from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
-from groundtrace.publishing.reading import open_tables, read_rubrics
+from groundtrace.publishing.reading import read_rubrics
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -50,18 +50,24 @@ class Example:
 
 
 def write_report(
-    staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, spread: Sequence[Balance] | None = None
+    staging: Path,
+    run_root: Path,
+    summary: RunSummary,
+    store: MediaStore,
+    tables: duckdb.DuckDBPyConnection,
+    spread: Sequence[Balance],
 ) -> None:
     """Write the report of a run, ``report.html``, into the folder ``staging``.
 
     ``staging`` holds the shards (Parquet files) and ``rubrics.json``. The title is the name of the run folder
     ``run_root``. ``summary`` is the content of ``run.json``. ``store`` reads the images of rejected records, because
-    their rows hold only references to image files. ``spread`` states how the rows are distributed, e.g. over sources
-    and answer types. If it is None, this function counts it with :func:`~groundtrace.publishing.diversity.balances`.
+    their rows hold only references to image files. ``tables`` is a database with the run's rows
+    (:func:`~groundtrace.publishing.reading.open_tables`). ``spread`` states how the rows are distributed, e.g. over
+    sources and answer types (:func:`~groundtrace.publishing.diversity.balances`).
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
-    page = report_page(staging, run_root, summary, store, spread)
+    page = report_page(staging, run_root, summary, store, tables, spread)
     (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")
 
 
@@ -70,22 +76,20 @@ def report_page(
     run_root: Path,
     summary: RunSummary,
     store: MediaStore,
-    spread: Sequence[Balance] | None = None,
+    tables: duckdb.DuckDBPyConnection,
+    spread: Sequence[Balance],
     **about: Any,
 ) -> str:
     """Return the HTML page with the report of a run, which :func:`write_report` writes to a file.
 
     ``staging`` is the folder with the shards (Parquet files) and ``rubrics.json``. The title is the name of the run
     folder ``run_root``. ``summary`` is the content of ``run.json``. ``store`` reads the images of rejected records.
-    ``spread`` states how the rows are distributed, e.g. over sources; None to count it. ``about`` are the facts about
-    the failure of a run that did not finish, for the template.
+    ``tables`` is a database with the run's rows. ``spread`` states how the rows are distributed, e.g. over sources.
+    ``about`` are the facts about the failure of a run that did not finish, for the template.
     """
     release_memory()
-    with open_tables(staging, summary) as tables:
-        rates, examples = pass_rates(tables, summary), _examples(tables)
-        if spread is None:
-            spread = balances(staging, tables, summary.sets)
-        ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
+    rates, examples = pass_rates(tables, summary), _examples(tables)
+    ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side) + len(examples))

@@ -10,6 +10,8 @@ import yaml
 from datasets import load_dataset
 
 from groundtrace.publishing.card import write_card
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.reading import open_tables
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.run_summary import RunSummary
 from tests.added import EARLIER_SFT, WHOLE_RL, WHOLE_SFT
@@ -27,6 +29,11 @@ base_url = "http://secret.internal:8000"
 kind = "classical"
 model = "colour"
 """
+
+
+def _write(folder: Path, summary: RunSummary) -> None:
+    with open_tables(folder, summary) as tables:
+        write_card(folder, summary, tables, balances(folder, tables, summary.sets))
 
 
 def row_of(number: int, source: str, licence: str | None) -> dict[str, Any]:
@@ -71,7 +78,7 @@ def write_staging(
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_card(folder, RunSummary.from_fields(summary))
+    _write(folder, RunSummary.from_fields(summary))
     text = (folder / "README.md").read_text("utf-8")
     front = yaml.safe_load(text.split("---\n")[1])
     return summary, text, front
@@ -238,7 +245,7 @@ def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
     table_of = pa.Table.from_pylist(rows, schema=EARLIER_SFT)
     pq.write_table(table_of, tmp_path / "sft/train-00000-of-00001.parquet")
     summary, _, _ = write_staging(tmp_path / "plain", rows, [])
-    write_card(tmp_path, RunSummary.from_fields(summary))
+    _write(tmp_path, RunSummary.from_fields(summary))
     text = (tmp_path / "README.md").read_text("utf-8")
     assert "2 have no reasoning score, 1 have no brevity score" in text
     assert "`extra_scores`" in text
@@ -247,7 +254,7 @@ def test_further_scores_are_counted_and_explained(tmp_path: Path) -> None:
 def test_the_summary_is_only_read(tmp_path: Path) -> None:
     summary, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
     before = json.dumps(summary)
-    write_card(tmp_path, RunSummary.from_fields(summary))
+    _write(tmp_path, RunSummary.from_fields(summary))
     assert (json.dumps(summary), (tmp_path / "README.md").read_text("utf-8")) == (before, text)
 
 

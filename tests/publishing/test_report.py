@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from groundtrace.pages.response_parts import spans_of
 from groundtrace.pages.shown_images import ImageRoom
 from groundtrace.publishing import gallery, report
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.reading import open_tables
 from groundtrace.publishing.report import write_report
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
 from groundtrace.schemas.columns import Column
@@ -129,7 +131,10 @@ def make_page(
         "finished": "2026-01-02T03:04:05+00:00",
         "wall_s": 1.5,
     } | changes
-    write_report(folder, Path("/runs/first"), RunSummary.from_fields(summary), MediaStore(str(folder), str(folder)))
+    found, store = RunSummary.from_fields(summary), MediaStore(str(folder), str(folder))
+    with open_tables(folder, found) as tables:
+        spread = balances(folder, tables, found.sets)
+        write_report(folder, Path("/runs/first"), found, store, tables, spread)
     return (folder / "report.html").read_text("utf-8")
 
 

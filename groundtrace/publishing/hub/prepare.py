@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.card import write_card
+from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
 from groundtrace.publishing.publication import Publication, SourceUse
-from groundtrace.publishing.reading import read_config, read_rubrics, read_summary
+from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
@@ -256,7 +257,8 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
     config = run / "config.toml"
     if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses
         (staging / "config.toml").write_bytes(config.read_bytes())
-    write_card(staging, summary, publication, rows)
+    with open_tables(staging, summary) as tables:
+        write_card(staging, summary, tables, balances(staging, tables, summary.sets), publication, rows)
     (staging / "config.toml").unlink(missing_ok=True)
     public = public_summary(summary)
     public["published"] = {

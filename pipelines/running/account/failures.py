@@ -108,9 +108,10 @@ def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
     """Return how often each detail is in ``rejected/``, by stage and reason; a detail is cut to one short line."""
     counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
-        columns = ["stage", "reason", "detail"]  # ParquetFile, because pq.read_table imports pandas
-        details = pq.ParquetFile(file).read(columns).group_by(columns)
-        for row in details.aggregate([([], "count_all")]).to_pylist():
-            detail = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
-            counted.setdefault((row["stage"], row["reason"]), Counter())[detail] += row["count_all"]
+        with pq.ParquetFile(file) as shard:  # pq.read_table imports pandas, and pyarrow's group_by its 280 functions
+            batches = shard.iter_batches(columns=["stage", "reason", "detail"])
+            found = Counter(each for batch in batches for each in zip(*batch.to_pydict().values(), strict=True))
+        for (stage, reason, text), count in found.items():
+            detail = printable(" ".join((text or "").split()))[:MAX_DETAIL_CHARS]
+            counted.setdefault((stage, reason), Counter())[detail] += count
     return counted

@@ -45,7 +45,7 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
     with open_tables(staging, summary) as tables:
         spread = balances(staging, tables, summary.sets)
-    write_card(staging, summary, spread=spread)
-    write_report(staging, folder.root, summary, plan.context.roots.store(), spread)
+        write_card(staging, summary, tables, spread)
+        write_report(staging, folder.root, summary, plan.context.roots.store(), tables, spread)
     folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
