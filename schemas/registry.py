@@ -230,6 +230,9 @@ def load(path: str) -> Any:
     The module is searched for on Python's import path, and then in the current folder.
     """
     module, _, name = path.partition(":")
+    known = getattr(sys.modules.get(module), "__dict__", {})
+    if name in known:  # import_module takes 20 times as long
+        return known[name]
     try:
         top = module.partition(".")[0]
         if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:

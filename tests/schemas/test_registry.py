@@ -131,6 +131,7 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         ("", "must be one of text, numeric, or one of your own as module:NAME, got ''"),
         ("a b:C", "must be one of text, numeric, or one of your own as module:NAME, got 'a b:C'"),
         ("gone:X", "names the answer type gone:X, which cannot be imported (No module named 'gone'): make it imp"),
+        ("gone:__class__", "names the answer type gone:__class__, which cannot be imported (No module named 'gone')"),
         ("parts:X", "names the answer type parts:X, which cannot be imported (module 'parts' has no attribute 'X')"),
         ("types:X", "(module 'types' has no attribute 'X'): types is a module of Python's own: rename yours"),
         ("torn:X", "names the answer type torn:X, which cannot be imported (SyntaxError: "),
