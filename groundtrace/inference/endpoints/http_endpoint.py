@@ -9,9 +9,7 @@ import abc
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.endpoints.keys import api_key, scrub
@@ -23,6 +21,9 @@ from groundtrace.inference.request import Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import whole
 from groundtrace.vision.media import MediaStore
+
+if TYPE_CHECKING:
+    import aiohttp
 
 MAX_MESSAGE_CHARS = 300
 MAX_NAMED = 8
@@ -144,6 +145,8 @@ class HttpEndpoint(abc.ABC):
             await self._session.close()
 
     async def _answer(self, method: str, url: str, body: bytes | None = None) -> Any:
+        import aiohttp  # takes 0.1 s, which a run with all replies in its cache does not need
+
         sending = self._client().request(method, url, data=body, allow_redirects=False)
         # The client's errors quote a broken response, which may echo the API key, so they are not kept as causes.
         try:
@@ -178,9 +181,11 @@ class HttpEndpoint(abc.ABC):
             text = scrub(data.decode("utf-8", "replace"), self.key)
             raise CallError(Failure.GARBLED, f"the server's response is not JSON: {text[:120]!r}") from None
 
-    def _client(self) -> aiohttp.ClientSession:
+    def _client(self) -> "aiohttp.ClientSession":
         """Return the HTTP client session. It is created at the first call, since its connections belong to the event
         loop on which they are created, and this loop must be the one that sends the requests."""
+        import aiohttp
+
         if self._session is None:
             timeout = aiohttp.ClientTimeout(
                 total=None,
