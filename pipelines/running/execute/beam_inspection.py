@@ -5,19 +5,26 @@ Beam reads the signatures of all methods of a DoFn, and the source code of its m
 for each step. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do not change during
 a run, so this module caches the results. For Beam's function ``get_dofn_specs``, it caches one result per class,
 because all objects of a class have the same result. It also caches the type hints that Beam makes from annotations.
-Beam has no setting for this, so this module replaces internal functions of Beam. Therefore pyproject.toml pins Beam's
-version.
+Beam compresses each pickled object with bz2, and compresses and decompresses many objects several times. These results
+are cached, too. Beam has no setting for this, so this module replaces internal functions of Beam. Therefore
+pyproject.toml pins Beam's version.
 """
 
+import functools
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from apache_beam.internal import cloudpickle_pickler
 from apache_beam.transforms import core, userstate
 from apache_beam.typehints.decorators import IOTypeHints
 
+MAX_CACHED, MAX_CACHED_BYTES = 1024, 32_768
+"""The maximum number of pickled objects whose compressed form is cached, and the maximum size of one. A job has a few
+hundred objects of some kilobytes each.
+"""
 _Look = Callable[[Any], Any]
 
 
@@ -33,11 +40,12 @@ def inspected_once() -> Iterator[None]:
         stack.enter_context(_replaced(core, "_get_function_body_without_inners", _of_function))
         stack.enter_context(_replaced(userstate, "get_dofn_specs", _of_class))
         stack.enter_context(_replaced(IOTypeHints, "from_callable", _of_annotations))
+        stack.enter_context(_replaced(cloudpickle_pickler, "bz2", _of_bytes))
         yield
 
 
 @contextmanager
-def _replaced(module: Any, name: str, remembering: Callable[[_Look], _Look]) -> Iterator[None]:
+def _replaced(module: Any, name: str, remembering: Callable[[Any], Any]) -> Iterator[None]:
     before = getattr(module, name)
     setattr(module, name, remembering(before))
     try:
@@ -106,6 +114,19 @@ def _of_annotations(look: _Look) -> _Look:
         return IOTypeHints((taken, named.copy()), (given, tagged.copy()), hints.origin.copy())
 
     return remembered
+
+
+def _of_bytes(bz2: Any) -> types.SimpleNamespace:
+    """Return the two functions of the module ``bz2`` that Beam calls, as variants that cache their results.
+
+    Results for more than :data:`MAX_CACHED_BYTES` bytes are not cached.
+    """
+
+    def cached(convert: Any) -> Any:
+        remembered = functools.lru_cache(MAX_CACHED)(convert)
+        return lambda data, **how: (remembered if len(data) <= MAX_CACHED_BYTES else convert)(data, **how)
+
+    return types.SimpleNamespace(compress=cached(bz2.compress), decompress=cached(bz2.decompress))
 
 
 def _copied(found: Any) -> Any:

@@ -1,10 +1,12 @@
 """What is remembered of DoFns is what Beam finds in them."""
 
+import random
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
+from apache_beam.internal import pickler
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.typehints.decorators import IOTypeHints
@@ -39,6 +41,14 @@ def test_the_results_are_those_of_beam(dofn: Any) -> None:
     expected = found()
     with inspected_once():
         assert [found(), found()] == [expected, expected]
+
+
+def test_pickled_objects_are_compressed_as_beam_compresses_them() -> None:
+    given = [1, "text", random.Random(1).randbytes(100_000), DO_FNS[1]]
+    expected = [pickler.dumps(each) for each in given]
+    with inspected_once():
+        assert [pickler.dumps(each) for each in given * 2] == expected * 2
+        assert [pickler.loads(each) for each in expected[:3] * 2] == given[:3] * 2
 
 
 @pytest.mark.parametrize("first", [len, Plain().process])
