@@ -5,6 +5,7 @@ A rubric is one criterion of grading.
 
 import re
 
+from groundtrace.schemas.patterns import compile_late
 from groundtrace.schemas.records import Rubric
 
 _NOT_ITS_FORM = r"(?! (?:form|format|type|unit|kind|style|tags?)\b)"
@@ -75,8 +76,8 @@ _PATTERNS = (
     r"\brespuesta\b[^.]{0,20}\bcorrect[ao]\b|\bréponse\b[^.]{0,20}\bcorrecte\b|\bantwort\b[^.]{0,20}\b(?:richtig"
     r"|korrekt)|\brisposta\b[^.]{0,20}\b(?:corretta|esatta)|\bresposta\b[^.]{0,20}\b(?:correta|certa)",
 )
-_ASKS = re.compile("|".join(_PATTERNS), re.IGNORECASE)
-_LEFT_ASIDE = re.compile(
+_ASKS = compile_late("|".join(_PATTERNS), re.IGNORECASE)
+_LEFT_ASIDE = compile_late(
     r"\b(?:regardless of|no matter|irrespective of|independent(?:ly)? of|whether or not|even (?:if|when|where)"
     r"|leav(?:e|ing) aside|(?:rul(?:e|ing)s? out|eliminat\w+|exclud\w+|dismiss\w+|refut\w+)"
     r"|(?:other|remaining|alternative|rejected) (?:options?|choices?|answers?)"

@@ -16,8 +16,9 @@ import re
 import unicodedata
 
 from groundtrace.grading.answers.number_words import WORDS
+from groundtrace.schemas.patterns import compile_late
 
-_HEDGES = re.compile(
+_HEDGES = compile_late(
     r"\s{0,3}±\s*\d{1,5}(?:\.\d{1,6})?|\b(?:about|around|approximately|approx\.?|roughly|circa|ca\.)(?=\s*[-~≈\d])|[~≈≃]"
     r"|\\(?:left|right|approx|sim|quad)(?![a-z])|\\[()\[\],;!: ]|\\(?:begin|end)\{[a-z]{0,8}matrix\*?\}"
 )
@@ -38,7 +39,7 @@ _SIGNS = {
 _FIGURE = r"-?(?:\d{1,5}(?:\.\d{1,6})?|\.\d{1,6})(?:e[+-]?\d{1,2})?"
 _UNIT = r"(?:\s*(?:px|pixels?|%))?"
 _NUMBER = rf"\s*{_FIGURE}\s*(?:px|pixels?)?\s*"
-_PLACE = re.compile(
+_PLACE = compile_late(
     rf"[(\[]{_NUMBER},{_NUMBER}(?:,{_NUMBER},{_NUMBER})?[)\]]"
     rf"|(?<![A-Za-z0-9_])x\d{{0,3}}\s*[=:]\s*{_NUMBER}[,;]?\s*(?:and\s+)?y\d{{0,3}}\s*[=:]\s*{_NUMBER}",
     re.IGNORECASE,
@@ -60,7 +61,7 @@ _NUMERAL = (
 )
 _ONES = r"one|two|three|four|five|six|seven|eight|nine"
 _TENS = r"twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_IN_LETTERS = re.compile(
+_IN_LETTERS = compile_late(
     rf"\b(?:({_ONES})\s+hundred\b(?:\s+and\b)?)(?:\s+({_TENS})\b(?:[\s-]({_ONES})\b)?)?"
     rf"|\b({_TENS})\b(?:[\s-]({_ONES})\b)?",
     re.IGNORECASE,
@@ -92,7 +93,7 @@ _EDGE = r"(?:left|right|top|bottom|upper|lower)"
 _NO_LENGTH = r"(?!\d|\s*(?:m|cm|mm|km|ft|in|feet|met(?:er|re)s?|inch(?:es)?)\b)"
 _SHARE = rf"{_FIGURE}\s*(?:%|percent)\s+(?:\w+\s+){{0,3}}"
 _RANGE = rf"{_FIGURE}\s*(?:-|\.\.|to)\s*{_FIGURE}"
-_IN_WORDS = re.compile(
+_IN_WORDS = compile_late(
     "|".join(
         (
             # Four numbers in brackets or after a word for a box; two in brackets with a separator other than a comma.
@@ -151,7 +152,7 @@ _IN_WORDS = re.compile(
     re.IGNORECASE,
 )
 
-_ON_AXES = re.compile(
+_ON_AXES = compile_late(
     rf"{_X}[^.\n]{{0,40}}?{_Y}|{_Y}[^.\n]{{0,40}}?{_X}"
     rf"|\b(?:between|from)\s+(?:{_X}\s+(?:and|to)\s+{_X}|{_Y}\s+(?:and|to)\s+{_Y})"
     rf"|{_FIGURE}\s+(?:on|along)\s+the\s+(?:x|horizontal)\b[^.\n]{{0,30}}?{_FIGURE}\s+(?:on|along)\s+the\s+(?:y|vertical)\b",

@@ -18,6 +18,7 @@ from groundtrace.grading.answers.polarity import POLARITY, polarity
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.responses.stated_counts import stated_counts
 from groundtrace.schemas.labels import counted_phrase, counted_words, words_of
+from groundtrace.schemas.patterns import compile_late
 from groundtrace.schemas.records import Question
 
 _CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
@@ -28,7 +29,7 @@ _SO = (
 _ADVERBS = (
     r"(?:(?:therefore|thus|then|clearly|indeed|definitely|certainly|absolutely|surely|really|actually|simply|that) )*"
 )
-_ANSWER = re.compile(
+_ANSWER = compile_late(
     r"\b(?:final |correct |right |my |the |overall )*answer\s*"
     rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
     r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
@@ -46,7 +47,7 @@ _BE = (
     r"(?:is|was|must be|has to be|can be|could be|turns out(?: to be)?|seems|appears(?: to be)?|would be)"
     r"(?P<not{0}>n't|\s+not|\s+never)?"
 )
-_STATEMENT = re.compile(
+_STATEMENT = compile_late(
     rf"\b(?<!what ){_SUBJECT}(?:'s)?\s+"
     r"(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
     rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
@@ -54,20 +55,20 @@ _STATEMENT = re.compile(
     r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes(?![^.;\n]{0,40}\b(?:incorrect|inaccurate|wrong|false|bad))))\b",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(
+_PRONOUN = compile_late(
     rf"\b(?:it|this|that)(?:'s|\s+{_BE.format(2)})(?P<late>\s+not)?\s+(?P<so>therefore |thus |hence |so |then )?"
     rf"(?:clearly |indeed )?(?P<later>not\s+)?(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|untrue))\b"
     r"(?!\s+that)",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(
+_ELSEWHERE = compile_late(
     r"\b(?:die|diese|jene) (?:obige )?(?:aussage|behauptung|beschreibung)|\b(?:der|dieser) satz|"
     r"\b(?:(?:cette|la) (?:phrase|description|proposition)|l['’](?:affirmation|énoncé|assertion)|cet énoncé)|"
     r"\b(?:la|esta) (?:afirmación|frase|descripción)",
     re.IGNORECASE,
 )
 """Matches phrases that mean "the statement" in languages other than English: German, French and Spanish."""
-_VERDICT_ELSEWHERE = re.compile(
+_VERDICT_ELSEWHERE = compile_late(
     r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
     r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"
     r"klar|tatsächlich|clairement|por tanto|claramente)\b,?\s*)*(?P<not>(?:nicht|pas)\s+)?"
@@ -80,32 +81,32 @@ _VERDICT_ELSEWHERE = re.compile(
 
 Examples are "ist damit nicht wahr" and "est donc fausse".
 """
-_BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
-_SIDE_ELSEWHERE = re.compile(
+_BEFORE_SUBJECT = compile_late(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
+_SIDE_ELSEWHERE = compile_late(
     r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
     re.IGNORECASE,
 )
 _YES_WORDS = frozenset({"ja", "oui", "sí"})
-_YES_NO = re.compile(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
-_BARE_SIDE = re.compile(
+_YES_NO = compile_late(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
+_BARE_SIDE = compile_late(
     rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
 )
-_OPTION = re.compile(
+_OPTION = compile_late(
     r"\b(?:option|choice)\s*\(?(?P<x>[A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?P<not>not\s+(?:the\s+)?)?"
     r"(?:correct|right|true|answer)\b",
     re.IGNORECASE,
 )
-_IF = re.compile(
+_IF = compile_late(
     r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|would(?! say)|could|might|may|when|no reason|"
     r"not the case|part of|wenn|falls|ob|sofern|wäre|würde|si|s['’]il|serait)\b[^.;\n]{0,120}$",
     re.IGNORECASE,
 )
-_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on|wenn|falls|si)\b", re.IGNORECASE)
-_BESIDE = re.compile(
+_QUALIFIED = compile_late(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on|wenn|falls|si)\b", re.IGNORECASE)
+_BESIDE = compile_late(
     r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
 )
-_DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
-TAKES_BACK = re.compile(
+_DENIED = compile_late(r"\s*(?:not|never)\s+", re.IGNORECASE)
+TAKES_BACK = compile_late(
     r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm|missed|overlooked|forgot)\b", re.IGNORECASE
 )
 """Matches words with which a reasoning corrects what it said before."""

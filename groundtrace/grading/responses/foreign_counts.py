@@ -9,6 +9,8 @@ Feld").
 import re
 from fractions import Fraction
 
+from groundtrace.schemas.patterns import compile_late
+
 _WORDS = (
     ("null keine kein keinen aucun aucune zéro cero ninguno ninguna", 0),
     ("ein eine einen eins un une uno una", 1),
@@ -31,7 +33,7 @@ _GERMAN = r"(?:also|insgesamt|somit|damit|folglich|daher|demnach|zusammen)"
 _FRENCH = r"(?:donc|ainsi|alors|par conséquent|au total|en tout)"
 _SPANISH = r"(?:por (?:lo )?tanto|entonces|así que|en total|pues)"
 _FORMS = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    compile_late(pattern, re.IGNORECASE)
     for pattern in (
         rf"^\W*(?:es sind|das sind|das macht|das ergibt|es gibt) {_GERMAN} (?:genau |insgesamt )?{_N}{_NOUN}\W*$",
         rf"^\W*{_GERMAN},? (?:sind es|sind das|gibt es|es sind|es gibt|macht das) (?:genau )?{_N}{_NOUN}\W*$",

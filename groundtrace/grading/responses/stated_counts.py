@@ -16,6 +16,7 @@ from fractions import Fraction
 from groundtrace.grading.responses.foreign_counts import foreign_count
 from groundtrace.grading.responses.stated_sums import NUMBER, RESULT, value_of, without_addends
 from groundtrace.schemas.labels import plain_label, words_of
+from groundtrace.schemas.patterns import compile_late
 
 _N = NUMBER
 _REST = r"(?=(?P<rest>.*))"  # ahead, so that a sentence can state several
@@ -28,15 +29,15 @@ _SUM = (
     r"anzahl|summe|ergebnis|gesamtzahl)"
 )
 _IMAGE = r"(?:image|picture|photo|photograph|scene|figure|drawing)"
-_SENTENCE = re.compile(r"(?:[^.;\n!?]|[.](?=\d))+")
-_ENDED = re.compile(r"[.;\n!?](?!\d)")
-_DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[$_`{}]|(?<!\d )\*|\*(?! \d)")  # not in "3 * 2"
-_ASIDE = re.compile(
+_SENTENCE = compile_late(r"(?:[^.;\n!?]|[.](?=\d))+")
+_ENDED = compile_late(r"[.;\n!?](?!\d)")
+_DRESSING = compile_late(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[$_`{}]|(?<!\d )\*|\*(?! \d)")  # not in "3 * 2"
+_ASIDE = compile_late(
     r"[\"“”‘’()]|'(?=\d)|(?<=\d)'|\b(?:clearly|indeed|really|certainly|definitely|absolutely|obviously|surely|evidently|"
     r"actually|simply|apparently)\b",
     re.IGNORECASE,
 )
-_CONTRACTED = re.compile(r"\b(there|it|that)['’]s\b", re.IGNORECASE)
+_CONTRACTED = compile_late(r"\b(there|it|that)['’]s\b", re.IGNORECASE)
 _SHOWS = rf"\b(?:the|this) (?:whole |entire )?{_IMAGE} (?:has|shows|contains|holds|includes|depicts)"
 _SEES = r"\b(?:we|i|one|you) (?:can )?(?:have|has|see|sees|count|counts|find|finds|get|gets)"
 _SEEN = r"(?:can be (?:seen|found|counted)|(?:is|are) (?:visible|shown|present|there|seen|found)|appears?|exists?)"
@@ -48,7 +49,7 @@ _GIVES = (
 )
 _ALSO = r"(?:also |insgesamt |somit |damit |genau |zusammen |donc |exactement |en tout |au total )*"
 _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), is_whole)
+    (compile_late(pattern, re.IGNORECASE), is_whole)
     for pattern, is_whole in (
         (rf"\bthere (?:are|is|were|must be)(?: then| thus| therefore)? {_ONLY}{_N}{_REST}", False),
         (rf"^\W*{_SO},? there (?:are|is|were) {_ONLY}{_N}{_REST}", True),
@@ -77,7 +78,7 @@ only if the statement also names them, as in "there are 5 red cars".
 """
 _I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
 _AT_THE_END = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    compile_late(pattern, re.IGNORECASE)
     for pattern in (
         rf"^\W*(?:(?:okay|ok|well|{_SO}|also|donc)\W+)*(?P<led>{_I}(?: [\w'’]+){{0,6}}?)"
         rf" (?:with|on|at|to|for|say|be|is|are|as|choose|pick|take|answer|report|conclude|reach|obtain|get|count|auf|"
@@ -93,35 +94,35 @@ _AT_THE_END = tuple(
 )
 """Patterns of statements that are a conclusion if they end a text."""
 _M = _N.replace("?P<n>", "?P<m>")
-_EITHER = re.compile(
+_EITHER = compile_late(
     rf"^(?P<led>\D{{0,200}}?)\b{_N}(?P<rest>(?: [\w'-]+){{0,3}}?)(?:,? (?:or|oder|ou) | ?(?:/|–|-) ?| (?:to|bis) )"
     rf"(?:maybe |perhaps |possibly |even |vielleicht |peut-être )*{_M}(?P<behind>[^.]*)$"
     rf"|^(?P<led2>\D{{0,200}}?)\b(?:between|zwischen|entre) {_N.replace('?P<n>', '?P<n2>')} (?:and|und|et) "
     rf"{_N.replace('?P<n>', '?P<m2>')}(?P<rest2>[^.]*)$",
     re.IGNORECASE,
 )
-_WOULD_SAY = re.compile(r"\bwould (?:say|be|go|answer|put)\b|['’]d\b", re.IGNORECASE)
-_UNDECIDED = re.compile(
+_WOULD_SAY = compile_late(r"\bwould (?:say|be|go|answer|put)\b|['’]d\b", re.IGNORECASE)
+_UNDECIDED = compile_late(
     r"^\W*$|\b(?:answers?|it is|there (?:are|is)|say|either|counts?|totals?|numbers?|so|es sind|antwort|réponse)\b",
     re.IGNORECASE,
 )
 MAX_SENTENCE_CHARS = 400
 """The maximum number of characters that are read of a sentence."""
-_LISTED = re.compile(r":(?=\s)|—|\s–\s")
+_LISTED = compile_late(r":(?=\s)|—|\s–\s")
 """Separators before a list of the counted things."""
-_CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
-_ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
-_IN_LABEL = re.compile(
+_CONCLUDES = compile_late(rf"^\W*{_SO}\b", re.IGNORECASE)
+_ALONE = compile_late(rf"^\W*{_N}\W*$", re.IGNORECASE)
+_IN_LABEL = compile_late(
     rf"\W*(?:(?:the|all|these|those|exactly|only|just|about|a|total|of)\s+)*{_N}(?=\s+[^\W\d]|\W*$)", re.IGNORECASE
 )
 """Matches the number of things at the beginning of a label, such as "five yellow squares"."""
-_CLAIMS_ALL = re.compile(rf"^\W*{_SO}\b|\b(?:{_WHOLE}|{_SUM}|counts?|counted|exactly|only|just)\b", re.IGNORECASE)
+_CLAIMS_ALL = compile_late(rf"^\W*{_SO}\b|\b(?:{_WHOLE}|{_SUM}|counts?|counted|exactly|only|just)\b", re.IGNORECASE)
 """Matches words which announce that the count after them includes all counted things.
 
 Examples are "so" at the beginning of a sentence, and "in total", "I counted" or "exactly" anywhere. The pattern is
 searched for in the part of a sentence before a tag.
 """
-_PART_BEFORE = re.compile(
+_PART_BEFORE = compile_late(
     r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
     r"side|panel|region|group|half|quadrant|here|another|other|next|each|every|if|whether|unless|suppose|assum\w+|would|"
     r"could|might|may|question|asks?|statement|claims?)\b"
@@ -130,7 +131,7 @@ _PART_BEFORE = re.compile(
     rf"(?!(?:the\s|this\s)?(?:whole\s|entire\s)?(?:{_IMAGE}|total|all|sum|conclusion|short)\b)",
     re.IGNORECASE,
 )
-_PART_BEHIND = re.compile(
+_PART_BEHIND = compile_late(
     r"\b(?:more|left|others?|fewer|less|here|there|each|every|per|apiece|so far|now|already|yet|another|also|too|"
     r"that|which|who|whose|touch\w*|first|second|not)\b"
     rf"|\b(?:in|on|at|inside|within|under|above|below|near|beside|behind|from|to|with|without|of)\s"

@@ -10,6 +10,7 @@ import re
 from fractions import Fraction
 
 from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.schemas.patterns import compile_late
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
 _WORDS = (
@@ -33,11 +34,11 @@ _IS = (
 _EQUALS = rf",? ?(?:(?:which|that|this|it|they|together|altogether) )?{_IS} ?(?:that is |that makes |it is )?"
 _NOT_A_WORD = rf"(?!(?:{_SIGN}|{_AND}|{_IS}|which|together)(?![\w-])|{_NUMBER})"
 _ADDEND = rf"{_NUMBER}(?: {_NOT_A_WORD}[\w'-]++){{0,6}}+"  # without backtracking: the words are read in one way
-_SUM = re.compile(
+_SUM = compile_late(
     rf"(?<![\w.,])(?:{RESULT} )?(?P<addends>{_ADDEND}(?:{_JOIN}{_ADDEND}){{1,30}}+){_EQUALS}(?P<result>{_NUMBER})",
     re.IGNORECASE,
 )
-_PART = re.compile(rf"(?:^|(?P<join>{_JOIN}))(?P<number>{_NUMBER})(?: {_NOT_A_WORD}[\w'-]++)*+", re.IGNORECASE)
+_PART = compile_late(rf"(?:^|(?P<join>{_JOIN}))(?P<number>{_NUMBER})(?: {_NOT_A_WORD}[\w'-]++)*+", re.IGNORECASE)
 _MINUS, _TIMES = frozenset("-−–") | {"minus"}, frozenset("*×·x") | {"times", "\\times", "\\cdot"}
 
 

@@ -12,13 +12,14 @@ import re
 from typing import NamedTuple, TypeVar
 
 from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.schemas.patterns import compile_late
 
 _GAP = r"[ \t\n]{1,3}"
 _END = r"(?!\w|[.:][0-9])"
 _CLOCK = rf"(?:[0-9]{{1,2}}:[0-5][0-9]|[0-9]{{1,3}}):[0-5][0-9](?:\.[0-9]{{1,20}})?{_END}(?![ \t]?[ap]\.?m\b)"
 _DECIMAL = r"[0-9]{1,7}(?:\.[0-9]{1,20})?"
 _UNIT = rf"(?:[ \t]?|-)(?:seconds?|secs?|s){_END}"
-_LEX = re.compile(
+_LEX = compile_late(
     rf"""(?<!\w)(?<![0-9][.:])(?:
       (?P<stated>t[ ]?=[ ]?(?:{_CLOCK}(?:{_UNIT})?|{_DECIMAL}(?:{_UNIT}|{_END})))
     | (?P<clock>{_CLOCK}(?:{_UNIT})?)
@@ -35,9 +36,9 @@ _LEX = re.compile(
     | (?P<right>\]) | (?P<other>\w+|[^\w\s])""",
     re.IGNORECASE | re.VERBOSE,
 )
-_STAMP = re.compile(rf"{_CLOCK}|{_DECIMAL}", re.IGNORECASE)
-_DURING = re.compile(r"\b(?:for|within|every|another|takes?|took|last(?:s|ed|ing))\s+(?:\w+\s+|~)?$", re.IGNORECASE)
-_LASTING = re.compile(r"[ -](?:later|earlier|long|ago|apart|per|each)\b", re.IGNORECASE)
+_STAMP = compile_late(rf"{_CLOCK}|{_DECIMAL}", re.IGNORECASE)
+_DURING = compile_late(r"\b(?:for|within|every|another|takes?|took|last(?:s|ed|ing))\s+(?:\w+\s+|~)?$", re.IGNORECASE)
+_LASTING = compile_late(r"[ -](?:later|earlier|long|ago|apart|per|each)\b", re.IGNORECASE)
 _TIMES, _LINKS = ("stated", "clock", "time"), ("to", "dash", "until")
 _NUMBERS = (*_TIMES, "number")
 
