@@ -60,11 +60,9 @@ def beam(line: str, *words: str) -> str:
         except SystemExit as ended:
             code = ended.code
     assert (code, out.getvalue()) == (2, ""), err.getvalue()
-    [answer] = [
-        line for line in err.getvalue().splitlines() if " done, " not in line and not line.startswith("runner: ")
-    ]
-    assert answer.startswith("beam: ")
-    return answer
+    lines = [line for line in err.getvalue().splitlines() if " done, " not in line and not line.startswith("runner: ")]
+    assert len(lines) == 1 and lines[0].startswith("beam: "), err.getvalue()
+    return lines[0]
 
 
 TAKES = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
