@@ -1,4 +1,7 @@
-"""Implements ``beam view``: serves the rows of a finished run to a browser on this machine, until a signal ends it."""
+"""Implements ``beam view``: serves the rows of a finished run to a browser on this machine, until a signal ends it.
+
+A second run can be shown beside it.
+"""
 
 import argparse
 import sys
@@ -16,6 +19,7 @@ ENDING_S = 2.0
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
+  beam view runs/new runs/old                                           # what changed since an earlier run?
   beam view runs/mine --audit 100                                       # how often is "verified" right?
   ssh -L 8600:127.0.0.1:8600 HOST beam view runs/mine --port 8600       # for a run on another machine
 """
@@ -34,6 +38,7 @@ def add_view_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUN", help="a run folder")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="an earlier or other run, to show beside it")
     parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
     parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
@@ -54,6 +59,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
+    from groundtrace.publishing.view.other_run import compare
     from groundtrace.publishing.view.reviews import Reviews
     from groundtrace.publishing.view.rows import ViewedRows
     from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
@@ -63,6 +69,10 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     run = local_copy(parsed.run).absolute()
     summary = read_summary(run)
     rows = ViewedRows(run, summary)
+    other = None
+    if parsed.other:
+        other_run = local_copy(parsed.other).absolute()
+        other = compare(rows, other_run, ViewedRows(other_run, read_summary(other_run)))
     state = state_of(parsed.at)
     try:
         read_filters(filter_items(state), rows.dimensions)
@@ -81,12 +91,14 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
-    app = ViewServer(run, rows, images, reviews, guard, audit).app()
+    app = ViewServer(run, rows, images, reviews, guard, audit, other).app()
     with stopped_by_signals() as stopped, http_loop() as on_loop:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
         address = on_loop(listening(runner, HOST, parsed.port))
         took = time.monotonic() - begun
         say(f"beam: {counted(len(rows), 'row')} of {run} in {took:.1f} s; Ctrl-C ends the view", file=sys.stderr)
+        if other and other.only_there == len(other.rows):
+            say(f"beam: no record of {run} is in {other.run}: they have no common ids", file=sys.stderr)
         if audit and audit.note:
             say(f"beam: {audit.note}", file=sys.stderr)
         say(f"{address}/?{urlencode([*state, (TOKEN, guard.token)])}")
@@ -94,4 +106,6 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         stopped.wait()
         on_loop(runner.cleanup())
     rows.close()
+    if other:
+        other.rows.close()
     return 0

@@ -72,12 +72,41 @@ class ViewedRows:
                 f'false AS "{FLAG}", \'\' AS "{TAGS}" FROM loaded ORDER BY n'
             )
             self._db.execute("DROP TABLE loaded")
-            self.dimensions = tuple(_dimensions(self._db))
-            self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
+            self._describe()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             self._db.close()
             raise InspectError(f"cannot read the shards of {run}: {one_line(error)}: repeat the run") from error
         self._db.execute("SET enable_external_access = false")
+
+    def _describe(self) -> None:
+        """Determine the columns to filter by, and the bounds of their histograms."""
+        self.dimensions = tuple(_dimensions(self._db))
+        self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
+
+    def outcomes(self) -> list[tuple[str, str, str | None, float | None]]:
+        """Return (id, set, reason of the rejection, final score) of each row, in the order of the run."""
+        names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
+        columns = [quoted_name(each) if each in names else "NULL" for each in ("reason", f"{SCORE}final")]
+        query = f'SELECT id, "set", {", ".join(columns)} FROM rows ORDER BY n'
+        with self._db.cursor() as cursor:
+            return cursor.execute(query).fetchall()
+
+    def add_columns(self, values: pa.Table) -> None:
+        """Add columns to the rows, so that a page can filter and sort by them.
+
+        ``values`` has the column ``id``, with each record id at most once, and the columns to add. Columns of the rows
+        that have the name of a new one are replaced.
+        """
+        names = ", ".join(f"added.{quoted_name(each)}" for each in values.column_names if each != "id")
+        held = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
+        replaced = ", ".join(quoted_name(each) for each in values.column_names if each in held and each != "id")
+        kept = f"rows.* EXCLUDE ({replaced})" if replaced else "rows.*"
+        self._db.register("added", values)
+        self._db.execute(f"CREATE TABLE joined AS SELECT {kept}, {names} FROM rows LEFT JOIN added USING (id)")
+        self._db.execute("DROP TABLE rows")
+        self._db.execute("ALTER TABLE joined RENAME TO rows")
+        self._db.unregister("added")
+        self._describe()
 
     def close(self) -> None:
         """Close the database, so that its memory is freed."""

@@ -20,6 +20,7 @@ from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import NoImage, RowImages
+from groundtrace.publishing.view.other_run import OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
@@ -62,7 +63,8 @@ class ViewServer:
 
     ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
     tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
-    that a person judges; None if the run is viewed without an audit.
+    that a person judges; None if the run is viewed without an audit. ``other`` is a second run, whose outcome and
+    traces are shown beside those of a record; None if one run is viewed.
     """
 
     def __init__(
@@ -73,9 +75,10 @@ class ViewServer:
         reviews: Reviews,
         guard: Guard,
         audit: Audit | None = None,
+        other: OtherRun | None = None,
     ) -> None:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
-        self._audit = audit
+        self._audit, self._other = audit, other
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
@@ -104,9 +107,17 @@ class ViewServer:
             "finished": summary.finished,
             "rows": len(self._rows),
             "has_audit": self._audit is not None,
+            "other": None if self._other is None else self._about(self._other),
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
         return json_response(about)
+
+    @staticmethod
+    def _about(other: OtherRun) -> dict[str, Any]:
+        """Return what the page shows about the second run."""
+        summary = other.rows.summary
+        about = {"name": other.run.name, "path": str(other.run), "recipe": summary.recipe}
+        return about | {"finished": summary.finished, "only_there": other.only_there}
 
     async def _get_rows(self, request: web.Request) -> web.Response:
         filters = self._filters(request)
@@ -132,7 +143,8 @@ class ViewServer:
 
         ``n`` is the index of the record's row in the run. ``position`` is the place (from 1) among the rows that pass
         the filters, ``total`` is the number of these rows, and ``before`` and ``after`` are the ids of the neighbours.
-        ``mark`` holds the flag, the tags and the note that a person set. Raises HTTPNotFound for an unknown record.
+        ``mark`` holds the flag, the tags and the note that a person set. ``other`` is the same record in the second
+        run; None without it. Raises HTTPNotFound for an unknown record.
         """
         record_id, filters = request.query.get("id", ""), self._filters(request)
         n = await apart(lambda: self._rows.number_of(record_id))
@@ -142,7 +154,15 @@ class ViewServer:
         record = await apart(lambda: record_of(place, self._images))
         position, total, before, after = await apart(lambda: self._rows.neighbours(filters, n))
         found = record | {"n": n, "position": position, "total": total, "before": before, "after": after}
+        found["other"] = None if self._other is None else await apart(lambda: self._elsewhere(record_id))
         return json_response(found | {"mark": asdict(self._reviews.of(record["id"]))})
+
+    def _elsewhere(self, record_id: str) -> dict[str, Any] | None:
+        """Return a record of the second run, without images; None if the second run has no such record."""
+        assert self._other is not None
+        n = self._other.rows.number_of(record_id)
+        place = None if n is None else self._other.rows.place_of(n)
+        return None if place is None else record_of(place, self._images)
 
     async def _get_image(self, request: web.Request) -> web.Response:
         place = self._place(int(request.match_info["n"]))

@@ -274,6 +274,8 @@ class Viewer {
     const best = record.traces[0];
     if (best && best.marks.length) this.layers.push({ name: "trace", marks: best.marks, on: true });
     if (record.gold.length) this.layers.push({ name: "gold", marks: record.gold, on: !best || !best.marks.length });
+    const other = record.other && record.other.traces[0];
+    if (other && other.marks.length) this.layers.push({ name: "other", marks: other.marks, on: false });
     const tried = record.attempts.flatMap(each => each.marks);
     if (tried.length) this.layers.push({ name: "attempt", marks: tried, on: false });
     this.stage = element("div", { class: "stage", tabindex: 0, role: "img", "aria-label": "image with marks; + and - zoom, 0 fits" });
@@ -442,6 +444,7 @@ function right(record) {
     parts.push(element("section", {}, element("h3", {}, record.traces.length === 1 ? "trace" : `${record.traces.length} traces`), element("div", { class: "traces" },
       ...record.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, index ? `other${index}` : "trace"))))));
   }
+  if (run.other) parts.push(otherRun(record));
   const prompt = record.traces[0] && record.traces[0].prompt;
   if (prompt && prompt.length) parts.push(element("section", {}, element("details", {}, element("summary", {}, "prompt of the training row"), ...prompt.map(each => element("div", {}, element("p", { class: "muted" }, each.role), text(each, "prompt"))))));
   if (record.attempts.length) {
@@ -450,6 +453,25 @@ function right(record) {
   }
   parts.push(review(record));
   return element("div", {}, ...parts);
+}
+
+// The same record in the second run: where it ended, and its traces with their verdicts.
+function otherRun(record) {
+  const title = element("h3", {}, "in the other run, ", element("span", { class: "t" }, run.other.name));
+  const there = record.other;
+  if (!there) return element("section", { class: "other" }, title, element("p", { class: "muted" }, "The other run has no record with this id."));
+  const ended = element("p", { class: "t" }, element("span", { class: `set ${there.set}` }, there.reason ? `${there.stage}: ${there.reason}` : there.set), there.detail ? ` ${there.detail}` : "");
+  const parts = [ended];
+  if (there.question !== record.question) parts.push(element("p", { class: "question t" }, there.question || "(no question)"));
+  if (there.answer !== record.answer) parts.push(element("p", {}, element("span", { class: "muted" }, "gold answer "), element("b", { class: "t" }, there.answer ?? "–")));
+  const texts = there.turns.length ? there.turns.map(each => text(each, "other")) : there.traces.map((trace, index) => text(trace, index ? `there${index}` : "other"));
+  const scores = there.traces.map(verdicts);
+  parts.push(element("div", { class: "traces" }, ...(there.turns.length ? [element("div", {}, ...(scores[0] || []), ...texts)] : texts.map((each, index) => element("div", {}, ...scores[index], each)))));
+  if (there.attempts.length) {
+    const right = there.attempts.filter(each => each.correct).length;
+    parts.push(element("p", { class: "muted" }, `${right} of ${there.attempts.length} attempts right`));
+  }
+  return element("section", { class: "other" }, title, ...parts);
 }
 
 function turnsOf(record) {
@@ -516,7 +538,8 @@ async function flagAll() {
 }
 
 async function copyLink() {
-  const command = `beam view ${quoted(run.path)} --at ${quoted(state().toString())}`;
+  const runs = [run.path, ...(run.other ? [run.other.path] : [])].map(quoted).join(" ");
+  const command = `beam view ${runs} --at ${quoted(state().toString())}`;
   try {
     await navigator.clipboard.writeText(command);
     byId("copy").textContent = "copied";
@@ -561,7 +584,8 @@ async function start() {
   }
   document.title = `${run.name} · beam view · Groundtrace`;
   byId("name").textContent = run.name;
-  byId("about").textContent = `${run.recipe}, ${run.finished.replace("T", " ").slice(0, 16)}`;
+  const since = run.other ? `; beside ${run.other.name}` + (run.other.only_there ? ` (${run.other.only_there.toLocaleString("en")} records only there)` : "") : "";
+  byId("about").textContent = `${run.recipe}, ${run.finished.replace("T", " ").slice(0, 16)}${since}`;
   byId("sort").append(element("option", { value: "" }, "the run's order"), ...run.dimensions.map(each => element("option", { value: each.name }, each.name)));
   byId("home").addEventListener("click", event => { event.preventDefault(); go(new URLSearchParams()); });
   byId("search").addEventListener("submit", event => { event.preventDefault(); changed(next => byId("q").value.trim() ? next.set("q", byId("q").value.trim()) : next.delete("q")); });

@@ -55,6 +55,14 @@ def test_a_mistake_is_one_line(
     assert message in err and err.count("\n") == 1 and err.startswith("beam: ")
 
 
+def test_a_second_folder_without_a_finished_run_is_one_line(
+    demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["view", str(demo / "runs/demo"), str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{tmp_path} has no run.json" in err and err.count("\n") == 1
+
+
 def test_a_port_that_is_taken_is_one_line(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["view", str(demo / "runs/demo"), "--port", str(taken.getsockname()[1])]) == 2

@@ -15,6 +15,7 @@ from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.other_run import compare
 from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
@@ -75,13 +76,14 @@ def serve() -> Iterator[Callable[..., str]]:
         await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
         return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
 
-    def serve(folder: Path, audited: int = 0) -> str:
+    def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
         summary = read_summary(folder)
         rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
         rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
         images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
-        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit).app()))
+        other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
+        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other).app()))
         return f"{address}/?token={guard.token}"
 
     yield serve
@@ -274,4 +276,38 @@ def test_an_audit_is_done_by_keyboard_and_goes_on_after_reopening(
     opened.wait("document.getElementById('precision') !== null")
     assert "%" in opened.page.inner_text("#precision") and opened.printed == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_second_run_is_shown_beside_the_first(
+    screen: str, browser: Any, run: Path, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    there = {"id": "won", "stage": "verify", "reason": HOSTILE, "question": HOSTILE, "media": [], "detail": HOSTILE}
+    new = write_run(tmp_path / "new", run, {"sft": [sft_row("kept"), sft_row("won"), sft_row("added")]})
+    old = write_run(tmp_path / "old", run, {"sft": [sft_row("kept", trace=TRACE)], "rejected": [there]})
+    width, height = SCREENS[screen]
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = Page(context.new_page(), serve(new, beside=old))
+    page.page.on("console", lambda message: page.printed.append(f"{message.type}: {message.text}"))
+    page.page.on("pageerror", lambda error: page.printed.append(str(error)))
+    page.page.goto(page.address)
+    page.wait("shown.rows.length == 3")
+    assert "beside old" in page.page.inner_text("#about")
+    if page.page.is_visible("#facets-open"):
+        page.page.click("#facets-open")
+    page.page.click("#facets button.class:has-text('rejected → sft')")
+    page.wait("shown.total == 1")
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] section.other")
+    assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("section.other")
+    assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
+    page.page.evaluate("changed(next => { next.delete('change of set'); next.set('id', 'kept'); })")
+    page.page.wait_for_selector("section.other .tag")
+    page.page.check(".layers >> text=other")
+    assert page.page.evaluate("document.querySelectorAll('.stage .mark.other').length") == 3
+    page.page.evaluate("changed(next => next.set('id', 'added'))")
+    page.wait("document.querySelector('section.other').textContent.includes('no record with this id')")
+    assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.printed == []
     context.close()

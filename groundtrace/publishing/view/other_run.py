@@ -1,0 +1,50 @@
+"""Compares the rows of a viewed run with those of a second run, for ``beam view RUN OTHER``.
+
+A record has the same id in both runs if both read the same input. The columns of this module are added to the rows of
+the viewed run, so that a page can filter and sort by them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from groundtrace.publishing.view.rows import ViewedRows
+
+THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
+"""The names of the added columns: the record's outcome in the other run, such as ``rejected: too_hard``; its sets in
+the other run and in this run, such as ``rejected → sft``, or :data:`SAME`; this run's final score minus the other's.
+"""
+ABSENT, SAME = "absent", "same set"
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks."""
+
+    run: Path
+    rows: ViewedRows
+    only_there: int
+
+
+def compare(rows: ViewedRows, run: Path, other: ViewedRows) -> OtherRun:
+    """Add the columns on a second run to the viewed rows, and return the second run.
+
+    ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` are its rows.
+    """
+    here = {row_id: (side, score) for row_id, side, _, score in rows.outcomes()}
+    there = {row_id: (side, reason, score) for row_id, side, reason, score in other.outcomes()}
+    columns: dict[str, list[str | float | None]] = {"id": [], THERE: [], CHANGE: [], DIFFERENCE: []}
+    for row_id, (side, score) in here.items():
+        before, reason, earlier = there.get(row_id, (ABSENT, None, None))
+        difference = None if score is None or earlier is None else score - earlier
+        change = SAME if before == side else f"{before} → {side}"
+        for name, value in zip(
+            columns, (row_id, f"{before}: {reason}" if reason else before, change, difference), strict=True
+        ):
+            columns[name].append(value)
+    types = (pa.string(), pa.string(), pa.string(), pa.float64())
+    rows.add_columns(
+        pa.table({name: pa.array(each, kind) for (name, each), kind in zip(columns.items(), types, strict=True)})
+    )
+    return OtherRun(run, other, len(there.keys() - here.keys()))
