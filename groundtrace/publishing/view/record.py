@@ -5,6 +5,7 @@ trace with code), and facts such as its source.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -27,8 +28,10 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
     ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
-    are numbered separately in the same way. In the result, ``images`` is a list with one dict for each image: it holds
-    the column and the index by which the page requests the image. Raises
+    are numbered separately in the same way. A point of a kept trace that the detector or the segmenter found beside its
+    object has ``off`` set to True. ``pointed`` are the points that the pointer found for a rejected record. In the
+    result, ``images`` is a list with one dict for each image: it holds the column and the index by which the page
+    requests the image. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.
     """
     names = images.schema_names(place)
@@ -47,6 +50,11 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
         "answer_type": row.get("answer_type"),
         "images": _images_of(row, of_code),
         "gold": [_box(number, box) for number, box in enumerate(row.get("gold_boxes") or [], 1)],
+        "pointed": [
+            {"n": number, "kind": "point"} | dict(point)
+            for number, point in enumerate(row.get("points") or [], 1)
+            if place.set == "rejected"  # in other sets, they are the points of the kept trace
+        ],
         "traces": _traces_of(row),
         "attempts": [
             {**_text(each["text"] or ""), "answer": each["answer"], "correct": each["correct"]}
@@ -104,7 +112,33 @@ def _traces_of(row: Mapping[str, Any]) -> list[Json]:
     verdicts += [{"name": name, "value": value} for name, value in scores.items() if name not in named]
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
     last = {**_text(messages[-1]["content"] or ""), "answer": None, "score": final, "verdicts": verdicts}
+    off = _points_off(row.get("verdicts") or [])
+    for mark in last["marks"]:
+        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
     return [last | {"prompt": prompt}]
+
+
+def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
+    """Return the places of the points that are not on an object of their label, from the evidence of the verdicts.
+
+    Evidence that is no JSON object with a place and ``on`` is ignored: other scorers write other fields.
+    """
+    found = set[tuple[Any, ...]]()
+    for text in (each for verdict in verdicts for each in verdict.get("evidence") or []):
+        try:
+            view = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(view, dict) and view.get("on") is False and {"x", "y", "media_index"} <= view.keys():
+            place = _place_of(view)
+            if all(each is None or isinstance(each, int | float) for each in place):
+                found.add(place)
+    return found
+
+
+def _place_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the image, the frame and the position of a point."""
+    return point["media_index"], point.get("frame"), point["x"], point["y"]
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Json:

@@ -274,6 +274,7 @@ class Viewer {
     const best = record.traces[0];
     if (best && best.marks.length) this.layers.push({ name: "trace", marks: best.marks, on: true });
     if (record.gold.length) this.layers.push({ name: "gold", marks: record.gold, on: !best || !best.marks.length });
+    if (record.pointed.length) this.layers.push({ name: "pointer", marks: record.pointed, on: !best || !best.marks.length });
     const other = record.other && record.other.traces[0];
     if (other && other.marks.length) this.layers.push({ name: "other", marks: other.marks, on: false });
     const tried = record.attempts.flatMap(each => each.marks);
@@ -376,8 +377,8 @@ class Viewer {
     for (const kind of kinds) for (const layer of this.layers.filter(each => each.on)) {
       for (const mark of layer.marks.filter(each => each.kind === kind)) {
         if (mark.media_index !== this.shown.media_index || (mark.frame ?? null) !== this.shown.frame) continue;
-        const about = { class: `mark ${layer.name}`, "data-mark": `${layer.name}-${mark.kind}-${mark.n}`, "pointer-events": kind === "box" ? "stroke" : "all" };
-        const title = drawn("title", {}, `${mark.n} ${mark.label || ""}`);
+        const about = { class: `mark ${layer.name}${mark.off ? " off" : ""}`, "data-mark": `${layer.name}-${mark.kind}-${mark.n}`, "pointer-events": kind === "box" ? "stroke" : "all" };
+        const title = drawn("title", {}, `${mark.n} ${mark.label || ""}${mark.off ? ": off its object" : ""}`);
         if (mark.kind === "point") {
           svg.append(drawn("circle", { ...about, cx: mark.x, cy: mark.y, r: 7, "data-r": 7 }, title), drawn("text", { class: "number", x: mark.x, y: mark.y, "data-x": mark.x, "data-y": mark.y }, String(mark.n)));
         } else {

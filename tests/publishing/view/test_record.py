@@ -1,5 +1,6 @@
 """One record as a view shows it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,34 @@ def test_the_trace_is_in_parts_whose_marks_have_the_numbers_of_its_text(run: Pat
     assert record["gold"] == [{"n": 1, "kind": "box", "frame": None, **gold[0]}]
     assert [each["caption"] for each in record["images"]] == ["original 1"]
     assert [each["role"] for each in trace["prompt"]] == ["user"]
+
+
+def test_points_beside_their_objects_are_marked(run: Path, tmp_path: Path) -> None:
+    views = [
+        {"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": True},
+        {"number": 2, "x": 20.0, "y": 22.0, "media_index": 0, "frame": None, "on": False},
+    ]
+    odd = ["no JSON", "[1]", '{"on": false}', '{"on": false, "x": [1], "y": {}, "media_index": 0}']
+    evidence = [*map(json.dumps, views), *odd]
+    verdict = {"name": "spatial", "value": 0.5, "failed": False, "reason": "", "evidence": evidence}
+    plain = {"name": "outcome", "value": 1.0, "failed": False, "reason": "", "evidence": None}
+    rows = [sft_row("one", trace=TRACE, verdicts=[verdict, plain]), sft_row("two", trace=TRACE)]
+    folder = write_run(tmp_path / "run", run, {"sft": rows})
+    marks = shown(folder, "one")["traces"][0]["marks"]
+    assert [(mark["kind"], mark["n"], mark["off"]) for mark in marks] == [
+        ("point", 1, False),
+        ("point", 2, True),
+        ("box", 1, False),
+    ]
+    assert not any(mark["off"] for mark in shown(folder, "two")["traces"][0]["marks"])
+
+
+def test_the_points_of_the_pointer_are_those_of_a_rejected_record(run: Path, tmp_path: Path) -> None:
+    point = {"label": "cat", "x": 3.0, "y": 4.0, "media_index": 0, "frame": None, "t_s": None}
+    rejected = {"id": "no", "stage": "verify", "reason": "low_score", "media": [], "points": [point]}
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("one", points=[point])], "rejected": [rejected]})
+    assert shown(folder, "no")["pointed"] == [{"n": 1, "kind": "point", **point}]
+    assert shown(folder, "one")["pointed"] == []
 
 
 def test_images_of_code_follow_those_of_the_question(run: Path, tmp_path: Path) -> None:
