@@ -92,7 +92,9 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     """
     trace = record["traces"][0]
     names = sorted(each["name"] for each in trace["verdicts"] if each["value"] is not None)
-    shown = {name: trace[name] for name in ("parts", "marks", "sha256")} | {
+    marks = [{name: value for name, value in mark.items() if name != "off"} for mark in trace["marks"]]
+    shown = {name: trace[name] for name in ("parts", "sha256")} | {
+        "marks": marks,
         "score": None,
         "answer": None,
         "verdicts": [],
@@ -102,4 +104,5 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     ]
     turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows hold it
     kept = {name: record[name] for name in ("id", "question", "choices", "answer", "answer_type", "gold")}
-    return kept | {"turns": turns} | {"traces": [shown], "images": images, "attempts": [], "facts": [], "names": names}
+    empty = {name: [] for name in ("attempts", "facts", "pointed")}
+    return kept | empty | {"turns": turns, "traces": [shown], "images": images, "names": names}

@@ -36,13 +36,17 @@ from .viewed import sft_row, write_run
 
 ROWS = [AuditedRow("a", KEPT, "ta"), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
 STRATA = {"verify: low": 7, KEPT: 40}
+POINT = '<points x1="10" y1="12" alt="cat">cat</points>'
+OFF = json.dumps({"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": False})
+"""The evidence that the point is not on its object."""
 
 
 def rejected(row_id: str, reason: str = "low_grounding", **values: Any) -> dict[str, Any]:
     verdict = {"name": "spatial", "value": 0.25, "failed": False, "reason": "off"}
-    trace = {"text": f"<think>{row_id}</think><answer>2</answer>", "answer": "2", "score": 0.25, "verdicts": [verdict]}
+    trace = {"text": f"<think>{row_id} {POINT}</think><answer>2</answer>", "answer": "2", "score": 0.25}
     row = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1", "media": []}
-    return row | {"traces": [trace]} | values
+    found = {"label": "cat", "x": 7.0, "y": 8.0, "media_index": 0, "frame": None, "t_s": None}
+    return row | {"traces": [trace | {"verdicts": [verdict]}], "points": [found]} | values
 
 
 def opened(run: Path, count: int = 12, reviewer: str = "") -> Audit:
@@ -54,8 +58,9 @@ def opened(run: Path, count: int = 12, reviewer: str = "") -> Audit:
 @pytest.fixture
 def folder(run: Path, tmp_path: Path) -> Path:
     """A run of 30 kept rows, 20 and 2 rejected ones, and 9 that are not part of an audit."""
-    verdict = {"name": "spatial", "value": 1.0, "failed": False, "reason": "", "evidence": ["on it"]}
-    kept = [sft_row(f"kept-{n:02}", verdicts=[verdict], attempts=[]) for n in range(30)]
+    verdict = {"name": "spatial", "value": 1.0, "failed": False, "reason": "", "evidence": ["on it", OFF]}
+    traces = [f"<think>{n} {POINT}</think><answer>1</answer>" for n in range(30)]
+    kept = [sft_row(f"kept-{n:02}", verdicts=[verdict], attempts=[], trace=trace) for n, trace in enumerate(traces)]
     sides = [rejected(f"low-{n:02}") for n in range(20)] + [rejected(f"odd-{n}", "odd_count") for n in range(2)]
     others = [rejected(f"left-{n}", "over_quota") for n in range(4)]
     others += [rejected(f"hard-{n}", "too_hard", stage="difficulty", traces=[]) for n in range(5)]
@@ -179,10 +184,13 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
             origin = {"Origin": str(client.make_url("/")).rstrip("/")}
             listed = await (await client.get("/api/audit")).json()
             assert [choice for _, choice in listed["rows"]] == [""] * 13
+            shapes = set[str]()
             for row_id, _ in listed["rows"]:
                 answer = await client.get("/api/audit/record", params={"id": row_id})
                 text = await answer.text()
-                assert json.loads(text)["names"] == ["spatial"]
+                record = json.loads(text)
+                assert record["names"] == ["spatial"] and record["pointed"] == [] and record["traces"][0]["marks"]
+                shapes.add(f"{sorted(record)} {sorted(record['traces'][0])} {record['traces'][0]['marks'][0].keys()}")
                 for secret in (
                     "low_grounding",
                     "odd_count",
@@ -199,6 +207,7 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
                 body = {"id": row_id, "about": WHOLE, "choice": choice}
                 assert (await client.post("/api/audit/judge", json=body)).status == 403
                 assert (await client.post("/api/audit/judge", json=body, headers=origin)).status == 200
+            assert len(shapes) == 1  # fields that only kept rows have would give the verdict away
             for wrong in ({"id": "x", "about": WHOLE, "choice": "right"}, {"id": listed["rows"][0][0]}, []):
                 assert (await client.post("/api/audit/judge", json=wrong, headers=origin)).status == 400
             assert (await client.get("/api/audit/record?id=left-0")).status == 404
