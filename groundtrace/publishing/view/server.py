@@ -22,6 +22,7 @@ from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import NoImage, RowImages
 from groundtrace.publishing.view.other_run import OtherRun
 from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.replies import NoReplies, keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 
@@ -90,6 +91,7 @@ class ViewServer:
         app.router.add_get("/api/counts", self._get_counts)
         app.router.add_get("/api/ids", self._get_ids)
         app.router.add_get("/api/record", self._get_record)
+        app.router.add_get("/api/replies", self._get_replies)
         app.router.add_get("/image/{n:[0-9]{1,12}}/{column:images|overlays|media}/{index:[0-9]{1,6}}", self._get_image)
         app.router.add_get("/thumbnail/{n:[0-9]{1,12}}", self._get_thumbnail)
         app.router.add_post("/api/mark", self._post_mark)
@@ -156,6 +158,18 @@ class ViewServer:
         found = record | {"n": n, "position": position, "total": total, "before": before, "after": after}
         found["other"] = None if self._other is None else await apart(lambda: self._elsewhere(record_id))
         return json_response(found | {"mark": asdict(self._reviews.of(record["id"]))})
+
+    async def _get_replies(self, request: web.Request) -> web.Response:
+        """Return the replies of models that made a record. Raises HTTPNotFound for an unknown record."""
+        record_id = request.query.get("id", "")
+        n = await apart(lambda: self._rows.number_of(record_id))
+        if n is None:
+            raise web.HTTPNotFound(text=f"the run has no record {record_id!r}")
+        place = self._place(n)
+        columns = ["cache_key"] if place.set == "rejected" else ["lineage"]
+        keys = keys_of(await apart(lambda: self._images.values(place, columns)))
+        found = await apart(lambda: read_replies(self._run, keys))
+        return json_response({"keys": len(keys), "replies": found})
 
     def _elsewhere(self, record_id: str) -> dict[str, Any] | None:
         """Return a record of the second run, without images; None if the second run has no such record."""
@@ -228,7 +242,7 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
         return await handler(request)
     except BadFilter as error:
         return web.Response(status=400, text=str(error))
-    except InspectError as error:
+    except (InspectError, NoReplies) as error:
         return web.Response(status=409, text=str(error))
 
 

@@ -491,7 +491,31 @@ function turnsOf(record) {
 
 function facts(record) {
   const pairs = record.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
-  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs));
+  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), repliesOf(record));
+}
+
+// The replies of models that made the record; they are read from the run's cache when the list is opened.
+function repliesOf(record) {
+  const list = element("div", { class: "replies" });
+  const box = element("details", {}, element("summary", {}, "replies of models"), list);
+  box.addEventListener("toggle", async () => {
+    if (!box.open || list.childElementCount) return;
+    try {
+      const found = await fetched(`/api/replies?${new URLSearchParams({ id: record.id })}`);
+      const missing = found.keys - found.replies.length;
+      list.replaceChildren(...found.replies.map(reply), element("p", { class: "muted" }, missing ? `${missing} of ${found.keys} replies are not in the run's cache.` : `All ${found.keys} replies are shown.`));
+    } catch (error) {
+      list.replaceChildren(element("p", { class: "muted" }, error.message));
+    }
+  });
+  return box;
+}
+
+function reply(each) {
+  const about = `${each.role} · ${each.prompt} · ${each.model} · ${each.tokens_in} tokens in, ${each.tokens_out} out · ${each.created}${each.finish_reason === "stop" ? "" : ` · ${each.finish_reason}`}${each.taken_from ? ` · from ${each.taken_from}` : ""}`;
+  return element("div", {}, element("p", { class: "muted t" }, about), element("p", { class: "muted" }, element("code", {}, each.key)),
+    each.reasoning ? element("details", {}, element("summary", { class: "muted" }, "reasoning"), element("pre", { class: "t" }, each.reasoning)) : null,
+    element("pre", { class: "t" }, each.text || "(empty)"), each.is_shortened ? element("p", { class: "muted" }, "The text is shortened.") : null);
 }
 
 // Marks of the reviewer -------------------------------------------------------------------------------------------

@@ -311,3 +311,21 @@ def test_a_second_run_is_shown_beside_the_first(
     assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.printed == []
     context.close()
+
+
+def test_replies_of_models_are_read_when_they_are_asked_for(browser: Any, run: Path, serve: Callable[..., str]) -> None:
+    page = Page(browser.new_page(), serve(run))
+    page.page.on("console", lambda message: page.printed.append(f"{message.type}: {message.text}"))
+    page.page.on("request", lambda asked: page.requested.append(asked.url))
+    page.page.goto(f"{page.address}&set=sft")
+    page.wait("shown.rows.length > 0")
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .facts")
+    assert not any("/api/replies" in each for each in page.requested)
+    page.page.click("text=replies of models")
+    page.wait("document.querySelector('.replies').childElementCount > 0")
+    shown = page.page.inner_text(".replies")
+    assert page.page.evaluate("document.querySelectorAll('.replies pre').length") > 3, shown
+    assert "teacher · trace" in shown and "replies are shown" in shown
+    assert page.printed == []
+    page.page.close()

@@ -145,6 +145,18 @@ def test_errors_are_one_line_with_a_status(served: Callable[[Use], Any]) -> None
     assert all(text and "\n" not in text and "Traceback" not in text for _, text in found.values())
 
 
+def test_replies_of_a_run_without_its_cache_are_refused_in_one_line(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> list[tuple[int, str]]:
+        await enter(client, guard)
+        rows = (await (await client.get("/api/rows?set=sft")).json())["rows"]
+        asked = [await client.get("/api/replies", params={"id": each}) for each in (rows[0]["id"], "none", "")]
+        return [(each.status, await each.text()) for each in asked]
+
+    found = served(work)
+    assert [status for status, _ in found] == [409, 404, 404]
+    assert "the run used a cache elsewhere (--cache)" in found[0][1] and "\n" not in found[0][1]
+
+
 def test_a_record_has_its_neighbours_and_its_images(served: Callable[[Use], Any]) -> None:
     async def work(client: Client, guard: Guard) -> None:
         await enter(client, guard)

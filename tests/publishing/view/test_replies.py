@@ -1,0 +1,75 @@
+"""The replies that made a record, as a view reads them from the cache of the run."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from groundtrace.inference.cache.log import CacheEntry
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.request import Completion
+from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, NoReplies, keys_of, read_replies
+
+
+def row_of(run: Path, name: str, column: str) -> dict[str, object]:
+    (file, *_) = sorted((run / name).glob("*.parquet"))
+    return next(row for row in pq.read_table(file, columns=[column]).to_pylist() if row[column])
+
+
+def test_the_replies_of_a_kept_row_are_those_of_its_lineage(run: Path) -> None:
+    keys = keys_of(row_of(run, "sft", "lineage"))
+    found = read_replies(run, keys)
+    assert {each["key"] for each in found} == set(keys) and len(found) == len(keys) > 3
+    assert {"policy", "teacher"} <= {each["role"] for each in found}
+    assert all(each["text"] and each["prompt"] and each["model"] for each in found)
+    assert [each["created"] for each in found] == sorted(each["created"] for each in found)
+
+
+def test_a_rejected_record_has_the_reply_of_its_rejection(run: Path) -> None:
+    key = str(row_of(run, "sft", "lineage")["lineage"]["cache_keys"][0])  # type: ignore[index]
+    (found,) = keys_of({"cache_key": key, "lineage": None})
+    assert [each["key"] for each in read_replies(run, [found, "0" * 64])] == [key]
+
+
+@pytest.mark.parametrize("row", [{}, {"lineage": None}, {"cache_key": None}, {"lineage": {"cache_keys": None}}])
+def test_a_row_without_calls_has_no_replies(row: dict[str, object]) -> None:
+    assert keys_of(row) == []
+
+
+def test_keys_are_limited_and_unique() -> None:
+    keys = [str(number) for number in range(MAX_REPLIES + 50)]
+    assert keys_of({"lineage": {"cache_keys": [*keys[:3], *keys]}}) == keys[:MAX_REPLIES]
+
+
+def test_reading_changes_nothing_and_long_texts_are_shortened(tmp_path: Path) -> None:
+    cache = ReplyCache(str(tmp_path / CACHE))
+    long = Completion("x" * (MAX_CHARS + 5), reasoning="why", finish_reason="length", taken_from="other")
+    cache.put([CacheEntry("a" * 64, "judge", "p", "m", 64, long, 3, 4)])
+    cache.close()
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    (found,) = read_replies(tmp_path, ["a" * 64])
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+    assert found["text"] == "x" * MAX_CHARS and found["is_shortened"] and found["reasoning"] == "why"
+    assert (found["finish_reason"], found["taken_from"], found["tokens_in"]) == ("length", "other", 3)
+
+
+@pytest.mark.parametrize("damage", ["no cache", "no database", "no table", "a changed reply"])
+def test_a_cache_that_cannot_be_read_is_one_line(run: Path, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "a run # %41"
+    shutil.copytree(run / "cache", folder / "cache")
+    keys = keys_of(row_of(run, "sft", "lineage"))
+    assert len(read_replies(folder, keys)) == len(keys)
+    if damage == "no cache":
+        shutil.rmtree(folder / "cache")
+    elif damage == "no database":
+        (folder / CACHE).write_bytes(b"no database" * 100)
+    else:
+        change = "DROP TABLE replies" if damage == "no table" else "UPDATE replies SET tokens_in = tokens_in + 1"
+        with sqlite3.connect(folder / CACHE) as db:
+            db.execute(change)
+        db.close()
+    with pytest.raises(NoReplies) as caught:
+        read_replies(folder, keys)
+    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
