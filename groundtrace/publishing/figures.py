@@ -5,6 +5,7 @@ and the calls of models with their costs. A pass rate is the share of a policy's
 correct. Pass rates are counted in the shards with DuckDB. All other numbers come from ``run.json``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
@@ -13,6 +14,7 @@ from groundtrace.inference.settings import ROLES
 from groundtrace.schemas.run_summary import RoleLedger, RunSummary, StageFigures
 from groundtrace.schemas.text import counted
 from groundtrace.schemas.usage import Usage
+from groundtrace.storage.views import quoted_name
 
 _MAX_RATES = 11
 
@@ -68,6 +70,19 @@ class PassRateBar:
     sft: int
     rl: int
     rejected: int
+
+
+@dataclass(frozen=True)
+class ScoreBars:
+    """Holds the histogram of one score of the SFT rows, such as ``spatial``.
+
+    ``rows`` holds the number of rows in each of ten bars of equal width from 0 to 1. ``unscored`` is the number of rows
+    without a value.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+    unscored: int
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,23 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
     if not bars and not too_hard and not too_easy:
         return []
     return [PassRateBar("too hard", 0, 0, too_hard), *bars, PassRateBar("too easy", 0, 0, too_easy)]
+
+
+def score_bars(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[ScoreBars]:
+    """Return the histograms of the scores of the SFT rows; scores that no row has are left out.
+
+    ``connection`` is a database with the view sft. ``names`` are the fields of its column ``scores``.
+    """
+    found = []
+    for name in names:
+        score = f"scores.{quoted_name(name)}"
+        tenth = f"least(greatest(floor({score} * 10 + 1e-9), 0), 9)::INT"  # both functions ignore a null
+        query = f"SELECT CASE WHEN isfinite({score}) THEN {tenth} END, count(*) FROM sft GROUP BY 1"
+        rows = dict(connection.execute(query).fetchall())
+        unscored = rows.pop(None, 0)
+        if rows:
+            found.append(ScoreBars(name, tuple(rows.get(tenth, 0) for tenth in range(10)), unscored))
+    return found
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:

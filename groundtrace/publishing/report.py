@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from groundtrace.pages.render import render
 from groundtrace.pages.shown_images import ImageRoom
 from groundtrace.publishing.diversity import Balance
-from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows, truncations
+from groundtrace.publishing.figures import pass_rates, rejections, role_costs, score_bars, shown_flows, truncations
 from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
-from groundtrace.publishing.reading import read_rubrics
+from groundtrace.publishing.reading import columns_of, read_rubrics
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -89,6 +89,8 @@ def report_page(
     """
     release_memory()
     rates, examples = pass_rates(tables, summary), _examples(tables)
+    schema = columns_of(staging, "sft")
+    scores = score_bars(tables, [each.name for each in schema.field("scores").type]) if "scores" in schema.names else []
     ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
@@ -103,6 +105,7 @@ def report_page(
         rejections=rejections(summary),
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
+        scores=scores,
         costs=role_costs(summary),
         truncations=truncations(summary),
         balances=spread,

@@ -373,3 +373,19 @@ def test_spans_lose_no_prose(text: str) -> None:
     if all(span.kind in ("text", "markup") for span in spans):
         assert "".join(span.text for span in spans) == text
     assert all(span.marks for span in spans if span.kind in ("points", "box"))
+
+
+def test_scores_have_histograms_and_reasons_the_command_that_shows_their_records(tmp_path: Path) -> None:
+    rows = [row_of(f"q{n}", messages=trace("x"), scores={"final": n / 4, "spatial": None}) for n in range(5)]
+    odd = {"id": "r", "stage": "a stage", "reason": "o'dd & <b>", "detail": "", "media": []}
+    page = make_page(tmp_path, rows, rejected=[odd])
+    shown = Page(page)
+    charts = [each["aria-label"] for each in shown.named("div") if each.get("role") == "img"]
+    assert [each for each in charts if each and "score" in each] == ["histogram of the score final"]
+    titles = [
+        each["title"] for each in shown.named("div") if each.get("class") == "col" and "rows" in (each["title"] or "")
+    ]
+    assert [title.rpartition(": ")[2] for title in titles if title] == [
+        f"{count} rows" for count in (1, 0, 1, 0, 0, 1, 0, 1, 0, 1)
+    ]
+    assert "beam view first --at 'set=rejected&stage=a%20stage&reason=o%27dd%20%26%20%3Cb%3E'" in shown.words
