@@ -40,8 +40,7 @@ class Example:
     """Holds a rejected record as an example of a reason: its id, the detail of its rejection, and its gallery entry.
 
     ``detail`` is a text about why this record was rejected. ``entry`` is what the report shows of the record, such as
-    its image and its trace. It is None if the record has no question yet, and for all but the first example of a
-    reason.
+    its image and its trace. It is None if the record has no question yet.
     """
 
     id: str
@@ -94,7 +93,8 @@ def report_page(
     ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
-    room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side) + len(examples))
+    room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side))
+    room.images += sum(map(len, examples.values()))
     return render(
         "groundtrace.publishing",
         "report.html.jinja",
@@ -165,10 +165,10 @@ def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, sto
     """Return examples of rejected rows for the report page. All of them were rejected for the same reason.
 
     ``found`` holds the id of each row, and a detail of its rejection. The page shows the question, the image and the
-    trace of the first example only, and only if this example has a question.
+    trace of each example that has a question.
     """
     entries: dict[str, ShownRow] = {}
-    for row in _rows_of(staging / "rejected", [found[0][0]]):
+    for row in _rows_of(staging / "rejected", [row_id for row_id, _ in found]):
         if row.get("question"):
             entries[row["id"]] = rejected_entry(row, room, store)
         else:

@@ -389,3 +389,14 @@ def test_scores_have_histograms_and_reasons_the_command_that_shows_their_records
         f"{count} rows" for count in (1, 0, 1, 0, 0, 1, 0, 1, 0, 1)
     ]
     assert "beam view first --at 'set=rejected&stage=a%20stage&reason=o%27dd%20%26%20%3Cb%3E'" in shown.words
+
+
+def test_each_example_of_a_reason_has_its_image_and_question(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(picture()["bytes"])
+    medium = {"uri": "input:a.png", "sha256": "", "width": 40, "height": 20}
+    common = {"stage": "verify", "reason": "low_score", "detail": "why", "media": [medium]}
+    rejected = [{"id": f"r{n}", "question": f"Is it {n}?", **common} for n in range(4)]
+    page = Page(make_page(tmp_path, [], rejected=[*rejected, {"id": "r4", **common}]))
+    shown = [f"Is it {n}?" in page.words for n in range(4)]
+    assert sum(shown) + ("r4" in page.words) == 3
+    assert len([each for each in page.named("img") if (each["src"] or "").startswith("data:")]) == sum(shown) >= 2
