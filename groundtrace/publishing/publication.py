@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from groundtrace.publishing.licences import Terms, hub_id, terms_of
+
+if TYPE_CHECKING:
+    from groundtrace.publishing.view.audit_figures import AuditFigures
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,14 @@ class Publication:
         strictest: the published source with the strictest licence; None if no source is published.
         configs: file patterns by the names of configs other than the training sets, such as ``rejected``. A config is a
             named part of a data set on the Hub.
+        audit: the result of the run's audit, in which a person judged traces; None if it is not published.
     """
 
     run_sha256: str
     uses: tuple[SourceUse, ...]
     strictest: SourceUse | None
     configs: Mapping[str, str]
+    audit: "AuditFigures | None" = None
 
     @property
     def left_out(self) -> list[SourceUse]:

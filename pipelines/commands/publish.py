@@ -38,8 +38,8 @@ def add_publish_parser(commands: Any) -> None:
         action="append",
         default=[],
         dest="extras",
-        choices=("rejected", "rubrics"),
-        help="also publish these, each as a config of its own",
+        choices=("rejected", "rubrics", "audit"),
+        help="also publish these: rejected records and rubrics as configs, the result of the audit on the data card",
     )
     parser.add_argument(
         "--include-source",

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,10 +25,13 @@ from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
 from groundtrace.publishing.publication import Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
+from groundtrace.publishing.view.audit_figures import audit_figures
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
+AUDIT = "audit"
+"""The name with which a user requests the result of the run's audit on the data card."""
 """The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
 """Further files of a run that are published.
@@ -103,14 +106,16 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
     ``run`` is the folder of a finished run. ``extras`` names parts of the run that are published only on request: the
-    rejected records and the rubrics (:data:`EXTRAS`). ``asked`` are names of sources (data sets from which rows come);
-    their rows are published whatever their licence is.
+    rejected records and the rubrics (:data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``asked`` are names
+    of sources (data sets from which rows come); their rows are published whatever their licence is.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
-    Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
+    requested audit.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
+    audit = audit_figures(run) if AUDIT in extras else None
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: sorted((run / name).glob("*.parquet")) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
@@ -129,8 +134,9 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     extra = _put_extras(run, staging, extras, rows)
     digests = {name: sha256_of(staging / name) for name in _files(staging)}
     run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
-    published_sha256 = digest_of(summary, digests)
-    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra)
+    of_audit = {AUDIT: hashlib.sha256(json.dumps(asdict(audit)).encode()).hexdigest()} if audit else {}
+    published_sha256 = digest_of(summary, {**digests, **of_audit})
+    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra, audit)
     _put_words(run, staging, summary, replace(summary, counts=left_out), publication)
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))

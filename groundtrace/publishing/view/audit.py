@@ -115,6 +115,11 @@ class Audit:
         self._all = list(read_lines(self._file, lambda fields: Judgement(**fields)))
 
     @property
+    def reviewers(self) -> list[str]:
+        """Return the names of all reviewers who have judged something, in order."""
+        return sorted({each.reviewer for each in self._all})
+
+    @property
     def judgements(self) -> dict[tuple[str, str], Judgement]:
         """Return the reviewer's valid judgements by (record id, subject).
 

@@ -18,6 +18,12 @@ import yaml
 from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub import client
 from groundtrace.publishing.hub.card_check import problems_of
+from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.view.audit import WHOLE, open_audit
+from groundtrace.publishing.view.audit_estimate import KEPT
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.vision.media import MediaStore
 
 from ...pipelines import short_recipe
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
@@ -126,6 +132,22 @@ def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path) -> None:
         assert word in done.stdout
     assert not hub.repos
     assert not hub.requests
+
+
+def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, run: Path) -> None:
+    refused = beam("publish", run, "--repo", REPO, "--with", "audit")
+    assert refused.returncode == 2 and "has no audit: judge traces with `beam view" in refused.stderr
+    rows = ViewedRows(run, read_summary(run))
+    audit = open_audit(run, rows, RowImages(MediaStore(str(run), str(run))), 8, "ana-maria")
+    for row in audit.rows:
+        audit.judge(row.id, WHOLE, "right" if row.stratum == KEPT else "wrong")
+    rows.close()
+    row = "| precision: the share of the kept rows that are right | 1.00 |"
+    for words, is_there in (((), False), (("--with", "audit"), True)):  # the second time, only the card is new
+        assert beam("publish", run, "--repo", REPO, *words).returncode == 0
+        card = hub.read(REPO, "README.md").decode()
+        assert (row in card, "ana-maria" in card) == (is_there, False)
+    assert not [name for name in hub.files(REPO) if "reviews" in name or "audit" in name]
 
 
 def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:

@@ -1,0 +1,65 @@
+"""Computes the figures of a run's audit for its data card: how often the verification was right.
+
+In an audit (``beam view RUN --audit N``), a person judges a random sample of the run's traces.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from groundtrace.publishing.reading import InspectError, input_folder, read_summary
+from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit, read_sample
+from groundtrace.publishing.view.audit_estimate import Share, estimate
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.vision.media import MediaStore
+
+
+@dataclass(frozen=True)
+class AuditFigures:
+    """Holds the result of an audit.
+
+    Attributes:
+        sample: the number of traces in the sample.
+        decided: the number of them that were judged as right or wrong.
+        precision: the share of the kept rows that are right.
+        recall: the share of all right rows that were kept; None if a reason of rejection has no decided trace.
+        kappas: Cohen's kappa with each further reviewer, the highest first.
+    """
+
+    sample: int
+    decided: int
+    precision: Share
+    recall: Share | None
+    kappas: tuple[float, ...]
+
+
+def audit_figures(run: Path) -> AuditFigures:
+    """Return the result of the audit in a run folder, by the reviewer with the most judgements of whole traces.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the run has no audit, if no kept row was judged as
+    right or wrong, or if the run or its audit cannot be read.
+    """
+    advice = f"judge traces with `beam view {run} --audit 100`"
+    sample = read_sample(run)
+    if sample is None:
+        raise InspectError(f"{run} has no audit: {advice}")
+    summary = read_summary(run)
+    rows = ViewedRows(run, summary)
+    try:
+        images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
+        audit = open_audit(run, rows, images, sample["count"], "")
+    finally:
+        rows.close()
+    audits = [Audit(run, audit.strata, audit.rows, reviewer) for reviewer in audit.reviewers]
+    audit = max(audits, key=_judged, default=audit)
+    strata = audit.counted()
+    found = estimate(strata)
+    if found.precision is None:
+        raise InspectError(f"the audit of {run} has no kept row that was judged as right or wrong: {advice}")
+    kappas = tuple(sorted(audit.kappa().values(), reverse=True))
+    return AuditFigures(len(audit.rows), sum(each.decided for each in strata), found.precision, found.recall, kappas)
+
+
+def _judged(audit: Audit) -> int:
+    """Return how many whole traces the reviewer has judged."""
+    return sum(about == WHOLE for _, about in audit.judgements)

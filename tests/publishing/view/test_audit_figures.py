@@ -1,0 +1,99 @@
+"""The figures of an audit for the data card, from judgements in the run folder."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from groundtrace.publishing.card import write_card
+from groundtrace.publishing.publication import Publication
+from groundtrace.publishing.reading import InspectError, open_tables, read_summary
+from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
+from groundtrace.publishing.view.audit_estimate import KEPT, estimate
+from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.vision.media import MediaStore
+
+from .viewed import sft_row, write_run
+
+
+def rejected(row_id: str) -> dict[str, object]:
+    trace = {"text": "<think>x</think><answer>2</answer>", "answer": "2", "score": 0.2, "verdicts": []}
+    return {
+        "id": row_id,
+        "stage": "verify",
+        "reason": "low_score",
+        "question": "Which?",
+        "media": [],
+        "traces": [trace],
+    }
+
+
+@pytest.fixture
+def folder(run: Path, tmp_path: Path) -> Path:
+    """A run with 40 kept rows and 20 rejected ones."""
+    kept = [sft_row(f"kept-{n:02}") for n in range(40)]
+    return write_run(tmp_path / "run", run, {"sft": kept, "rejected": [rejected(f"no-{n:02}") for n in range(20)]})
+
+
+def audited(folder: Path, reviewer: str, count: int = 20) -> Audit:
+    rows = ViewedRows(folder, read_summary(folder))
+    return open_audit(folder, rows, RowImages(MediaStore(str(folder), str(folder))), count, reviewer)
+
+
+def judge(folder: Path, reviewer: str, wrong: int, rows: int = 20) -> Audit:
+    """Judge the first rows of the sample; of the kept ones, the first ``wrong`` are judged as wrong."""
+    audit, kept = audited(folder, reviewer), 0
+    for row in audit.rows[:rows]:
+        is_kept = row.stratum == KEPT
+        audit.judge(row.id, WHOLE, "right" if is_kept and kept >= wrong else "wrong")
+        kept += is_kept
+    return audit
+
+
+def test_the_figures_are_those_of_the_reviewer_with_the_most_judgements(folder: Path) -> None:
+    judge(folder, "ana", wrong=5, rows=6)
+    audit = judge(folder, "", wrong=1)
+    found = audit_figures(folder)
+    expected = estimate(audit.counted())
+    assert (found.sample, found.decided, found.precision, found.recall) == (20, 20, expected.precision, expected.recall)
+    assert found.precision.value == 0.9 and found.recall is not None and found.recall.value == 1.0
+    assert found.kappas == tuple(audit.kappa().values()) and len(found.kappas) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [(None, "has no audit: judge traces with `beam view"), (0, "has no kept row that was judged")]
+)
+def test_a_run_without_judgements_is_refused_in_one_line(folder: Path, rows: int | None, message: str) -> None:
+    if rows is not None:
+        judge(folder, "", 0, rows)
+    with pytest.raises(InspectError, match=re.escape(message)) as caught:
+        audit_figures(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_single_verdicts_and_undone_judgements_do_not_count(folder: Path) -> None:
+    audit = judge(folder, "", wrong=0)
+    audit.judge(audit.rows[0].id, WHOLE, "")
+    audit.judge(audit.rows[1].id, "spatial", "wrong")
+    assert audit_figures(folder).decided == 19
+
+
+@pytest.mark.parametrize("has_recall", [True, False])
+def test_the_card_states_the_figures_and_no_reviewer(folder: Path, has_recall: bool) -> None:
+    judge(folder, "ana-maria", wrong=2)
+    judge(folder, "bo", wrong=1, rows=12)
+    found = audit_figures(folder)
+    figures = found if has_recall else AuditFigures(20, 10, found.precision, None, ())
+    summary = read_summary(folder)
+    with open_tables(folder, summary) as tables:
+        write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}, figures))
+    card = (folder / "README.md").read_text("utf-8")
+    low, high = f"{found.precision.low:.2f}", f"{found.precision.high:.2f}"
+    assert f"| precision: the share of the kept rows that are right | 0.80 | {low}–{high} |" in card
+    assert ("| recall:" in card, "Cohen's kappa" in card) == (has_recall, has_recall)
+    assert "ana-maria" not in card and f"judged {figures.decided} of 20 traces" in card
+    with open_tables(folder, summary) as tables:
+        write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}))
+    assert "How often" not in (folder / "README.md").read_text("utf-8")
