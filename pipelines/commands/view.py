@@ -7,6 +7,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ ENDING_S = 2.0
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
+  beam view runs/mine --at 'set=rejected' --export copy                 # a page to send to other people
   beam view runs/new runs/old                                           # what changed since an earlier run?
   beam view runs/mine --audit 100                                       # how often is "verified" right?
   ssh -L 8600:127.0.0.1:8600 HOST beam view runs/mine --port 8600       # for a run on another machine
@@ -40,6 +42,9 @@ def add_view_parser(commands: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="a run folder")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="an earlier or other run, to show beside it")
     parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
+    parser.add_argument(
+        "--export", metavar="DIR", help="write a copy of the rows of --at that needs no server; then end"
+    )
     parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
@@ -56,6 +61,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     from groundtrace.publishing.reading import InspectError, input_folder, read_summary
     from groundtrace.publishing.view.audit import open_audit
+    from groundtrace.publishing.view.copying import export_view
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
@@ -75,13 +81,20 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         other = compare(rows, other_run, ViewedRows(other_run, read_summary(other_run)))
     state = state_of(parsed.at)
     try:
-        read_filters(filter_items(state), rows.dimensions)
+        filters = read_filters(filter_items(state), rows.dimensions)
     except BadFilter as error:
         raise InspectError(f"--at {parsed.at}: {error}") from error
     reviews = Reviews(run, is_copy="://" in parsed.run)
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
+    if parsed.export:
+        if parsed.audit:
+            raise InspectError("--export and --audit cannot be used together: leave one of them out")
+        about = ViewServer(run, rows, images, reviews, guard, other=other).about()
+        count = export_view(about, rows, images, reviews, filters, Path(parsed.export))
+        say(f"{counted(count, 'row')} copied: open {Path(parsed.export) / 'index.html'} in a browser")
+        return 0
     audit = None
     if parsed.audit:
         if "://" in parsed.run:

@@ -100,8 +100,12 @@ class ViewServer:
         return app
 
     async def _get_run(self, _: web.Request) -> web.Response:
+        return json_response(self.about())
+
+    def about(self) -> dict[str, Any]:
+        """Return what the page shows about the run, such as its name and the columns to filter by."""
         summary = self._rows.summary
-        about = {
+        return {
             "name": self._run.name,
             "path": str(self._run),
             "recipe": summary.recipe,
@@ -112,7 +116,6 @@ class ViewServer:
             "other": None if self._other is None else self._about(self._other),
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
-        return json_response(about)
 
     @staticmethod
     def _about(other: OtherRun) -> dict[str, Any]:

@@ -6,6 +6,7 @@ const OWN = new Set(["offset", "limit", "id", "view"]);
 const PAGE_ROWS = 48;
 const TABLE_COLUMNS = 10;
 const byId = id => document.getElementById(id);
+const COPY = typeof VIEW_COPY === "undefined" ? null : VIEW_COPY;  // the data of a copy, which has no server
 let run = null;
 let shown = { total: 0, rows: [] };
 let current = null;
@@ -31,12 +32,13 @@ function drawn(name, attributes, ...children) {
   return made;
 }
 
-const state = () => new URLSearchParams(location.search);
+const state = () => new URLSearchParams(COPY ? location.hash.slice(1) : location.search);
 const filtersOf = given => new URLSearchParams([...given].filter(([name]) => !OWN.has(name)));
 const numbered = value => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
 const named = value => value === "" ? "(no value)" : value;
 
 async function fetched(path, options) {
+  if (COPY) return copied(path);
   const response = await fetch(path, options);
   if (!response.ok) throw new Error(await response.text());
   return response.json();
@@ -49,6 +51,10 @@ function trouble(error) {
 
 function go(next, replaces = false) {
   const text = next.toString();
+  if (COPY) {
+    location.hash = text;  // the event shows the new state
+    return null;
+  }
   history[replaces ? "replaceState" : "pushState"](null, "", text ? `?${text}` : "/");
   return show();
 }
@@ -124,8 +130,9 @@ function showChips(now) {
   byId("chips").replaceChildren(...chips);
 }
 
-function thumbnail(n) {
-  const image = element("img", { src: `/thumbnail/${n}`, alt: "", loading: "lazy" });
+function thumbnail(row) {
+  if (row.missing) return "no image";
+  const image = element("img", { src: COPY ? `images/${row.n}.jpg` : `/thumbnail/${row.n}`, alt: "", loading: "lazy" });
   image.addEventListener("error", () => image.replaceWith("no image"));
   return image;
 }
@@ -142,7 +149,7 @@ function summaryOf(row) {
 function grid() {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
     "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
-    element("span", { class: "pic" }, thumbnail(row.n)),
+    element("span", { class: "pic" }, thumbnail(row)),
     element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), element("span", { class: "q t" }, row.question || row.detail || row.id)),
   )));
 }
@@ -257,7 +264,7 @@ function bar(record) {
     element("span", { class: "push row" },
       element("button", { type: "button", disabled: record.before === null, onclick: () => open(record.before), title: "k" }, "previous"),
       element("button", { type: "button", disabled: record.after === null, onclick: () => open(record.after), title: "j" }, "next"),
-      element("button", { type: "button", id: "flag", "aria-pressed": String(record.mark.flagged), onclick: flag, title: "f" }, record.mark.flagged ? "flagged" : "flag"),
+      COPY ? null : element("button", { type: "button", id: "flag", "aria-pressed": String(record.mark.flagged), onclick: flag, title: "f" }, record.mark.flagged ? "flagged" : "flag"),
       element("button", { type: "button", onclick: close, title: "Esc" }, "close")));
 }
 
@@ -265,6 +272,13 @@ function left(record) {
   const viewer = new Viewer(record);
   return element("div", {}, record.images.length ? viewer.box : element("p", { class: "muted" }, "This record has no image."));
 }
+
+async function problemOf(address) {
+  const response = await fetch(address);
+  return response.ok ? "this browser cannot show it" : response.text();
+}
+
+const addressOf = (record, image) => COPY ? image.file || "" : `/image/${record.n}/${image.column}/${image.index}`;
 
 // Shows one image at a time with its layers of marks; wheel and drag zoom and pan.
 class Viewer {
@@ -296,7 +310,7 @@ class Viewer {
   }
 
   address(image) {
-    return `/image/${this.record.n}/${image.column}/${image.index}`;
+    return addressOf(this.record, image);
   }
 
   switches() {
@@ -314,10 +328,10 @@ class Viewer {
     const image = element("img", { alt: this.shown.caption });
     image.addEventListener("load", () => { this.image = image; this.moved.replaceChildren(image); this.fit(); this.draw(); });
     image.addEventListener("error", async () => {
-      const response = await fetch(image.src);
+      const why = COPY ? this.shown.missing || "this browser cannot show it" : await problemOf(image.src);
       this.moved.replaceChildren();
       this.stage.setAttribute("data-problem", "true");
-      this.stage.replaceChildren(element("p", { class: "muted" }, `${this.shown.caption}: ${response.ok ? "this browser cannot show it" : await response.text()}`));
+      this.stage.replaceChildren(element("p", { class: "muted" }, `${this.shown.caption}: ${why}`));
     });
     image.src = this.address(this.shown);
   }
@@ -452,7 +466,7 @@ function right(record) {
     parts.push(element("section", {}, element("h3", {}, `${record.attempts.length} attempts`), element("div", { class: "traces" },
       ...record.attempts.map((each, index) => element("div", { class: each.correct === null ? "" : each.correct ? "right" : "wrong" }, element("p", { class: "muted" }, `${each.correct === null ? "unscored" : each.correct ? "right" : "wrong"}: `, element("b", { class: "t" }, each.answer ?? "no answer")), text(each, `attempt${index}`))))));
   }
-  parts.push(review(record));
+  if (!COPY) parts.push(review(record));
   return element("div", {}, ...parts);
 }
 
@@ -484,14 +498,14 @@ function turnsOf(record) {
     return element("div", { class: each.status && !["ok", "silent"].includes(each.status) ? "wrong" : "" },
       element("p", { class: "muted" }, `turn ${index + 1}${each.status ? `: ${each.status}` : ""}`), text(each, "trace"),
       each.code ? element("pre", {}, each.code) : null, each.output ? element("pre", {}, each.output) : null,
-      ...images.map(image => element("img", { src: `/image/${record.n}/${image.column}/${image.index}`, alt: image.caption, width: 260, loading: "lazy" })));
+      ...images.map(image => element("img", { src: addressOf(record, image), alt: image.caption, width: 260, loading: "lazy" })));
   });
   return element("section", {}, element("h3", {}, "trajectory"), ...(record.traces[0] ? verdicts(record.traces[0]) : []), ...turns);
 }
 
 function facts(record) {
   const pairs = record.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
-  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), repliesOf(record));
+  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record));
 }
 
 // The replies of models that made the record; they are read from the run's cache when the list is opened.
@@ -531,6 +545,7 @@ function review(record) {
 }
 
 async function mark(records, changes) {
+  if (COPY) return;
   try {
     const traces = Object.fromEntries(records.filter(each => each.traces && each.traces[0]).map(each => [each.id, each.traces[0].sha256]));
     const kept = await fetched("/api/mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: records.map(each => each.id), traces, ...changes }) });
@@ -623,10 +638,11 @@ async function start() {
   byId("copy").addEventListener("click", copyLink);
   byId("facets-open").addEventListener("click", event => event.target.setAttribute("aria-expanded", String(byId("facets").classList.toggle("open"))));
   byId("record").addEventListener("cancel", event => { event.preventDefault(); close(); });
+  for (const name of ["flag-all", "ids", "copy"]) byId(name).hidden = Boolean(COPY);
   byId("audit").hidden = !run.has_audit;
   byId("audit").addEventListener("click", () => go(new URLSearchParams("view=audit")));
   document.addEventListener("keydown", onKey);
-  window.addEventListener("popstate", show);
+  window.addEventListener(COPY ? "hashchange" : "popstate", show);
   await show();
 }
 

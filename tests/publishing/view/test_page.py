@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from groundtrace.pipelines.commands.cli import main
 from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
@@ -329,3 +330,44 @@ def test_replies_of_models_are_read_when_they_are_asked_for(browser: Any, run: P
     assert "teacher · trace" in shown and "replies are shown" in shown
     assert page.printed == []
     page.page.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "a copy #1"
+    assert main(["view", str(folder), "--export", str(copy)]) == 0
+    width, height = SCREENS[screen]
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = Page(context.new_page(), (copy / "index.html").as_uri())
+    page.page.on("console", lambda message: page.printed.append(f"{message.type}: {message.text}"))
+    page.page.on("pageerror", lambda error: page.printed.append(str(error)))
+    page.page.on("request", lambda asked: page.requested.append(asked.url))
+    page.page.goto(page.address)
+    page.wait("shown.rows.length > 0")
+    assert page.count() == "100 of 100 records"
+    if page.page.is_visible("#facets-open"):
+        page.page.click("#facets-open")
+    page.page.click("#facets button.class:has-text('rejected')")
+    page.wait("shown.total == 20")
+    page.page.evaluate(
+        "changed(next => { next.delete('set'); next.set('pass_rate', '0.5..0.55'); next.set('sort', '-pass_rate'); })"
+    )
+    page.wait("shown.total == 6")
+    assert page.ids() == [f"row-{n}" for n in range(55, 49, -1)]
+    page.page.evaluate("changed(next => next.set('q', 'CATS, 52'))")
+    page.wait("shown.total == 1")
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .stage img")
+    page.wait("document.querySelector('.stage img').naturalWidth == 40")
+    assert not page.page.is_visible("#flag-all") and page.page.query_selector("#flag") is None
+    page.page.keyboard.press("f")
+    page.page.keyboard.press("Escape")
+    page.page.evaluate("changed(next => { next.delete('q'); next.delete('pass_rate'); next.delete('sort'); })")
+    page.wait("shown.total == 100")
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .question")
+    assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("dialog .question")
+    assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
+    assert [each for each in page.requested if not each.startswith((copy.as_uri(), "data:"))] == []
+    assert page.printed == []
+    context.close()

@@ -1,0 +1,100 @@
+"""Writes a copy of a view into a folder, for ``beam view RUN --export DIR``: a page that works without a server.
+
+The copy has the rows that pass the filters, with their records and images. A browser opens its ``index.html`` from the
+disk, or from any web server that serves files.
+"""
+
+import json
+import shutil
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.filters import Filters
+from groundtrace.publishing.view.images import NoImage, RowImages
+from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+from groundtrace.schemas.text import counted
+
+MAX_ROWS = 2000
+"""The maximum number of rows of a copy, because a browser holds all of them in memory."""
+_FILES = ("view.js", "audit.js", "view.css", "icon.svg", "copy.js")
+_KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif"}
+
+
+def export_view(
+    run: dict[str, Any], rows: ViewedRows, images: RowImages, reviews: Reviews, filters: Filters, folder: Path
+) -> int:
+    """Write the rows that pass the filters as a page with its data and images, and return their number.
+
+    ``run`` holds the facts about the run that the server sends to the page. ``rows`` and ``images`` read the run's rows
+    and images, and ``reviews`` holds the flags, tags and notes. ``folder`` is a new or empty folder. Images that cannot
+    be read are left out.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the folder is not empty or cannot be written, if no
+    row or more than :data:`MAX_ROWS` rows pass the filters, or if a shard cannot be read.
+    """
+    total, found = rows.page(filters, 0, MAX_ROWS)
+    if not 0 < total <= MAX_ROWS:
+        raise InspectError(
+            f"{counted(total, 'row')} of the run pass the filters, but a copy has 1 to {MAX_ROWS} rows: change --at"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InspectError(f"--export {folder} is not empty: name a new folder")
+        (folder / "images").mkdir()
+        records: dict[str, Any] = {}
+        for row in found:
+            place = rows.place_of(row["n"])
+            assert place is not None
+            records[row["id"]] = _record(row, place, images, folder) | {"mark": asdict(reviews.of(row["id"]))}
+        bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
+        about = run | {
+            "rows": total,
+            "has_audit": False,
+            "other": None,
+            "path": "",
+            "input": "",
+        }  # no paths of this machine
+        about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
+        data = json.dumps({"run": about, "rows": found, "records": records}, ensure_ascii=True, default=str)
+        (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
+        _put_page(folder)
+    except OSError as error:
+        raise InspectError(f"--export {folder} cannot be written: {error.strerror or error}") from error
+    return total
+
+
+def _record(row: dict[str, Any], place: RowPlace, images: RowImages, folder: Path) -> dict[str, Any]:
+    """Return a record as the page shows it, after its images were written to the folder."""
+    record, n = record_of(place, images) | {"n": row["n"], "other": None}, row["n"]
+    for image in record["images"]:
+        name = f"images/{n}-{image['column']}-{image['index']}"
+        try:
+            kind, data = images.original(place, image["column"], image["index"])
+            image["file"] = f"{name}.{_KINDS.get(kind, 'png')}"
+            (folder / image["file"]).write_bytes(data)
+        except NoImage as error:
+            image["missing"] = str(error)
+    try:
+        _, data = images.thumbnail(place)
+        (folder / f"images/{n}.jpg").write_bytes(data)
+    except NoImage as error:
+        row["missing"] = str(error)
+    return record
+
+
+def _put_page(folder: Path) -> None:
+    """Write the page and its scripts into the folder."""
+    package = resources.files("groundtrace.publishing.view")
+    for name in _FILES:
+        with resources.as_file(package.joinpath(name)) as file:
+            shutil.copyfile(file, folder / name)
+    page = package.joinpath("view.html").read_text("utf-8").replace('="/', '="')
+    scripts = "".join(f'<script src="{name}" defer></script>\n' for name in ("data.js", "copy.js"))
+    page = page.replace('<script src="view.js"', f'{scripts}<script src="view.js"')
+    (folder / "index.html").write_text(page, "utf-8")

@@ -1,0 +1,104 @@
+"""A copy of a view: what it holds, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.view import copying
+from groundtrace.publishing.view.copying import export_view
+from groundtrace.publishing.view.filters import read_filters
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import Mark, Reviews
+from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.vision.media import MediaStore
+
+from .viewed import image, sft_row, write_run
+
+
+@pytest.fixture
+def folder(run: Path, tmp_path: Path) -> Path:
+    """A run of five kept rows, and a rejected record whose image is gone."""
+    medium = {"uri": "input:gone.png", "sha256": "", "width": 40, "height": 30}
+    gone = {"id": "gone", "stage": "verify", "reason": "low_score", "question": "Which?", "media": [medium]}
+    two = [{"bytes": image(), "path": "a.png"}, {"bytes": image(60, 60), "path": "b.png"}]
+    kept = [sft_row(f"row-{n}", source=f"</script>{n}", images=two) for n in range(5)]
+    return write_run(tmp_path / "run", run, {"sft": kept, "rejected": [gone]})
+
+
+def copied(folder: Path, target: Path, *state: tuple[str, str]) -> dict[str, Any]:
+    rows = ViewedRows(folder, read_summary(folder))
+    about = {
+        "name": "run", "path": str(folder), "input": "/home/me", "dimensions": [{"name": "k", "is_number": True}],
+        "other": None,
+    }  # fmt: skip
+    reviews = Reviews(folder)
+    reviews.keep(Mark("row-1", "", True, ("odd",), "look"))
+    filters = read_filters(state, rows.dimensions)
+    count = export_view(about, rows, RowImages(MediaStore(str(folder), str(folder))), reviews, filters, target)
+    rows.close()
+    data = json.loads((target / "data.js").read_text("utf-8").removeprefix("const VIEW_COPY = ").rstrip(";\n"))
+    assert count == data["run"]["rows"] == len(data["rows"]) == len(data["records"])
+    return data
+
+
+def test_a_copy_has_the_filtered_rows_with_their_images_and_marks(folder: Path, tmp_path: Path) -> None:
+    data = copied(folder, tmp_path / "new" / "copy", ("set", "sft"))
+    assert sorted(data["records"]) == [f"row-{n}" for n in range(5)]
+    for row in data["rows"]:
+        record = data["records"][row["id"]]
+        assert [len((tmp_path / "new/copy" / each["file"]).read_bytes()) > 50 for each in record["images"]] == [
+            True
+        ] * 2
+        assert (tmp_path / "new/copy" / f"images/{row['n']}.jpg").is_file()
+    mark = data["records"]["row-1"]["mark"]
+    assert (mark["flagged"], mark["tags"], mark["note"]) == (True, ["odd"], "look")
+    assert data["run"]["dimensions"] == [{"name": "k", "is_number": True, "low": 4.0, "high": 4.0}]
+
+
+def test_a_copy_has_no_address_of_a_server_and_no_path_of_this_machine(folder: Path, tmp_path: Path) -> None:
+    copied(folder, tmp_path / "copy")
+    page = (tmp_path / "copy/index.html").read_text("utf-8")
+    assert '="/' not in page and page.index("data.js") < page.index("copy.js") < page.index('"view.js')
+    for file in (tmp_path / "copy").glob("*.*"):
+        assert str(tmp_path) not in file.read_text("utf-8") and "/home/me" not in file.read_text("utf-8")
+
+
+def test_an_image_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
+    data = copied(folder, tmp_path / "copy", ("set", "rejected"))
+    (row,), record = data["rows"], data["records"]["gone"]
+    assert "cannot read the file" in row["missing"] and "cannot read the file" in record["images"][0]["missing"]
+
+
+def test_what_cannot_be_copied_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("x", "utf-8")
+    (tmp_path / "file").write_text("x", "utf-8")
+    for target, message in (
+        ("full", "is not empty"),
+        ("file", "cannot be written"),
+        ("file/below", "cannot be written"),
+    ):
+        with pytest.raises(InspectError, match=message):
+            copied(folder, tmp_path / target)
+    with pytest.raises(InspectError, match="0 rows of the run pass the filters"):
+        copied(folder, tmp_path / "copy", ("q", "nowhere"))
+    monkeypatch.setattr(copying, "MAX_ROWS", 4)
+    with pytest.raises(InspectError, match="6 rows of the run pass the filters, but a copy has 1 to 4 rows"):
+        copied(folder, tmp_path / "copy")
+    assert [each.name for each in (tmp_path / "full").iterdir()] == ["mine.txt"] and not (tmp_path / "copy").exists()
+    assert main(["view", str(folder), "--export", str(tmp_path / "copy"), "--audit", "5"]) == 2
+    assert "cannot be used together" in capsys.readouterr().err
+
+
+def test_the_command_ends_after_it_has_copied(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["view", str(folder), str(folder), "--at", "set=sft", "--export", str(tmp_path / "copy")]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out == f"5 rows copied: open {tmp_path / 'copy' / 'index.html'} in a browser\n"
+    assert '"change of set"' in (tmp_path / "copy/data.js").read_text("utf-8")
