@@ -9,7 +9,7 @@ group is written, so that only one row group is in memory and no pixels cross a 
 import itertools
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import BytesCoder, Coder, StrUtf8Coder, TupleCoder, VarIntCoder
 from apache_beam.coders.typecoders import registry
-from apache_beam.pvalue import AsSingleton, PCollection
+from apache_beam.pvalue import AsDict, PCollection
 from pydantic import NonNegativeInt, PositiveInt
 
 from groundtrace.config.settings import settings
@@ -256,13 +256,12 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 class ShardTarget:
     """Describes where the shards (Parquet files) of one set of rows are written.
 
-    ``folder`` is the folder of the job (one execution of a Beam pipeline). ``set`` is the name of the set, such as
-    ``sft``; the shards are written to a folder of this name in ``folder``. ``schema`` is the Arrow schema of the
-    shards. ``roots`` holds the folders from which images are read.
+    ``folder`` is the folder of the job (one execution of a Beam pipeline). The shards are written to a folder in it
+    with the name of the set, such as ``sft``. ``schema`` is the Arrow schema of the shards. ``roots`` holds the folders
+    from which images are read.
     """
 
     folder: str
-    set: str
     schema: pa.Schema
     roots: MediaRoots
 
@@ -274,71 +273,95 @@ def _add_sizes(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
     return rows, total_bytes
 
 
-def _placed(row: SizedRow, shards: int) -> tuple[int, SizedRow]:
-    return shard_of(row.id, shards), row
+def _of_set(row: SizedRow, name: str) -> tuple[str, SizedRow]:
+    return name, row
 
 
-def _every_shard(shards: int) -> Iterator[tuple[int, SizedRow]]:
-    for shard in range(shards):
-        yield shard, NO_ROW
+def _size(keyed: tuple[str, SizedRow]) -> tuple[str, tuple[int, int]]:
+    return keyed[0], (1, keyed[1].size_bytes)
+
+
+def _planned(total: tuple[str, tuple[int, int]], settings: ShardSettings) -> tuple[str, int]:
+    name, (rows, size_bytes) = total
+    return name, shard_count(rows, size_bytes, settings)
+
+
+def _shards_of(name: str, plan: Mapping[str, int]) -> int:
+    """Return the number of shards of a set; a set without rows is not in the plan, and gets one shard."""
+    return plan.get(name, 1)
+
+
+def _placed(keyed: tuple[str, SizedRow], plan: Mapping[str, int]) -> tuple[tuple[str, int], SizedRow]:
+    name, row = keyed
+    return (name, shard_of(row.id, _shards_of(name, plan))), row
+
+
+def _every_shard(name: str, plan: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], SizedRow]]:
+    for shard in range(_shards_of(name, plan)):
+        yield (name, shard), NO_ROW
 
 
 class _Write(beam.DoFn):
-    def __init__(self, target: ShardTarget, settings: ShardSettings) -> None:
-        self._target, self._settings = target, settings
+    def __init__(self, targets: Mapping[str, ShardTarget], settings: ShardSettings) -> None:
+        self._targets, self._settings = targets, settings
 
     def setup(self) -> None:
-        self._store = self._target.roots.store()
+        self._stores = {name: target.roots.store() for name, target in self._targets.items()}
         # Arrow's own pool would keep freed memory for itself, beside the free memory that Python's allocator keeps.
         pa.set_memory_pool(pa.system_memory_pool())
 
-    def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[str]:
+    def process(self, keyed: tuple[tuple[str, int], Iterable[SizedRow]], plan: Mapping[str, int]) -> Iterator[str]:
         """Write a shard, and emit its line of the manifest."""
-        shard, rows = keyed[0], (row for row in keyed[1] if row.packed)
+        (of_set, shard), rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
-        target, name = self._target, f"train-{shard:05d}-of-{shards:05d}.parquet"
+        target, name = self._targets[of_set], f"train-{shard:05d}-of-{_shards_of(of_set, plan):05d}.parquet"
         file = attempt_name(name)
         path, ends = (
             place(target.folder, target.roots.storage) / folder / f
-            for folder, f in ((target.set, file), (ENDS, f"{target.set}-{file}"))
+            for folder, f in ((of_set, file), (ENDS, f"{of_set}-{file}"))
         )
-        count, written, ids = write_shard(rows, path, target.schema, self._settings, self._store, ends)
+        count, written, ids = write_shard(rows, path, target.schema, self._settings, self._stores[of_set], ends)
         yield entry_line(
-            ShardEntry(target.set, name, file, f"{target.set}-{file}", count, written.size_bytes, written.sha256, ids)
+            ShardEntry(of_set, name, file, f"{of_set}-{file}", count, written.size_bytes, written.sha256, ids)
         )
 
 
 @dataclass
 class WriteShards(beam.PTransform):
-    """Beam transform that writes rows as Parquet shards. Shards without rows are written, too.
+    """Beam transform that writes the rows of several sets as Parquet shards. Shards without rows are written, too.
 
-    ``target`` holds the folder and the Arrow schema of the shards. A hash of a row's id chooses its shard.
+    ``targets`` holds the folder and the Arrow schema of the shards of each set, by its name. A hash of a row's id
+    chooses its shard. One transform writes all sets, because each step of a pipeline takes some milliseconds.
     """
 
-    target: ShardTarget
+    targets: Mapping[str, ShardTarget]
     settings: ShardSettings
 
     def __post_init__(self) -> None:
         super().__init__()
 
-    def expand(self, rows: PCollection) -> PCollection:
+    def expand(self, sets: Mapping[str, PCollection]) -> PCollection:
         """Write the rows to shards (Parquet files), and return a collection with one JSON text for each shard: its line
         in the job's manifest, i.e. in the list of complete files.
 
-        ``rows`` is a collection of :class:`SizedRow`.
+        ``sets`` holds a collection of :class:`SizedRow` for each set in :attr:`targets`.
         """
-        plan = (
-            rows
-            | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))
-            | "Total" >> beam.CombineGlobally(_add_sizes)
-            | "Plan" >> beam.Map(lambda total, settings: shard_count(total[0], total[1], settings), self.settings)
-        )
-        shards: Any = AsSingleton(plan)  # type: ignore[arg-type]
-        empty = plan | "EveryShard" >> beam.FlatMap(_every_shard)
-        placed = rows | "Place" >> beam.Map(_placed, shards)
+        keyed = tuple[str, SizedRow]
+        named = [
+            rows | f"Of{name.capitalize()}" >> beam.Map(_of_set, name).with_output_types(keyed)
+            for name, rows in sets.items()
+        ]
+        rows: Any = named | "Rows" >> beam.Flatten()
+        total = rows | "Sizes" >> beam.Map(_size).with_output_types(tuple[str, tuple[int, int]])
+        total |= "Total" >> beam.CombinePerKey(_add_sizes)
+        plan: Any = AsDict(total | "Plan" >> beam.Map(_planned, self.settings).with_output_types(tuple[str, int]))
+        in_shards = tuple[tuple[str, int], SizedRow]
+        names = rows.pipeline | "Sets" >> beam.Create(list(self.targets), reshuffle=False)
+        empty = names | "EveryShard" >> beam.FlatMap(_every_shard, plan).with_output_types(in_shards)
+        placed = rows | "Place" >> beam.Map(_placed, plan).with_output_types(in_shards)
         return (
             (placed, empty)
             | "Parts" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_Write(self.target, self.settings), shards).with_output_types(str)
+            | "Write" >> beam.ParDo(_Write(self.targets, self.settings), plan).with_output_types(str)
         )

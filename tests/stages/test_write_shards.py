@@ -190,8 +190,8 @@ def written_by_stage(rows: list[SizedRow], roots: MediaRoots, folder: Path, boun
     for name in ("rejected", "ends"):
         (folder / name).mkdir(parents=True)
     with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
-        target = ShardTarget(str(folder), "rejected", REJECTED_SCHEMA, roots)
-        lines = pipeline | beam.Create(rows) | WriteShards(target, bounds)
+        target = ShardTarget(str(folder), REJECTED_SCHEMA, roots)
+        lines = {"rejected": pipeline | beam.Create(rows)} | WriteShards({"rejected": target}, bounds)
         _ = lines | beam.Map(lambda line: ("", line)) | beam.GroupByKey() | beam.Map(_write_lines, str(folder))
     [manifest] = folder.glob("manifest-*")
     entries = [json.loads(line)["shard"] for line in manifest.read_text("utf-8").splitlines()[:-1]]

@@ -68,13 +68,15 @@ def write_ends(
         )
         if drafts is not None
     ]
-    lines: list[Any] = []
-    for name, drafts, as_row, schema in sides:
-        rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
-        lines.append(rows | f"Write{name.capitalize()}" >> WriteShards(ShardTarget(job, name, schema, roots), write))
-    rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
-    target = ShardTarget(job, "rejected", rejected_schema(shared.added.get("rejected", ())), roots)
-    lines.append(rejected_rows | "WriteRejected" >> WriteShards(target, write))
+    rows: dict[str, Any] = {
+        name: drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
+        for name, drafts, as_row, _ in sides
+    }
+    rows["rejected"] = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
+    schemas = {name: schema for name, _, _, schema in sides}
+    schemas["rejected"] = rejected_schema(shared.added.get("rejected", ()))
+    targets = {name: ShardTarget(job, schema, roots) for name, schema in schemas.items()}
+    lines: list[Any] = [rows | "WriteShards" >> WriteShards(targets, write)]
     for name, text in ends.artifacts.items():
         lines.append(text | f"Artifact:{name}" >> beam.Map(_artifact, name).with_output_types(str))
     for number, calls in enumerate(wired.side_calls):
