@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.rows import CHANGE, DIFFERENCE, THERE, ViewedRows
 
-THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
-"""The names of the added columns: the record's outcome in the other run, such as ``rejected: too_hard``; its sets in
-the other run and in this run, such as ``rejected → sft``, or :data:`SAME`; this run's final score minus the other's.
-"""
 ABSENT, SAME = "absent", "same set"
 
 

@@ -1,7 +1,7 @@
 """Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them for ``beam view``."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,10 @@ MAX_CLASSES = 40
 """The maximum number of categories of a column that are counted. The categories with the most rows are counted."""
 SCORE = "score "
 """The beginning of the names of columns that hold verdicts, such as ``score final``."""
+THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
+"""The names of the columns on a second run: the record's outcome there, such as ``rejected: too_hard``; its sets there
+and in this run, such as ``rejected → sft``; this run's final score minus the other's.
+"""
 _TRACE_LENGTH = "trace characters"
 _CORE_CLASSES = ("stage", "reason", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
@@ -295,14 +299,28 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
-    columns |= {each.name: cast for each in added_columns(schema) if (cast := _cast(each.name, each.type))}
     columns[_TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
     all_traces = "array_to_string(list_transform(traces, lambda t: t.text), ' ')" if "traces" in has else trace
     texts = ["id", columns["question"], columns["answer"], columns["detail"], *([all_traces] if all_traces else [])]
     columns["words"] = f"lower(concat_ws(chr(10), {', '.join(texts)}))"
+    for each in added_columns(schema):
+        if cast := _cast(each.name, each.type):
+            columns[_free_name(each.name, columns)] = cast
     return f"SELECT {', '.join(f'{sql} AS {quoted_name(column)}' for column, sql in columns.items())} FROM {source}"
 
 
+def _free_name(name: str, columns: Iterable[str]) -> str:
+    """Return the name under which a page shows an added column: the column's own, unless the view needs it.
+
+    ``columns`` are the names that are in use. Names that differ only in upper and lower case are equal for DuckDB.
+    """
+    taken = {each.lower() for each in (*columns, *_RESERVED)}
+    while name.lower() in taken or name.lower().startswith(SCORE):
+        name = f"column {name}"
+    return name
+
+
+_RESERVED = ("n", FLAG, TAGS, THERE, CHANGE, DIFFERENCE)
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 """The trace with the highest score; the first one if several traces have it; null without traces."""

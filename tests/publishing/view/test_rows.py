@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
+from groundtrace.publishing.view.other_run import compare
 from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
 
 from .viewed import sft_row, write_run
@@ -126,3 +129,28 @@ def test_a_damaged_shard_is_one_line(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InspectError, match="repeat the run") as caught:
         ViewedRows(folder, read_summary(folder))
     assert "\n" not in str(caught.value)
+
+
+KEPT_NAMES = ("Set", "Score Final", "flagged", "TAGS", "words", "N", "In The Other Run", "set (2)", "mine")
+
+
+def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path: Path) -> None:
+    """DuckDB does not tell names apart that differ only in upper and lower case."""
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("one", scores={"final": 0.5})], "rejected": []})
+    file = folder / "sft/train-00000-of-00001.parquet"
+    table = pq.read_table(file)
+    for name in KEPT_NAMES:
+        described = {b"added": b"here", b"description": b"kept"}
+        table = table.append_column(pa.field(name, pa.string(), metadata=described), pa.array([f"own {name}"]))
+    pq.write_table(table, file)
+    rows, other = (ViewedRows(folder, read_summary(folder)) for _ in range(2))
+    compare(rows, folder, other)
+    rows.mark({"one": (True, "odd")})
+    (row,) = rows.page(Filters(), 0, 5)[1]
+    assert (row["set"], row["score final"], row["flagged"], row["tags"]) == ("sft", 0.5, True, "odd")
+    assert (row["in the other run"], row["change of the final score"]) == ("sft", 0.0)
+    own = {value: name for name, value in row.items() if isinstance(value, str) and value.startswith("own ")}
+    assert own["own mine"] == "mine" and {f"own {name}" for name in KEPT_NAMES} == own.keys()
+    assert rows.ids(filtered(rows, (own["own flagged"], "own flagged"), ("flagged", "true"))) == ["one"]
+    rows.close()
+    other.close()
