@@ -5,14 +5,13 @@ The cache is only read. A run that used another cache (``--cache``) has no repli
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import pathname2url
 
 from groundtrace.inference.cache.index import Damaged, find
-from groundtrace.inference.cache.log import LogEntry
 from groundtrace.schemas.errors import UserError
 
 CACHE = Path("cache") / "replies.sqlite"
@@ -21,7 +20,6 @@ MAX_REPLIES = 200
 """The maximum number of replies of one record that are read."""
 MAX_CHARS = 20_000
 """The maximum number of characters that the page shows of one reply."""
-_WAIT_S = 5.0
 
 
 class NoReplies(UserError):
@@ -44,36 +42,19 @@ def keys_of(row: Mapping[str, Any]) -> list[str]:
 def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
 
-    ``run`` is the run folder. Replies that its cache does not hold are left out. Raises :class:`NoReplies` if the run
-    folder has no cache, or if the cache cannot be read.
+    ``run`` is the run folder. Replies that its cache does not hold are left out. SQLite opens the cache as a file that
+    no process changes, and so makes no files beside it. Raises :class:`NoReplies` if the run folder has no cache, or if
+    the cache cannot be read.
     """
     file = run / CACHE
     if not file.is_file():
         raise NoReplies(f"{run} has no {CACHE}: the run used a cache elsewhere (--cache), or its cache was removed")
     try:
-        found = _found(file, keys)
-    except (sqlite3.Error, Damaged) as error:
-        raise NoReplies(f"the replies in {file} cannot be read: {error}") from error
-    return [_shown(each.entry, each.created_s) for each in sorted(found, key=lambda each: each.created_s)]
-
-
-def _found(file: Path, keys: Sequence[str]) -> list[LogEntry]:
-    """Return the entries with these keys. Raises sqlite3.Error or Damaged if the database cannot be read.
-
-    Without a log of unfinished writes, the database is opened as a file that no process changes. SQLite then makes no
-    files beside it, so the run folder is not changed. If a process writes at this moment, the second try reads the log.
-    """
-    log = file.with_name(f"{file.name}-wal")
-    if not log.exists() or not log.stat().st_size:
-        with suppress(sqlite3.Error, Damaged):
-            return _read(file, keys, "immutable=1")
-    return _read(file, keys, "mode=ro")
-
-
-def _read(file: Path, keys: Sequence[str], how: str) -> list[LogEntry]:
-    """Open the database with the parameter ``how`` of SQLite's addresses, and return the entries with these keys."""
-    with closing(sqlite3.connect(f"file:{pathname2url(str(file))}?{how}", uri=True, timeout=_WAIT_S)) as db:
-        return find(db, list(keys))
+        with closing(sqlite3.connect(f"file:{pathname2url(str(file))}?immutable=1", uri=True)) as db:
+            found = sorted(find(db, list(keys)), key=lambda each: each.created_s)
+        return [_shown(each.entry, each.created_s) for each in found]
+    except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
+        raise NoReplies(f"the replies in {file} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _shown(entry: Any, created_s: float) -> dict[str, Any]:

@@ -55,7 +55,9 @@ def test_reading_changes_nothing_and_long_texts_are_shortened(tmp_path: Path) ->
     assert (found["finish_reason"], found["taken_from"], found["tokens_in"]) == ("length", "other", 3)
 
 
-@pytest.mark.parametrize("damage", ["no cache", "no database", "no table", "a changed reply"])
+@pytest.mark.parametrize(
+    "damage", ["no cache", "no database", "no table", "a changed reply", "a late time", "a time in words"]
+)
 def test_a_cache_that_cannot_be_read_is_one_line(run: Path, tmp_path: Path, damage: str) -> None:
     folder = tmp_path / "a run # %41"
     shutil.copytree(run / "cache", folder / "cache")
@@ -66,10 +68,17 @@ def test_a_cache_that_cannot_be_read_is_one_line(run: Path, tmp_path: Path, dama
     elif damage == "no database":
         (folder / CACHE).write_bytes(b"no database" * 100)
     else:
-        change = "DROP TABLE replies" if damage == "no table" else "UPDATE replies SET tokens_in = tokens_in + 1"
+        change = {
+            "no table": "DROP TABLE replies",
+            "a changed reply": "UPDATE replies SET tokens_in = tokens_in + 1",
+            "a late time": "UPDATE replies SET crc = NULL, created_s = 1e300",
+            "a time in words": f"UPDATE replies SET crc = NULL, created_s = 'soon' WHERE key = '{keys[0]}'",
+        }
         with sqlite3.connect(folder / CACHE) as db:
-            db.execute(change)
+            db.execute(change[damage])
         db.close()
+    before = sorted(folder.rglob("*"))
     with pytest.raises(NoReplies) as caught:
         read_replies(folder, keys)
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
+    assert sorted(folder.rglob("*")) == before
