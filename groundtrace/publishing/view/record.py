@@ -100,19 +100,20 @@ def _traces_of(row: Mapping[str, Any]) -> list[Json]:
         ordered = sorted(row["traces"], key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
         return [
             {**_text(each["text"]), "answer": each["answer"], "score": each["score"]}
-            | {"verdicts": [_verdict(verdict) for verdict in each["verdicts"] or []]}
+            | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
             for each in ordered
         ]
     messages = row.get("messages") or []
     if not messages:
         return []
     scores = dict(row.get("scores") or {})
-    final, verdicts = scores.pop("final", None), [_verdict(each) for each in row.get("verdicts") or []]
+    held = [each for each in row.get("verdicts") or [] if each and each.get("name")]
+    final, verdicts = scores.pop("final", None), [_verdict(each) for each in held]
     named = {each["name"] for each in verdicts}
     verdicts += [{"name": name, "value": value} for name, value in scores.items() if name not in named]
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
     last = {**_text(messages[-1]["content"] or ""), "answer": None, "score": final, "verdicts": verdicts}
-    off = _points_off(row.get("verdicts") or [])
+    off = _points_off(held)
     for mark in last["marks"]:
         mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
     return [last | {"prompt": prompt}]
@@ -127,7 +128,7 @@ def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
     for text in (each for verdict in verdicts for each in verdict.get("evidence") or []):
         try:
             view = json.loads(text)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             continue
         if isinstance(view, dict) and view.get("on") is False and {"x", "y", "media_index"} <= view.keys():
             place = _place_of(view)

@@ -64,11 +64,14 @@ def test_points_beside_their_objects_are_marked(run: Path, tmp_path: Path) -> No
         {"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": True},
         {"number": 2, "x": 20.0, "y": 22.0, "media_index": 0, "frame": None, "on": False},
     ]
-    odd = ["no JSON", "[1]", '{"on": false}', '{"on": false, "x": [1], "y": {}, "media_index": 0}']
+    odd = ["no JSON", "[1]", '{"on": false}', '{"on": false, "x": [1], "y": {}, "media_index": 0}', None, "[" * 100_000]
     evidence = [*map(json.dumps, views), *odd]
     verdict = {"name": "spatial", "value": 0.5, "failed": False, "reason": "", "evidence": evidence}
     plain = {"name": "outcome", "value": 1.0, "failed": False, "reason": "", "evidence": None}
-    rows = [sft_row("one", trace=TRACE, verdicts=[verdict, plain]), sft_row("two", trace=TRACE)]
+    rows = [
+        sft_row("one", trace=TRACE, verdicts=[verdict, plain, None, plain | {"name": None}]),
+        sft_row("two", trace=TRACE),
+    ]
     folder = write_run(tmp_path / "run", run, {"sft": rows})
     marks = shown(folder, "one")["traces"][0]["marks"]
     assert [(mark["kind"], mark["n"], mark["off"]) for mark in marks] == [
