@@ -388,7 +388,7 @@ def test_scores_have_histograms_and_reasons_the_command_that_shows_their_records
     assert [title.rpartition(": ")[2] for title in titles if title] == [
         f"{count} rows" for count in (1, 0, 1, 0, 0, 1, 0, 1, 0, 1)
     ]
-    assert "beam view first --at 'set=rejected&stage=a%20stage&reason=o%27dd%20%26%20%3Cb%3E'" in shown.words
+    assert "beam view RUN --at 'set=rejected&stage=a%20stage&reason=o%27dd%20%26%20%3Cb%3E'" in shown.words
 
 
 def test_each_example_of_a_reason_has_its_image_and_question(tmp_path: Path) -> None:
