@@ -76,7 +76,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     summary = read_summary(run)
     rows = ViewedRows(run, summary)
     other = None
-    if parsed.other:
+    if parsed.other is not None:
         other_run = local_copy(parsed.other).absolute()
         other = compare(rows, other_run, ViewedRows(other_run, read_summary(other_run)))
     state = state_of(parsed.at)

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from groundtrace.publishing.view.images import NoImage
+
 T = TypeVar("T")
 
 
@@ -21,14 +23,23 @@ async def apart(work: Callable[[], T]) -> T:
 
 def json_response(value: Any) -> web.Response:
     """Return an HTTP response with the value as JSON. NaN and infinity become null."""
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
     return web.Response(body=text.encode("utf-8", "backslashreplace"), content_type="application/json")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Return the value with null (None) in place of each number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: finite(each) for name, each in value.items()}
+    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+async def image_response(read: Callable[[], tuple[str, bytes]]) -> web.Response:
+    """Return the response with an image that ``read`` returns; HTTP status 404 if there is no such image."""
+    try:
+        kind, data = await apart(read)
+    except NoImage as error:
+        return web.Response(status=404, text=str(error))
+    return web.Response(body=data, content_type=kind)

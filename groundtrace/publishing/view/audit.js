@@ -102,6 +102,6 @@ function resultOf(result) {
     element("h3", {}, "how often \"verified\" is right"),
     element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision))),
     element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall))),
-    ...Object.entries(result.kappa).map(([name, value]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"}: kappa ${value.toFixed(2)}`)),
+    ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),
     element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
 }

@@ -44,12 +44,13 @@ class AuditedRow:
 
     ``id`` is the record's id. ``stratum`` is the name of the group from which it was drawn: :data:`KEPT` for SFT rows,
     or the stage (pipeline step) and reason of its rejection. ``trace`` is the SHA-256 of its best trace (reasoning with
-    answer), which the person judges.
+    answer), which the person judges. ``verdicts`` are the names of the verdicts on this trace that have a value.
     """
 
     id: str
     stratum: str
     trace: str
+    verdicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,16 @@ class Audit:
     ) -> None:
         self._file, self.note = run / JUDGEMENTS, note
         self.strata, self.rows, self.reviewer = dict(strata), tuple(rows), reviewer
-        self._all = list(read_lines(self._file, lambda fields: Judgement(**fields)))
+        self._all = list(read_lines(self._file, _judgement))
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Return the names of the verdicts (automatic scores) that some trace of the sample has, in order.
+
+        A page offers the same names for each row: a trace with a wrong answer gets fewer verdicts than a kept one, so
+        the names of its own verdicts would show that it was rejected.
+        """
+        return sorted({name for row in self.rows for name in row.verdicts})
 
     @property
     def reviewers(self) -> list[str]:
@@ -160,8 +170,8 @@ class Audit:
         names = sorted(self.strata, key=lambda name: (name != KEPT, name))
         return [Judged(name, self.strata[name], *(found[name][each] for each in (*CHOICES, "open"))) for name in names]
 
-    def kappa(self) -> dict[str, float]:
-        """Return how well this reviewer agrees with each other reviewer, by the other reviewer's name.
+    def kappa(self) -> dict[str, tuple[float, int]]:
+        """Return how well this reviewer agrees with each other reviewer, and on how many rows, by the other's name.
 
         The measure is Cohen's kappa: 1 for full agreement, 0 for agreement by chance. It is computed over the rows
         whose whole trace (reasoning with answer) both reviewers judged. A reviewer without such rows is left out.
@@ -169,7 +179,17 @@ class Audit:
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
         pairs = {name: _pairs(mine, _last(self._all, name, traces)) for name in others}
-        return {name: _kappa(both) for name, both in pairs.items() if both}
+        return {name: (_kappa(both), len(both)) for name, both in pairs.items() if both}
+
+
+def _judgement(fields: dict[str, Any]) -> Judgement:
+    """Convert a line of ``judgements.jsonl``, parsed as JSON. Raises TypeError or ValueError for an invalid line."""
+    made = Judgement(**fields)
+    if not all(isinstance(each, str) for each in vars(made).values()):
+        raise TypeError("all fields of a judgement are texts")
+    if made.choice not in (*CHOICES, ""):
+        raise ValueError(made.choice)
+    return made
 
 
 def _last(
@@ -214,11 +234,11 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
     """
     file = run / SAMPLE
     try:
-        found = json.loads(file.read_text("utf-8"))
+        found = None if file.exists() and not file.is_file() else json.loads(file.read_text("utf-8"))  # no pipe
         _check(found)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InspectError(
             f"{file} is damaged ({type(error).__name__}): move it away to draw another sample"
         ) from error
@@ -227,22 +247,29 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
 
 def _check(found: Any) -> None:
     """Raise an error if the content of an ``audit.json`` does not have the form that :func:`write_sample` writes."""
-    if not all(isinstance(each, str) for each in found["ids"]) or not isinstance(found["count"], int):
+    ids, count = found["ids"], found["count"]
+    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(set(ids)) < len(ids):
         raise TypeError("ids")
+    if type(count) is not int or count < 1:
+        raise TypeError("count")
 
 
 def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
     """Write the ids of a sample to the run's ``audit.json``, in random order.
 
     ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` maps each stratum (group of
-    records) to the ids that were drawn from it. The file is written once, before the first judgement.
+    records) to the ids that were drawn from it. The file is written once, before the first judgement. Raises
+    InspectError if it cannot be written.
     """
     ids = [each for ids in drawn.values() for each in ids]
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
-    (run / SAMPLE).parent.mkdir(exist_ok=True)
-    begun = (run / SAMPLE).with_suffix(".new")
-    begun.write_text(json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1), "utf-8")
-    begun.replace(run / SAMPLE)
+    try:
+        (run / SAMPLE).parent.mkdir(exist_ok=True)
+        begun = (run / SAMPLE).with_suffix(".new")
+        begun.write_text(json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1), "utf-8")
+        begun.replace(run / SAMPLE)
+    except OSError as error:
+        raise InspectError(f"{run / SAMPLE} cannot be written: {error.strerror or error}") from error
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
@@ -273,7 +300,9 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         n = rows.number_of(record_id) if record_id in of else None
         place = None if n is None else rows.place_of(n)
         if place is not None:
-            audited.append(AuditedRow(record_id, of[record_id], record_of(place, images)["traces"][0]["sha256"]))
+            trace = record_of(place, images)["traces"][0]
+            named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
+            audited.append(AuditedRow(record_id, of[record_id], trace["sha256"], named))
     note = _size_note(count, len(sample["ids"]), len(strata[KEPT]))
     if gone := len(sample["ids"]) - len(audited):
         note = "; ".join(filter(None, [note, f"rows of the sample that are no longer in the run: {gone}"]))

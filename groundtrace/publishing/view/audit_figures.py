@@ -3,6 +3,7 @@
 In an audit (``beam view RUN --audit N``), a person judges a random sample of the run's traces.
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,14 +24,14 @@ class AuditFigures:
         decided: the number of them that were judged as right or wrong.
         precision: the share of the kept rows that are right.
         recall: the share of all right rows that were kept; None if a reason of rejection has no decided trace.
-        kappas: Cohen's kappa with each further reviewer, the highest first.
+        kappas: for each further reviewer, Cohen's kappa and the number of traces that both reviewers judged.
     """
 
     sample: int
     decided: int
     precision: Share
     recall: Share | None
-    kappas: tuple[float, ...]
+    kappas: tuple[tuple[float, int], ...]
 
 
 def audit_figures(run: Path) -> AuditFigures:
@@ -39,8 +40,10 @@ def audit_figures(run: Path) -> AuditFigures:
     Raises :class:`groundtrace.publishing.reading.InspectError` if the run has no audit, if no kept row was judged as
     right or wrong, or if the run or its audit cannot be read.
     """
-    advice = f"judge traces with `beam view {run} --audit 100`"
     sample = read_sample(run)
+    advice = (
+        f"judge traces with `beam view {shlex.quote(str(run))} --audit {100 if sample is None else sample['count']}`"
+    )
     if sample is None:
         raise InspectError(f"{run} has no audit: {advice}")
     summary = read_summary(run)
@@ -56,7 +59,7 @@ def audit_figures(run: Path) -> AuditFigures:
     found = estimate(strata)
     if found.precision is None:
         raise InspectError(f"the audit of {run} has no kept row that was judged as right or wrong: {advice}")
-    kappas = tuple(sorted(audit.kappa().values(), reverse=True))
+    kappas = tuple(sorted(audit.kappa().values(), key=lambda each: (-each[1], -each[0])))
     return AuditFigures(len(audit.rows), sum(each.decided for each in strata), found.precision, found.recall, kappas)
 
 

@@ -6,15 +6,16 @@ automatic scores and grades, because these could influence the reviewer.
 
 from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlencode
 
 from aiohttp import web
 
-from groundtrace.publishing.view.answers import apart, json_response
+from groundtrace.publishing.view.answers import apart, image_response, json_response
 from groundtrace.publishing.view.audit import WHOLE, Audit
 from groundtrace.publishing.view.audit_estimate import estimate
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.record import record_of
-from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 
 
 class AuditRoutes:
@@ -30,6 +31,7 @@ class AuditRoutes:
         """Add the HTTP paths of the audit, such as ``/api/audit/judge``, to the server's ``router``."""
         router.add_get("/api/audit", self._get_audit)
         router.add_get("/api/audit/record", self._get_record)
+        router.add_get("/api/audit/image", self._get_image)
         router.add_get("/api/audit/result", self._get_result)
         router.add_post("/api/audit/judge", self._post_judge)
 
@@ -49,17 +51,35 @@ class AuditRoutes:
         """Return a record of the sample without the data that could influence the reviewer's judgement.
 
         The result lacks the name of the record's set (e.g. sft or rejected), its automatic scores, and its attempts
-        (the policy's sampled answers) with their grades.
+        (the policy's sampled answers) with their grades. The addresses of its images do not show the set either.
         """
         record_id = request.query.get("id", "")
+        place = self._place(record_id)
+        record = _without_verdicts(await apart(lambda: record_of(place, self._images)))
+        for index, image in enumerate(record["images"]):
+            image["address"] = f"/api/audit/image?{urlencode({'id': record_id, 'index': index})}"
+            del image["column"], image["index"]
+        judged = self._audit.judgements
+        mine = {about: each.choice for (held, about), each in judged.items() if held == record_id}
+        return json_response(record | {"names": self._audit.verdicts, "judgements": mine})
+
+    async def _get_image(self, request: web.Request) -> web.Response:
+        """Return an image of a record of the sample; ``index`` is its place in the list that the page shows."""
+        place = self._place(request.query.get("id", ""))
+        images = _without_verdicts(await apart(lambda: record_of(place, self._images)))["images"]
+        index = request.query.get("index", "")
+        if not (index.isascii() and index.isdigit() and len(index) < 7 and int(index) < len(images)):
+            raise web.HTTPNotFound(text="the record has no such image")
+        image = images[int(index)]
+        return await image_response(lambda: self._images.original(place, image["column"], image["index"]))
+
+    def _place(self, record_id: str) -> RowPlace:
+        """Return where a record of the sample is stored. Raises HTTPNotFound if the sample has no such record."""
         n = self._rows.number_of(record_id) if any(row.id == record_id for row in self._audit.rows) else None
         place = None if n is None else self._rows.place_of(n)
         if place is None:
             raise web.HTTPNotFound(text=f"the sample has no record {record_id!r}")
-        record = await apart(lambda: record_of(place, self._images))
-        judged = self._audit.judgements
-        mine = {about: each.choice for (held, about), each in judged.items() if held == record_id}
-        return json_response(_without_verdicts(record) | {"n": n, "judgements": mine})
+        return place
 
     async def _get_result(self, _: web.Request) -> web.Response:
         """Return the results of the audit: counts, estimates and the agreement of reviewers.
@@ -77,7 +97,7 @@ class AuditRoutes:
         try:
             asked = await request.json()
             made = await apart(lambda: self._audit.judge(str(asked["id"]), str(asked["about"]), str(asked["choice"])))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the judgement cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
@@ -87,11 +107,10 @@ class AuditRoutes:
 def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record as a reviewer may see it before judging, without the automatic scores.
 
-    Of each verdict (the score of one aspect of the trace), only the name is left. The overlays (images drawn for the
-    teacher) are left out, too: only kept rows have overlays, so an overlay would show that the row was kept.
+    The verdicts (the scores of single aspects of the trace) are left out. The overlays (images drawn for the teacher)
+    are left out, too: only kept rows have overlays, so an overlay would show that the row was kept.
     """
     trace = record["traces"][0]
-    names = sorted(each["name"] for each in trace["verdicts"] if each["value"] is not None)
     marks = [{name: value for name, value in mark.items() if name != "off"} for mark in trace["marks"]]
     shown = {name: trace[name] for name in ("parts", "sha256")} | {
         "marks": marks,
@@ -105,4 +124,4 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows hold it
     kept = {name: record[name] for name in ("id", "question", "choices", "answer", "answer_type", "gold")}
     empty = {name: [] for name in ("attempts", "facts", "pointed")}
-    return kept | empty | {"turns": turns, "traces": [shown], "images": images, "names": names}
+    return kept | empty | {"turns": turns, "traces": [shown], "images": images}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.answers import finite
 from groundtrace.publishing.view.filters import Filters
 from groundtrace.publishing.view.images import NoImage, RowImages
 from groundtrace.publishing.view.record import record_of
@@ -61,7 +62,7 @@ def export_view(
             "input": "",
         }  # no paths of this machine
         about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
-        data = json.dumps({"run": about, "rows": found, "records": records}, ensure_ascii=True, default=str)
+        data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
         (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
         _put_page(folder)
     except OSError as error:

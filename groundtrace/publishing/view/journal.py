@@ -46,6 +46,6 @@ def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
             continue
         try:
             yield make(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             if number < len(lines):
                 raise InspectError(f"{file} is damaged at line {number}: remove this line") from error

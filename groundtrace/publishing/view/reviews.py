@@ -99,6 +99,10 @@ def flagged_ids(run: Path) -> frozenset[str]:
 def _mark(fields: dict[str, Any]) -> Mark:
     """Convert a line of ``marks.jsonl``, parsed as JSON, to a mark: the flag, tags and note of a record.
 
-    Raises KeyError or TypeError if the id or the tags are missing, or if a field is unknown.
+    Raises KeyError or TypeError if the id or the tags are missing, if a field is unknown or has the wrong type.
     """
-    return Mark(**{**fields, "tags": tuple(fields["tags"])})
+    mark = Mark(**{**fields, "tags": tuple(fields["tags"])})
+    texts = (mark.id, mark.trace, mark.note, mark.at, *mark.tags)
+    if not all(isinstance(each, str) for each in texts) or not isinstance(mark.flagged, bool):
+        raise TypeError("a field has the wrong type")
+    return mark

@@ -14,12 +14,12 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from groundtrace.publishing.reading import InspectError
-from groundtrace.publishing.view.answers import apart, json_response
+from groundtrace.publishing.view.answers import apart, image_response, json_response
 from groundtrace.publishing.view.audit import Audit
 from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
-from groundtrace.publishing.view.images import NoImage, RowImages
+from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.replies import NoReplies, keys_of, read_replies
@@ -185,11 +185,11 @@ class ViewServer:
         place = self._place(int(request.match_info["n"]))
         column: Any = request.match_info["column"]
         index = int(request.match_info["index"])
-        return await _image(lambda: self._images.original(place, column, index))
+        return await image_response(lambda: self._images.original(place, column, index))
 
     async def _get_thumbnail(self, request: web.Request) -> web.Response:
         place = self._place(int(request.match_info["n"]))
-        return await _image(lambda: self._images.thumbnail(place))
+        return await image_response(lambda: self._images.thumbnail(place))
 
     async def _post_mark(self, request: web.Request) -> web.Response:
         """Set the flag, tags or note of records. What the request leaves out is not changed."""
@@ -201,7 +201,7 @@ class ViewServer:
                 raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED}")
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
             kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
@@ -257,15 +257,6 @@ def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
         return web.Response(body=data, content_type=kind, charset="utf-8")
 
     return respond
-
-
-async def _image(read: Callable[[], tuple[str, bytes]]) -> web.Response:
-    """Return the response with an image that ``read`` returns; HTTP status 404 if there is no such image."""
-    try:
-        kind, data = await apart(read)
-    except NoImage as error:
-        return web.Response(status=404, text=str(error))
-    return web.Response(body=data, content_type=kind)
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

@@ -278,7 +278,7 @@ async function problemOf(address) {
   return response.ok ? "this browser cannot show it" : response.text();
 }
 
-const addressOf = (record, image) => COPY ? image.file || "" : `/image/${record.n}/${image.column}/${image.index}`;
+const addressOf = (record, image) => image.address ? image.address : COPY ? image.file || "" : `/image/${record.n}/${image.column}/${image.index}`;
 
 // Shows one image at a time with its layers of marks; wheel and drag zoom and pan.
 class Viewer {

@@ -32,7 +32,7 @@ from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
 from groundtrace.vision.media import MediaStore
 
-from .viewed import sft_row, write_run
+from .viewed import image, sft_row, write_run
 
 ROWS = [AuditedRow("a", KEPT, "ta"), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
 STRATA = {"verify: low": 7, KEPT: 40}
@@ -44,7 +44,8 @@ OFF = json.dumps({"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": 
 def rejected(row_id: str, reason: str = "low_grounding", **values: Any) -> dict[str, Any]:
     verdict = {"name": "spatial", "value": 0.25, "failed": False, "reason": "off"}
     trace = {"text": f"<think>{row_id} {POINT}</think><answer>2</answer>", "answer": "2", "score": 0.25}
-    row = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1", "media": []}
+    row = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1"}
+    row["media"] = [{"uri": "input:a.png", "sha256": "", "width": 40, "height": 30}]
     found = {"label": "cat", "x": 7.0, "y": 8.0, "media_index": 0, "frame": None, "t_s": None}
     return row | {"traces": [trace | {"verdicts": [verdict]}], "points": [found]} | values
 
@@ -59,12 +60,17 @@ def opened(run: Path, count: int = 12, reviewer: str = "") -> Audit:
 def folder(run: Path, tmp_path: Path) -> Path:
     """A run of 30 kept rows, 20 and 2 rejected ones, and 9 that are not part of an audit."""
     verdict = {"name": "spatial", "value": 1.0, "failed": False, "reason": "", "evidence": ["on it", OFF]}
+    further = {"name": "counting", "value": 1.0, "failed": False, "reason": "", "evidence": []}  # of kept rows alone
     traces = [f"<think>{n} {POINT}</think><answer>1</answer>" for n in range(30)]
-    kept = [sft_row(f"kept-{n:02}", verdicts=[verdict], attempts=[], trace=trace) for n, trace in enumerate(traces)]
+    kept = [
+        sft_row(f"kept-{n:02}", verdicts=[verdict, further], attempts=[], trace=trace) for n, trace in enumerate(traces)
+    ]
     sides = [rejected(f"low-{n:02}") for n in range(20)] + [rejected(f"odd-{n}", "odd_count") for n in range(2)]
     others = [rejected(f"left-{n}", "over_quota") for n in range(4)]
     others += [rejected(f"hard-{n}", "too_hard", stage="difficulty", traces=[]) for n in range(5)]
-    return write_run(tmp_path / "run", run, {"sft": kept, "rejected": [*sides, *others]})
+    made = write_run(tmp_path / "run", run, {"sft": kept, "rejected": [*sides, *others]})
+    (made / "a.png").write_bytes(image())
+    return made
 
 
 @given(
@@ -153,11 +159,26 @@ def test_two_reviewers_judge_apart_and_their_agreement_is_kappa(tmp_path: Path) 
         ben.judge(str(n), WHOLE, other)
     assert ana.counted()[0].right == 3 and ben.counted()[0].right == 2
     # by hand: agreed .75, by chance .75·.5 + .25·.5 = .5
-    assert Audit(tmp_path, {KEPT: 4}, rows, "ana").kappa() == {"ben": pytest.approx(0.5)}
+    assert Audit(tmp_path, {KEPT: 4}, rows, "ana").kappa() == {"ben": (pytest.approx(0.5), 4)}
     assert Audit(tmp_path, {KEPT: 4}, rows, "cy").kappa() == {}
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"ids": [1], "count": 2}', '{"ids": ["a"]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"ids": [1], "count": 2}',
+        '{"ids": ["a"]}',
+        '{"ids": ["a", "a"], "count": 2}',
+        '{"ids": "ab", "count": 2}',
+        '{"ids": ["a"], "count": true}',
+        '{"ids": ["a"], "count": -3}',
+        "[" * 100_000,
+    ],
+    ids=lambda content: content[:30],
+)
 def test_a_damaged_sample_is_one_line(folder: Path, content: str) -> None:
     (folder / "reviews").mkdir()
     (folder / SAMPLE).write_text(content)
@@ -189,7 +210,10 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
                 answer = await client.get("/api/audit/record", params={"id": row_id})
                 text = await answer.text()
                 record = json.loads(text)
-                assert record["names"] == ["spatial"] and record["pointed"] == [] and record["traces"][0]["marks"]
+                assert record["names"] == ["counting", "spatial"] and record["pointed"] == []
+                assert record["traces"][0]["marks"] and not {"n", "column"} & {*record, *record["images"][0]}
+                picture = await client.get(record["images"][0]["address"])
+                assert picture.status == 200 and (await picture.read()).startswith(b"\x89PNG")
                 shapes.add(f"{sorted(record)} {sorted(record['traces'][0])} {record['traces'][0]['marks'][0].keys()}")
                 for secret in (
                     "low_grounding",
@@ -216,3 +240,21 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
             assert result["precision"]["low"] < 1 and result["precision"]["high"] == 1
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": ["x"], "trace": "t", "about": "whole trace", "choice": "right"}',
+        '{"id": "x", "trace": "t", "about": "whole trace", "choice": "right", "reviewer": 5}',
+        '{"id": "x", "trace": "t", "about": "whole trace", "choice": ["right"]}',
+        '{"id": "x", "trace": "t", "about": "whole trace", "choice": "maybe"}',
+        "[" * 100_000,
+    ],
+    ids=lambda line: line[:60],
+)
+def test_a_damaged_judgement_is_named_by_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / JUDGEMENTS).parent.mkdir()
+    (tmp_path / JUDGEMENTS).write_text(f"{line}\n", "utf-8")
+    with pytest.raises(InspectError, match="is damaged at line 1"):
+        Audit(tmp_path, {KEPT: 1}, [])
