@@ -28,8 +28,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
     ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
-    are numbered separately in the same way. A point of a kept trace that the detector or the segmenter found beside its
-    object has ``off`` set to True. ``pointed`` are the points that the pointer found for a rejected record. In the
+    are numbered separately in the same way. If a point of a kept trace misses its object, according to the detector or
+    the segmenter, its ``off`` is True. ``pointed`` are the points that the pointer found for a rejected record. In the
     result, ``images`` is a list with one dict for each image: it holds the column and the index by which the page
     requests the image. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.

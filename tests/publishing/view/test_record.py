@@ -59,7 +59,7 @@ def test_the_trace_is_in_parts_whose_marks_have_the_numbers_of_its_text(run: Pat
     assert [each["role"] for each in trace["prompt"]] == ["user"]
 
 
-def test_points_beside_their_objects_are_marked(run: Path, tmp_path: Path) -> None:
+def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) -> None:
     views = [
         {"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": True},
         {"number": 2, "x": 20.0, "y": 22.0, "media_index": 0, "frame": None, "on": False},
