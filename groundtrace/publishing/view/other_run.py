@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from groundtrace.publishing.view.rows import CHANGE, DIFFERENCE, THERE, ViewedRows
+from groundtrace.publishing.view.row_columns import CHANGE, DIFFERENCE, THERE
+from groundtrace.publishing.view.rows import ViewedRows
 
 ABSENT, SAME = "absent", "same set"
 

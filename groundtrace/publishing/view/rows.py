@@ -1,7 +1,7 @@
 """Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them for ``beam view``."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,25 +10,21 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, columns_of, one_line
+from groundtrace.publishing.reading import CLOSED, InspectError, one_line
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
-from groundtrace.schemas.arrow import added_columns
+from groundtrace.publishing.view.row_columns import (
+    MAX_CLASSES,
+    NO_ROWS,
+    SCORE,
+    TRACE_LENGTH,
+    dimensions_of,
+    selections,
+)
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.storage.views import quoted_name, quoted_path
+from groundtrace.storage.views import quoted_name
 
 BINS = 20
-MAX_CLASSES = 40
-"""The maximum number of categories of a column that are counted. The categories with the most rows are counted."""
-SCORE = "score "
-"""The beginning of the names of columns that hold verdicts, such as ``score final``."""
-THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
-"""The names of the columns on a second run: the record's outcome there, such as ``rejected: too_hard``; its sets there
-and in this run, such as ``rejected → sft``; this run's final score minus the other's.
-"""
-_TRACE_LENGTH = "trace characters"
-_CORE_CLASSES = ("stage", "reason", "source", "answer_type", "license")
-_CORE_NUMBERS = ("pass_rate", "k")
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,8 @@ class ViewedRows:
         self._writing = threading.Lock()
         self._db = duckdb.connect(":memory:", config=CLOSED)
         try:
-            found = _selections(run, self._db)
-            self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or _NO_ROWS))
+            found = selections(run, self._db)
+            self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or NO_ROWS))
             self._db.execute(
                 "CREATE TABLE rows AS SELECT row_number() OVER (ORDER BY part, file, file_row) - 1 AS n, *, "
                 f'false AS "{FLAG}", \'\' AS "{TAGS}" FROM loaded ORDER BY n'
@@ -84,7 +80,7 @@ class ViewedRows:
 
     def _describe(self) -> None:
         """Determine the columns to filter by, and the bounds of their histograms."""
-        self.dimensions = tuple(_dimensions(self._db))
+        self.dimensions = tuple(dimensions_of(self._db))
         self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
 
     def outcomes(self) -> list[tuple[str, str, str | None, float | None]]:
@@ -179,7 +175,7 @@ class ViewedRows:
         trace.
         """
         query = f"""SELECT id, CASE WHEN "set" = 'sft' THEN '{KEPT}' ELSE concat(stage, ': ', reason) END FROM rows
-            WHERE {quoted_name(_TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
+            WHERE {quoted_name(TRACE_LENGTH)} > 0 AND "set" IN ('sft', 'rejected')
             AND coalesce(reason, '') NOT IN ('over_quota', 'budget', 'not_drawn') ORDER BY n"""
         with self._db.cursor() as cursor:
             return cursor.execute(query).fetchall()
@@ -259,135 +255,7 @@ class ViewedRows:
         return float(low), float(high)
 
 
-_NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
-    '' AS detail, '' AS words WHERE false"""
-
-
-def _selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the SQL query for the rows of each set that has shards."""
-    queries = []
-    for part, name in enumerate(SHARDS):
-        files = sorted((run / name).glob("*.parquet"))
-        if files:
-            listed = ", ".join(map(quoted_path, files))
-            source = f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true)"
-            queries.append(_selection(part, name, columns_of(run, name), source, db))
-    return queries
-
-
-def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> str:
-    """Return the SQL query for the rows of a set.
-
-    ``part`` is the position of the set in the run, and ``source`` is the SQL that reads its shards.
-    """
-    has = set(schema.names)
-    trace = ""
-    if "messages" in has:
-        trace = "messages[-1].content"
-    elif "traces" in has:
-        trace = f"{_BEST_TRACE}.text"
-    columns = {
-        "part": str(part),
-        "set": _literal(name),
-        "file": "filename",
-        "file_row": "file_row_number",
-        "id": "id",
-        "question": "question" if "question" in has else "''",
-        "answer": "answer" if "answer" in has else "''",
-        "detail": "detail" if "detail" in has else "NULL::VARCHAR",
-    }
-    columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
-    columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
-    columns |= _scores_of(schema, source, db)
-    columns[_TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
-    all_traces = "array_to_string(list_transform(traces, lambda t: t.text), ' ')" if "traces" in has else trace
-    texts = ["id", columns["question"], columns["answer"], columns["detail"], *([all_traces] if all_traces else [])]
-    columns["words"] = f"lower(concat_ws(chr(10), {', '.join(texts)}))"
-    for each in added_columns(schema):
-        if cast := _cast(each.name, each.type):
-            columns[_free_name(each.name, columns)] = cast
-    return f"SELECT {', '.join(f'{sql} AS {quoted_name(column)}' for column, sql in columns.items())} FROM {source}"
-
-
-def _free_name(name: str, columns: Iterable[str]) -> str:
-    """Return the name under which a page shows an added column: the column's own, unless the view needs it.
-
-    ``columns`` are the names that are in use. Names that differ only in upper and lower case are equal for DuckDB.
-    """
-    taken = {each.lower() for each in (*columns, *_RESERVED)}
-    while name.lower() in taken or name.lower().startswith(SCORE):
-        name = f"column {name}"
-    return name
-
-
-_RESERVED = ("n", FLAG, TAGS, THERE, CHANGE, DIFFERENCE)
-_SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
-_BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
-"""The trace with the highest score; the first one if several traces have it; null without traces."""
-
-
-def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return the SQL of each score of a set's rows, by the name of its column, such as ``score final``."""
-    if "traces" in schema.names:
-        held, found = f"{_BEST_TRACE}.verdicts", {f"{SCORE}final": f"{_BEST_TRACE}.score"}
-        of_one = "list_transform(t.verdicts, lambda v: v.name)"
-        names = f"SELECT DISTINCT unnest(flatten(list_transform(traces, lambda t: {of_one})))"
-    else:
-        found = {f"{SCORE}{field.name}": f"scores.{quoted_name(field.name)}" for field in schema.field("scores").type}
-        held = "verdicts" if "verdicts" in schema.names else ""
-        names = "SELECT DISTINCT unnest(list_transform(verdicts, lambda v: v.name))"
-    if not held:
-        return found
-    for (name,) in db.execute(f"{names} FROM {source} ORDER BY 1").fetchall():
-        if name and f"{SCORE}{name}" not in found:
-            found[f"{SCORE}{name}"] = f"list_filter({held}, lambda v: v.name = {_literal(name)})[1].value"
-    return found
-
-
-def _cast(name: str, kind: pa.DataType) -> str:
-    """Return the SQL expression that reads a column as a text (a category) or as a number, for the filters of a page.
-
-    ``name`` is the name of a column that a stage of the pipeline added to the rows, and ``kind`` is its type. A list of
-    texts is read as one text. The result is "" for other types, such as structs and other lists, because the page
-    cannot filter by them.
-    """
-    if pa.types.is_boolean(kind) or pa.types.is_string(kind):
-        return f"{quoted_name(name)}::VARCHAR"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return f"{quoted_name(name)}::DOUBLE"
-    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        return f"array_to_string(list_sort({quoted_name(name)}), ', ')"
-    return ""
-
-
-def _dimensions(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
-    """Yield the columns that rows can be filtered and sorted by.
-
-    A column without any value is left out. A column of texts with too many different values, such as a question's
-    author, is left out too. The flag and the tags of reviewers are always included.
-    """
-    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "words"}
-    described = db.execute("DESCRIBE rows").fetchall()
-    for name, kind, *_ in described:
-        if name in hidden:
-            continue
-        is_number = kind == "DOUBLE"
-        if name not in (FLAG, TAGS):
-            column = quoted_name(name)
-            (distinct, filled) = db.execute(
-                f"SELECT count(DISTINCT {column}), count({column}) FROM rows"
-            ).fetchone() or (0, 0)
-            if not filled or (not is_number and distinct > MAX_CLASSES * 25):
-                continue
-        yield Dimension(name, is_number)
-
-
 def _count(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> int:
     """Return the number that a query counts."""
     found = cursor.execute(query, list(values)).fetchone()
     return 0 if found is None else found[0]
-
-
-def _literal(text: str) -> str:
-    """Return a text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"

@@ -14,7 +14,8 @@ from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import OtherRun, compare
 from groundtrace.publishing.view.reviews import Reviews
-from groundtrace.publishing.view.rows import CHANGE, DIFFERENCE, THERE, ViewedRows
+from groundtrace.publishing.view.row_columns import CHANGE, DIFFERENCE, THERE
+from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
 from groundtrace.vision.media import MediaStore
 
