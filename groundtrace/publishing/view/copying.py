@@ -54,13 +54,8 @@ def export_view(
             assert place is not None
             records[row["id"]] = _record(row, place, images, folder) | {"mark": asdict(reviews.of(row["id"]))}
         bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
-        about = run | {
-            "rows": total,
-            "has_audit": False,
-            "other": None,
-            "path": "",
-            "input": "",
-        }  # no paths of this machine
+        private = {"path": "", "input": ""}  # places on this machine
+        about = run | private | {"rows": total, "has_audit": False, "other": None}
         about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
         data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
         (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
