@@ -57,8 +57,6 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. The
     option ``--at`` names the filters of the page and the record that it shows first.
     """
-    from aiohttp import web
-
     from groundtrace.publishing.reading import InspectError, input_folder, read_summary
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.copying import export_view
@@ -105,20 +103,28 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
     app = ViewServer(run, rows, images, reviews, guard, audit, other).app()
-    with stopped_by_signals() as stopped, http_loop() as on_loop:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
-        address = on_loop(listening(runner, HOST, parsed.port))
-        took = time.monotonic() - begun
-        say(f"beam: {counted(len(rows), 'row')} of {run} in {took:.1f} s; Ctrl-C ends the view", file=sys.stderr)
-        if other and other.only_there == len(other.rows):
-            say(f"beam: no record of {run} is in {other.run}: they have no common ids", file=sys.stderr)
-        if audit and audit.note:
-            say(f"beam: {audit.note}", file=sys.stderr)
-        say(f"{address}/?{urlencode([*state, (TOKEN, guard.token)])}")
-        sys.stdout.flush()
-        stopped.wait()
-        on_loop(runner.cleanup())
+    notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
+    if other and other.only_there == len(other.rows):
+        notes.append(f"no record of {run} is in {other.run}: they have no common ids")
+    if audit and audit.note:
+        notes.append(audit.note)
+    _serve(app, parsed.port, notes, urlencode([*state, (TOKEN, guard.token)]))
     rows.close()
     if other:
         other.rows.close()
     return 0
+
+
+def _serve(app: Any, port: int, notes: Sequence[str], query: str) -> None:
+    """Serve the application until a signal. Print the notes, and the address with the ``query`` of its first page."""
+    from aiohttp import web
+
+    with stopped_by_signals() as stopped, http_loop() as on_loop:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
+        address = on_loop(listening(runner, HOST, port))
+        for note in notes:
+            say(f"beam: {note}", file=sys.stderr)
+        say(f"{address}/?{query}")
+        sys.stdout.flush()
+        stopped.wait()
+        on_loop(runner.cleanup())

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import pathname2url
 
 from groundtrace.inference.cache.index import Damaged, find
-from groundtrace.schemas.errors import UserError
+from groundtrace.publishing.reading import InspectError
 
 CACHE = Path("cache") / "replies.sqlite"
 """The place of the cache in a run folder."""
@@ -20,10 +20,6 @@ MAX_REPLIES = 200
 """The maximum number of replies of one record that are read."""
 MAX_CHARS = 20_000
 """The maximum number of characters that the page shows of one reply."""
-
-
-class NoReplies(UserError):
-    """Raised if the replies of a record cannot be read. The message states the reason."""
 
 
 def keys_of(row: Mapping[str, Any]) -> list[str]:
@@ -43,18 +39,18 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
 
     ``run`` is the run folder. Replies that its cache does not hold are left out. SQLite opens the cache as a file that
-    no process changes, and so makes no files beside it. Raises :class:`NoReplies` if the run folder has no cache, or if
-    the cache cannot be read.
+    no process changes, and so makes no files beside it. Raises InspectError if the run folder has no cache, or if the
+    cache cannot be read.
     """
     file = run / CACHE
     if not file.is_file():
-        raise NoReplies(f"{run} has no {CACHE}: the run used a cache elsewhere (--cache), or its cache was removed")
+        raise InspectError(f"{run} has no {CACHE}: the run used a cache elsewhere (--cache), or its cache was removed")
     try:
         with closing(sqlite3.connect(f"file:{pathname2url(str(file))}?immutable=1", uri=True)) as db:
             found = sorted(find(db, list(keys)), key=lambda each: each.created_s)
         return [_shown(each.entry, each.created_s) for each in found]
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
-        raise NoReplies(f"the replies in {file} cannot be read: {' '.join(str(error).split())}") from error
+        raise InspectError(f"the replies in {file} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _shown(entry: Any, created_s: float) -> dict[str, Any]:

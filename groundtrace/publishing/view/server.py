@@ -22,7 +22,7 @@ from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import OtherRun
 from groundtrace.publishing.view.record import record_of
-from groundtrace.publishing.view.replies import NoReplies, keys_of, read_replies
+from groundtrace.publishing.view.replies import keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 
@@ -245,7 +245,7 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
         return await handler(request)
     except BadFilter as error:
         return web.Response(status=400, text=str(error))
-    except (InspectError, NoReplies) as error:
+    except InspectError as error:
         return web.Response(status=409, text=str(error))
 
 

@@ -10,7 +10,8 @@ import pytest
 from groundtrace.inference.cache.log import CacheEntry
 from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.request import Completion
-from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, NoReplies, keys_of, read_replies
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, keys_of, read_replies
 
 
 def row_of(run: Path, name: str, column: str) -> dict[str, object]:
@@ -78,7 +79,7 @@ def test_a_cache_that_cannot_be_read_is_one_line(run: Path, tmp_path: Path, dama
             db.execute(change[damage])
         db.close()
     before = sorted(folder.rglob("*"))
-    with pytest.raises(NoReplies) as caught:
+    with pytest.raises(InspectError) as caught:
         read_replies(folder, keys)
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
     assert sorted(folder.rglob("*")) == before
