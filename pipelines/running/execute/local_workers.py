@@ -4,15 +4,9 @@ Beam's own runner waits forever for a killed process, for example one that used 
 killed, Beam's workers continue their calls for minutes.
 """
 
-import atexit
 import contextlib
-import os
-import shlex
 import signal
-import sys
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,9 +16,9 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from groundtrace.pipelines.running.endings import RunPaused
-from groundtrace.pipelines.running.execute.last_replies import LastReplies, await_workers
+from groundtrace.pipelines.running.execute.last_replies import await_workers
+from groundtrace.pipelines.running.execute.worker_forks import Template
 
-CHECK_EVERY_S = 0.5
 _THREAD = "run_worker"
 """The name that Beam gives to its threads that wait for worker processes.
 
@@ -35,22 +29,16 @@ Such a thread raises an error if its process failed.
 class WorkersRunner(FnApiRunner):
     """Runs a pipeline on this machine with Beam's local runner, in worker processes that end when the run ends.
 
-    A worker process runs the Python code ``code`` with the interpreter ``python``. ``more`` are further arguments of
-    Beam's class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
+    ``python`` is the path of the interpreter. ``imports`` and ``work`` are the Python code of
+    :class:`groundtrace.pipelines.running.execute.worker_forks.Template`. ``more`` are further arguments of Beam's
+    class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
     process ends too early, for example because the system killed it.
     """
 
-    def __init__(self, python: str, code: str, **more: Any) -> None:
-        self._wanted = tempfile.TemporaryDirectory(prefix="groundtrace-workers-")
-        # Workers import from this process's paths only, and only the parent handles the signals that stop a command.
-        # SIGTERM and SIGHUP get an empty handler instead of SIG_IGN, which the programs that a worker starts would
-        # inherit.
-        where = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-        where += "; [signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGHUP)]"
-        where += f"; sys.path[:] = {sys.path!r}"
-        ending = f"from {__name__} import end_with; end_with({os.getpid()}, {self._wanted.name!r})"
-        command = f"exec {shlex.quote(python)} -c {shlex.quote(f'{where}; {ending}; {code}')}"
-        super().__init__(default_environment=SubprocessSDKEnvironment.from_command_string(command), **more)
+    def __init__(self, python: str, imports: str, work: str, **more: Any) -> None:
+        self._template = Template(python, imports, work)
+        environment = SubprocessSDKEnvironment.from_command_string(self._template.command)
+        super().__init__(default_environment=environment, **more)
         self._failed: list[str] = []
         self._is_at_work = False
 
@@ -59,15 +47,16 @@ class WorkersRunner(FnApiRunner):
 
         The arguments and the result are those of Beam's method. RunPaused is raised only in the main thread.
         """
-        if threading.current_thread() is not threading.main_thread():  # which alone handles signals
-            return super().run_pipeline(*arguments, **more)
-        hook_before, threading.excepthook = threading.excepthook, self._on_thread_error
-        handled_before = signal.signal(signal.SIGUSR1, self._stop)
-        try:
-            return super().run_pipeline(*arguments, **more)
-        finally:
-            signal.signal(signal.SIGUSR1, handled_before)
-            threading.excepthook = hook_before
+        with self._template.running():
+            if threading.current_thread() is not threading.main_thread():  # which alone handles signals
+                return super().run_pipeline(*arguments, **more)
+            hook_before, threading.excepthook = threading.excepthook, self._on_thread_error
+            handled_before = signal.signal(signal.SIGUSR1, self._stop)
+            try:
+                return super().run_pipeline(*arguments, **more)
+            finally:
+                signal.signal(signal.SIGUSR1, handled_before)
+                threading.excepthook = hook_before
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
@@ -83,19 +72,19 @@ class WorkersRunner(FnApiRunner):
             try:
                 yield
             except RunPaused:
-                self._wanted.cleanup()  # otherwise Beam would wait for the work that they have begun
+                self._template.folder.cleanup()  # otherwise Beam would wait for the work that they have begun
                 raise
             except KeyboardInterrupt:
                 try:
-                    await_workers(Path(self._wanted.name))
+                    await_workers(Path(self._template.folder.name))
                 finally:
-                    self._wanted.cleanup()
+                    self._template.folder.cleanup()
                 raise
             finally:
                 self._is_at_work = False
 
     def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
-        if not Path(self._wanted.name).is_dir():
+        if not Path(self._template.folder.name).is_dir():
             return  # the workers are ending, so Beam's threads lose their connections
         if failed.thread is None or failed.thread.name != _THREAD:
             threading.__excepthook__(failed)
@@ -109,31 +98,3 @@ class WorkersRunner(FnApiRunner):
                 f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
                 "command again; if a worker is killed again, lower --direct_num_workers"
             )
-
-
-def leave() -> None:
-    """End this worker process at once when its work is done.
-
-    Exit handlers run, but objects are not freed. Freeing them would take a second for each worker, and Beam waits for
-    one worker after another.
-    """
-    atexit._run_exitfuncs()
-    os._exit(0)
-
-
-def end_with(parent: int, wanted: str) -> None:
-    """Start a thread that ends this worker process when its run ends.
-
-    The run has ended if the process with the id ``parent`` has ended, or if the folder ``wanted`` was removed. The
-    thread checks both twice a second. When the run is stopped, the parent waits for the last replies of this process
-    before it removes the folder.
-    """
-    last = LastReplies(Path(wanted))
-
-    def check() -> None:
-        while os.getppid() == parent and Path(wanted).is_dir():
-            last.check()
-            time.sleep(CHECK_EVERY_S)
-        os._exit(1)
-
-    threading.Thread(target=check, name="end_with", daemon=True).start()

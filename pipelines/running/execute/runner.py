@@ -39,24 +39,27 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     direct.direct_running_mode = "in_memory"  # otherwise Beam would use its own worker command
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
-    return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(info))
+    imports, work = _worker_imports(), _worker_code(recipe_file)
+    return WorkersRunner(sys.executable, imports, work, provision_info=ExtendedProvisionInfo(info))
+
+
+def _worker_imports() -> str:
+    """Return the Python code that imports this package's modules for the workers on this machine."""
+    lines = ["from groundtrace.pipelines.running.quick_imports import quick_imports", "with quick_imports():"]
+    lines += [f"    import {module}" for module in sorted(RECORD_MODULES) if module.startswith("groundtrace.")]
+    return "\n".join([*lines, "    import apache_beam.runners.worker.sdk_worker_main"])
 
 
 def _worker_code(recipe_file: Path | None) -> str:
     """Return the Python code that a worker process on this machine runs."""
     quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
-    modules = sorted(RECORD_MODULES)
     lines = ["import logging, os, sys", *(["logging.disable()"] if quiet else [])]
-    lines += ["from groundtrace.pipelines.running.quick_imports import quick_imports", "with quick_imports():"]
-    lines += [f"    import {module}" for module in modules if module.startswith("groundtrace.")]
-    lines += ["    from apache_beam.runners.worker.sdk_worker_main import main"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]
         lines += [f"adopt_file({str(recipe_file)!r})"]
     if plugins := configured_plugins():
         lines += ["from groundtrace.schemas.registry import use_plugins", f"use_plugins({plugins!r})"]
-    lines += [f"import {module}" for module in modules if not module.startswith("groundtrace.")]
+    lines += [f"import {module}" for module in sorted(RECORD_MODULES) if not module.startswith("groundtrace.")]
     if quiet:  # Beam prints each exception there too
         lines += ["sys.stderr = open(os.devnull, 'w')"]
-    lines += ["main(sys.argv)", "from groundtrace.pipelines.running.execute.local_workers import leave", "leave()"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "from apache_beam.runners.worker.sdk_worker_main import main", "main(sys.argv)"])

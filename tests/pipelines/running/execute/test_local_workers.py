@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +32,11 @@ def note_and_sleep(path: str) -> None:
     """In a worker: say which process this is, and work for ever."""
     (Path(path) / str(os.getpid())).touch()
     time.sleep(600)
+
+
+def note(path: str) -> None:
+    """In a worker: make a file."""
+    Path(path).touch()
 
 
 def run(work: str, folder: str) -> None:
@@ -67,7 +74,9 @@ def test_a_killed_worker_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_the_command(tmp_path: Path, stop: signal.Signals) -> None:
     code = f"from {__name__} import run; run('note_and_sleep', {str(tmp_path)!r})"
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    temporary = tmp_path.with_name(f"{tmp_path.name}-temporary")
+    temporary.mkdir()
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(temporary)}
     command = subprocess.Popen([sys.executable, "-c", code], env=where, stderr=subprocess.DEVNULL)
     try:
         end_s = time.monotonic() + 60
@@ -76,5 +85,33 @@ def test_workers_end_with_the_command(tmp_path: Path, stop: signal.Signals) -> N
         command.send_signal(stop)
         command.wait(PATIENCE_S)
         assert ended(tmp_path)
+        end_s = time.monotonic() + PATIENCE_S
+        while list(temporary.glob("groundtrace-workers-*")) and time.monotonic() < end_s:
+            time.sleep(0.1)
+        assert not list(temporary.glob("groundtrace-workers-*")), "the folder of the workers is left"
     finally:
         command.kill()
+
+
+def test_the_run_ends_if_the_process_that_forks_workers_is_killed(tmp_path: Path) -> None:
+    def kill_template() -> None:
+        while not (notes := list(tmp_path.iterdir())):
+            time.sleep(0.1)
+        os.kill(int(Path(f"/proc/{notes[0].name}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_template, daemon=True)
+    killer.start()
+    with pytest.raises(RunPaused, match="a worker process was killed"):
+        run("note_and_sleep", str(tmp_path))
+    killer.join()
+    assert ended(tmp_path)
+
+
+def test_a_run_works_if_the_folder_of_temporary_files_has_a_long_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    run("note", str(tmp_path / "noted"))
+    assert (tmp_path / "noted").is_file()

@@ -1,0 +1,174 @@
+"""Starts worker processes as forks of one process that has imported the modules of a run.
+
+So two workers import these modules once, and have one copy of them in memory. Beam's local runner starts a shell
+command for each worker. Here, the command is a small client: it sends its environment to the template, which is the
+process with the imported modules. The template forks, the fork does the work of the worker, and the client ends when
+the fork ends.
+
+The template must not have other threads when it forks. So it imports only this package's modules. The user's modules
+are imported in each fork, because they may start threads.
+"""
+
+import atexit
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from groundtrace.pipelines.running.execute.last_replies import LastReplies
+
+CHECK_EVERY_S = 0.5
+END = signal.SIGUSR1
+DONE = b"\n"
+"""The byte that a fork sends at the end of its work. If the client receives nothing, the fork failed or was killed."""
+MAX_FORKS = 10_000
+_MAX_TEMP_CHARS = 60
+"""The system limits the path of a socket to 100 characters."""
+_CLIENT = """
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as forks:
+    forks.connect(sys.argv[1])
+    forks.sendall(json.dumps(dict(os.environ)).encode())
+    forks.shutdown(socket.SHUT_WR)
+    sys.exit(0 if forks.recv(1) else 1)
+"""
+_TEMPLATE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+for stop in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(stop, lambda *_: None)
+sys.path[:] = {path!r}
+from {module} import serve_forks
+serve_forks({parent}, {socket_fd}, {folder!r}, {imports!r}, {work!r})
+"""
+"""Only the parent handles the signals that stop a command. Workers ignore SIGTERM and SIGHUP with an empty handler,
+because the programs that a worker starts would inherit SIG_IGN. They import from the parent's paths only.
+"""
+
+
+class Template:
+    """Controls the template process of one run.
+
+    ``folder`` exists for as long as the run wants workers, and ``command`` is the shell command that starts a worker.
+    The command ends with exit code 0 if the worker finishes its work.
+    """
+
+    def __init__(self, python: str, imports: str, work: str) -> None:
+        """Prepare a template for the interpreter with the path ``python``, without starting it.
+
+        ``imports`` is the Python code that the template runs first, and ``work`` is the code that each worker runs.
+        """
+        place = tempfile.gettempdir()
+        self.folder = tempfile.TemporaryDirectory(
+            prefix="groundtrace-workers-", dir=place if len(place) <= _MAX_TEMP_CHARS else "/tmp"
+        )
+        self._address = str(Path(self.folder.name) / "forks")
+        self._start = partial(_TEMPLATE.format, module=__name__, folder=self.folder.name, imports=imports, work=work)
+        self._python = python
+        self.command = f"exec {shlex.join([python, '-I', '-S', '-c', _CLIENT, self._address])}"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Run the template during the body of the ``with`` statement."""
+        with socket.socket(socket.AF_UNIX) as forks:  # workers can connect from now on, and fail if the template fails
+            forks.bind(self._address)
+            forks.listen(MAX_FORKS)
+            code = self._start(path=sys.path, parent=os.getpid(), socket_fd=forks.fileno())
+            template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[forks.fileno()])
+        try:
+            yield
+        finally:
+            template.send_signal(END)
+            template.wait()
+
+
+def serve_forks(parent: int, socket_fd: int, folder: str, imports: str, work: str) -> None:
+    """Fork a worker for each client until the signal :data:`END`; then wait until all workers have ended.
+
+    This process ends at once if its parent, which has the process id ``parent``, ends or if ``folder`` is removed. So
+    do the workers. ``socket_fd`` is the file descriptor of the listening socket; the others are those of
+    :class:`Template`.
+    """
+    signal.signal(END, lambda *_: sys.exit())
+    exec(imports, {"__name__": "template"})
+    with _Forks("", _Worker, bind_and_activate=False) as forks:
+        forks.socket.close()
+        forks.socket = socket.socket(fileno=socket_fd)
+        forks.parent, forks.folder, forks.work = parent, Path(folder), work
+        forks.serve_forever(CHECK_EVERY_S)
+
+
+class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    """Forks a process for each connection."""
+
+    parent: int
+    folder: Path
+    work: str
+    max_children = MAX_FORKS
+
+    def service_actions(self) -> None:
+        """End this process if its run has ended; the server calls this method twice a second.
+
+        If the parent process was killed, it left the folder behind, so the folder is removed here.
+        """
+        super().service_actions()
+        if os.getppid() != self.parent:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.folder.is_dir():
+            os._exit(1)
+
+
+class _Worker(socketserver.StreamRequestHandler):
+    """Does the work of a worker in a forked process, with the environment that the client sent."""
+
+    server: _Forks
+
+    def handle(self) -> None:
+        """Read the environment, do the work, and end this process."""
+        os.environ.clear()
+        os.environ.update(json.loads(self.rfile.read()))
+        signal.signal(END, lambda *_: None)
+        end_with(os.getppid(), self.server.folder)
+        exec(self.server.work, {"__name__": "worker"})
+        self.wfile.write(DONE)
+        leave()
+
+
+def leave() -> None:
+    """End this process at once.
+
+    Exit handlers run, but objects are not freed. Freeing them would take a second for each worker, and Beam waits for
+    one worker after another.
+    """
+    atexit._run_exitfuncs()
+    os._exit(0)
+
+
+def end_with(parent: int, folder: Path) -> None:
+    """Start a thread that ends this worker process when its run ends.
+
+    The run has ended if the process with the id ``parent`` has ended, or if ``folder`` was removed. The thread checks
+    both twice a second. When the run is stopped, the driver waits for the last replies of this process before it
+    removes the folder.
+    """
+    last = LastReplies(folder)
+
+    def check() -> None:
+        while os.getppid() == parent and folder.is_dir():
+            last.check()
+            time.sleep(CHECK_EVERY_S)
+        os._exit(1)
+
+    threading.Thread(target=check, name="end_with", daemon=True).start()
