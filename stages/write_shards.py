@@ -8,7 +8,6 @@ group is written, so that only one row group is in memory and no pixels cross a 
 
 import itertools
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -24,7 +23,7 @@ from groundtrace.config.settings import settings
 from groundtrace.schemas.ordering import order_key
 from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, EndData
 from groundtrace.stages.plumbing.malloc import release_memory
-from groundtrace.stages.plumbing.packing import LEVEL, unpacked
+from groundtrace.stages.plumbing.packing import packed, unpacked
 from groundtrace.stages.plumbing.rows import Row
 from groundtrace.stages.plumbing.shard_files import (
     ENDS,
@@ -111,7 +110,7 @@ def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
     """
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
-    return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
+    return SizedRow(str(row["id"]), spill(packed(both), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):

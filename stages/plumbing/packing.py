@@ -11,32 +11,39 @@ Importing this module registers our coder for all record types, also for types t
 """
 
 import functools
-import zlib
+import struct
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.coders import Coder, RowCoder
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from groundtrace.schemas.coding import RECORD_MODULES, for_each_record
-from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
+from groundtrace.stages.plumbing.spill import SPILLED_BYTES, read_spilled, spill, spool_folder
 
-LEVEL = 1
+_LZ4 = pa.Codec("lz4_raw")
+_SIZE = struct.Struct(">I")
+
+
+def packed(data: bytes) -> bytes:
+    """Return bytes in compressed form (LZ4): the number of bytes, and then the compressed bytes.
+
+    LZ4 takes a tenth of zlib's time, and its result is about a third larger.
+    """
+    return _SIZE.pack(len(data)) + _LZ4.compress(data, asbytes=True)
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the bytes from which zlib made the compressed bytes ``data``.
+    """Return the bytes from which :func:`packed` made ``data``.
 
-    Raises ValueError if ``data`` is truncated, has extra bytes at its end, or is not compressed by zlib.
+    Raises ValueError if ``data`` is truncated, has extra bytes at its end, or is not compressed.
     """
-    unpacker = zlib.decompressobj()
     try:
-        found = unpacker.decompress(data)
-    except zlib.error as error:
+        (size,) = _SIZE.unpack_from(data)
+        return _LZ4.decompress(memoryview(data)[_SIZE.size :], size, asbytes=True)
+    except (struct.error, OSError) as error:
         raise ValueError(f"a packed record cannot be decompressed ({error}): start the run again") from error
-    if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("a packed (compressed) record is truncated or has extra bytes: start the run again")
-    return found
 
 
 @functools.cache
@@ -82,7 +89,7 @@ class PackedCoder(Coder):
 
         Raises OSError if the spool cannot be written.
         """
-        return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
+        return spill(packed(self._row.encode(value)), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
         """Return the record for which :meth:`encode` returned the bytes ``encoded``. Raises ValueError for any other
@@ -90,10 +97,18 @@ class PackedCoder(Coder):
         """
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
+    def estimate_size(self, value: Any) -> int:
+        """Return the number of bytes of the encoded record, which Beam asks for some records.
+
+        Beam's own method encodes the record for this. That would write it to the spool once more. The result is an
+        estimate for the few records that are too short for the spool.
+        """
+        return SPILLED_BYTES if self._folder else len(self.encode(value))
+
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a record as a key.
 
-        A key must have the same bytes each time. But versions of zlib may write different bytes, and the reference to a
+        A key must have the same bytes each time. But versions of LZ4 may write different bytes, and the reference to a
         place in the spool (files on this machine) is different each time.
         """
         return False

@@ -18,6 +18,8 @@ from pathlib import Path
 
 _SLIP = struct.Struct(">16sQI")
 _HERE, _SPOOLED = b"\0", b"\1"
+SPILLED_BYTES = 1 + _SLIP.size
+"""The number of bytes that :func:`spill` returns for data that it writes to the spool."""
 _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 

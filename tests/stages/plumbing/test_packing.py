@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
 from groundtrace.stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
 from groundtrace.stages.plumbing.ends import SideCalls
-from groundtrace.stages.plumbing.packing import PackedCoder, unpacked
+from groundtrace.stages.plumbing.packing import PackedCoder, packed, unpacked
 from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.split_by_media_group import SplitPart
 
@@ -90,11 +89,19 @@ def test_a_coder_alone_is_enough_in_a_process_that_has_imported_nothing() -> Non
     assert coder.decode(back) == draft
 
 
-WHOLE = zlib.compress(b"some data" * 20)
+WHOLE = packed(b"some data" * 20)
 
 
-@pytest.mark.parametrize("data", [WHOLE[:-1], WHOLE + b"x", b"", b"no zlib data"])
+@pytest.mark.parametrize("data", [WHOLE[:-1], WHOLE + b"x", b"", b"no packed data"])
 def test_other_data_is_refused(data: bytes) -> None:
     assert unpacked(WHOLE) == b"some data" * 20
     with pytest.raises(ValueError, match="packed"):
         unpacked(data)
+
+
+@pytest.mark.parametrize("spool", [False, True])
+def test_the_estimated_size_is_that_of_the_encoded_record_and_writes_nothing(spool: bool, tmp_path: Path) -> None:
+    coder, draft = PackedCoder(Draft, str(tmp_path) if spool else ""), make_draft(1)
+    size = coder.estimate_size(draft)
+    assert not list(tmp_path.iterdir())
+    assert size == len(coder.encode(draft))
