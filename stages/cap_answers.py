@@ -222,8 +222,9 @@ class CapAnswers(DraftStage):
         quotas = AsSingleton(
             keyed
             | "Count" >> beam.combiners.Count.PerKey()
-            | "Counts" >> beam.combiners.ToList()
-            | "Quotas" >> beam.Map(_quotas, settings).with_output_types(dict[str, int])
+            | "Counts" >> beam.combiners.ToList().without_defaults()
+            | "Quotas" >> beam.Map(_quotas, settings).with_output_types(dict[str, int]),
+            {},
         )
         last: Any = (
             keyed

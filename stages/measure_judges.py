@@ -218,7 +218,7 @@ class MeasureJudges(DraftStage):
         sample = (
             drafts
             | "Thinks" >> beam.Filter(_thinks)
-            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
+            | "SampleById" >> beam.combiners.Top.Of(self.settings.sample, draft_key, reverse=True).without_defaults()
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
             | "Spread" >> SpreadByKey(draft_key, str, Draft)
         )

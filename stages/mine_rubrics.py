@@ -255,7 +255,7 @@ class MineRubrics(DraftStage):
         sample = (
             drafts
             | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)
-            | "SampleById" >> beam.combiners.Top.Smallest(self.settings.sample, key=draft_key)
+            | "SampleById" >> beam.combiners.Top.Of(self.settings.sample, draft_key, reverse=True).without_defaults()
             | "AsSample" >> beam.FlatMap(_as_sample).with_output_types(RubricSample)
         )
         propose = partial(propose_rubrics, settings=self.settings)
