@@ -24,6 +24,9 @@ from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from groundtrace.vision.samples import Pixels, Samples, to_rgb, upright
 
+# Runs already work on several images at once. OpenCV's own threads would only wait for work, in a busy loop.
+cv2.setNumThreads(1)
+
 Kind = Literal["empty", "truncated", "corrupt", "not_an_image", "too_large", "too_small", "animated", "unsupported"]
 
 _FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "PPM")  # MPO comes in through JPEG

@@ -8,6 +8,7 @@ import struct
 import zlib
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -334,3 +335,7 @@ def test_stripes_give_the_same_pixels(data: bytes, monkeypatch: pytest.MonkeyPat
     for stripe_bytes in (1, 500):
         monkeypatch.setattr("groundtrace.vision.samples.STRIPE_BYTES", stripe_bytes)
         assert np.array_equal(decode_image(data).pixels, whole)
+
+
+def test_opencv_starts_no_threads_of_its_own() -> None:
+    assert cv2.getNumThreads() == 1
