@@ -166,7 +166,8 @@ class SampleRequests:
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
         asked.replies.append(replace(reply, usage=reply.usage + wasted))
-        self._note(asked.role, asked.endpoint, Reply((), wasted))
+        if wasted.tokens_wasted:
+            self._note(asked.role, asked.endpoint, Reply((), wasted))
         asked.sent.update(came)
         if not stored.keys() >= set(came):
             stored.update(await self._store(asked, wanted, reply, max_tokens))

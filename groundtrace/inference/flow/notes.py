@@ -15,7 +15,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
@@ -113,7 +113,7 @@ class RunNotes:
 
     def _append(self, kind: str, line: Paid | FailedTry) -> None:
         if not self._closed:
-            self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
+            self._files.append(kind, json.dumps(vars(line)).encode() + b"\n")
 
     def flush(self) -> None:
         """Upload all notes (lines about the requests of this process) that were not uploaded yet, so that other
