@@ -52,9 +52,9 @@ class Runtime:
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine ``work`` on the event loop, and return a future of its result. Any thread except the
-        event loop's own may call this method. If the coroutine raises SystemExit, the returned future raises
-        RuntimeError.
+        """Start the coroutine ``work`` on the event loop, and return a future of its result. Any thread may call this
+        method, but the event loop's own thread must not wait for the result. If the coroutine raises SystemExit, the
+        returned future raises RuntimeError.
         """
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 

@@ -1,4 +1,4 @@
-"""Runs responses of several turns, and passes finished responses to the reward, which scores them.
+"""Runs responses of several turns.
 
 The turns of the policy (the model in training) alternate with the observations of the environment (results of tools).
 An environment may end the response after its first turn. The tokens of a turn are kept as they were sampled. Only
@@ -8,14 +8,13 @@ observations are tokenised (:func:`groundtrace.trainer.encode.encode_observation
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from PIL import Image
 
 from groundtrace.inference.runtime import runtime
-from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.trainer.encode import MARK, encode_observation, with_response
@@ -174,21 +173,34 @@ def _key_of(pixels: Pixels) -> str:
 
 
 def roll_out(
-    vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
+    vlm: VisionLanguageModel,
+    sampler: Sampler,
+    settings: TrainerSettings,
+    drawn: Sequence[Drawn],
+    n: int,
+    seed: int,
+    take_group: Callable[[int, list[Rollout]], None] = lambda *_: None,
 ) -> list[list[Rollout]]:
     """Sample ``n`` complete responses to each prompt, and return them in the order of the prompts.
 
     ``drawn`` holds pairs of a row and its prompt. ``sampler`` draws the turns of the model, and an environment (e.g. a
     sandbox for code) answers them with observations. The same weights and the same ``seed`` give the same responses if
     the observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the same time.
-    Raises SamplerError if turns cannot be sampled.
+    As soon as all responses to a prompt are complete, ``take_group`` is called with the index of the prompt and these
+    responses, always on the same thread. Raises SamplerError if turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
+    left = [n] * len(episodes)
     gate = asyncio.Semaphore(settings.environment.steps_at_once)
 
     async def take(place: Place, turn: Rollout) -> Sample | None:
+        index, number = place
         async with gate:
-            return await episodes[place[0]][place[1]].take(turn)
+            prompt = await episodes[index][number].take(turn)
+        left[index] -= prompt is None
+        if not left[index]:
+            take_group(index, [episode.rollout for episode in episodes[index]])
+        return prompt
 
     try:
         sampler.play([prompt for _, prompt in drawn], n, seed, take)
@@ -224,29 +236,3 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
         streams=tuple((stream, text + first.text) for stream, text in row.streams),
         images=(*row.images, *((data, f"{hashlib.sha256(data).hexdigest()}.png") for data in shown)),
     )
-
-
-def score_rollouts(
-    reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
-) -> list[list[Scored]]:
-    """Score the sampled responses to each row's question; return the scores in the order of ``rows`` and ``rollouts``.
-
-    ``rollouts`` holds one list of responses for each row. ``vlm`` is the model that wrote them, and ``reward`` scores
-    them. A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g. the
-    sandbox that executes its code. The scores of the other responses to the row are computed without it. Raises
-    JudgesDown if the model servers that the reward calls do not answer.
-    """
-    texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
-    kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]
-    asked = [index for index, places in enumerate(kept) if places]
-    scored = reward.score(
-        vlm.speech,
-        [rows[index] for index in asked],
-        [[texts[index][place] for place in kept[index]] for index in asked],
-        [[rollouts[index][place].trajectory for place in kept[index]] for index in asked],
-    )
-    found = [[Scored(None, None, text, ()) for text in group] for group in texts]
-    for index, own in zip(asked, scored, strict=True):
-        for place, each in zip(kept[index], own, strict=True):
-            found[index][place] = each
-    return found

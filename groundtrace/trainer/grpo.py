@@ -38,7 +38,7 @@ from groundtrace.trainer import ranks
 from groundtrace.trainer.collate import Batch, collate, micro_batches
 from groundtrace.trainer.credit import to_samples
 from groundtrace.trainer.encode import prompt_samples
-from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
+from groundtrace.trainer.episodes import opened
 from groundtrace.trainer.filler import evened
 from groundtrace.trainer.group import Group, idle_because, of_all_ranks, summary
 from groundtrace.trainer.loss import Clipping, clip_high_at, policy_loss
@@ -53,6 +53,7 @@ from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampler import Sampler
+from groundtrace.trainer.scoring import sample_and_score
 from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
 from groundtrace.trainer.sharding import shard
 from groundtrace.trainer.training import Training
@@ -248,11 +249,13 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 def _groups_of(trainee: Trainee, drawn: Sequence[Drawn], seed: int) -> list[Group]:
     if not drawn:
         return []
-    rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
     vlm, settings = trainee.vlm, trainee.settings
-    rollouts = roll_out(vlm, trainee.sampler, settings, drawn, settings.grpo.group_size, seed)
-    scored = score_rollouts(trainee.reward, vlm, rows, rollouts)
-    return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
+    size = settings.grpo.group_size
+    found = sample_and_score(vlm, trainee.sampler, trainee.reward, settings, drawn, drawn, size, seed)
+    return [
+        Group(row, prompt, tuple(rollouts), tuple(scored))
+        for (row, prompt), (rollouts, scored) in zip(drawn, found, strict=True)
+    ]
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:

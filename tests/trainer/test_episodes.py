@@ -9,12 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.records import Question
 from groundtrace.trainer.collate import collate
 from groundtrace.trainer.encode import encode_messages, prompt_sample, with_response
-from groundtrace.trainer.episodes import LEFT_OUT, opened, roll_out, score_rollouts
+from groundtrace.trainer.episodes import LEFT_OUT, opened, roll_out
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.policy import score
 from groundtrace.trainer.rollouts import TransformersSampler
@@ -162,17 +161,6 @@ def test_an_environment_that_takes_too_long(qwen3: VisionLanguageModel) -> None:
         assert rollout.lost == "the environment took longer than environment.max_wait_s = 0.05 s"
         assert (rollout.trajectory, rollout.limits) == (None, (Limit.TIME,))
     assert Echo.log.count("close") == 2
-
-
-def test_a_lost_response_is_unscored_and_its_group_is_not(qwen3: VisionLanguageModel, tmp_path: Path) -> None:
-    found = played(qwen3, ["call lost!", "3"], ["<answer>3</answer>"], ["<answer>4</answer>"])
-    assert [each.lost for each in found] == ["the state is gone", "", ""]
-    settings = dataclasses.replace(echoing(qwen3).reward, recipe="codedance", options={})
-    [scored] = score_rollouts(Reward(settings, tmp_path), qwen3, [row_of()], [found])
-    assert [each.outcome for each in scored] == [None, 1.0, 0.0]
-    assert [each.reward for each in scored] == [None, 1.0, 0.0]
-    [scored] = score_rollouts(Reward(settings, tmp_path), qwen3, [row_of()], [found[:1]])
-    assert [each.reward for each in scored] == [None]
 
 
 def test_a_defect_of_an_environment_is_raised(qwen3: VisionLanguageModel) -> None:

@@ -47,7 +47,7 @@ class Clock:
     def monotonic(self) -> float:
         return self.now_s
 
-    def sleep(self, pause_s: float) -> None:
+    async def sleep(self, pause_s: float) -> None:
         self.now_s += pause_s
 
 
@@ -56,6 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock by which the reward waits."""
     clock = Clock()
     monkeypatch.setattr(reward, "time", clock)
+    monkeypatch.setattr(reward, "sleep", clock.sleep)
     return clock
 
 

@@ -10,10 +10,10 @@ answers the calls that succeeded before. A reply that is empty or cannot be pars
 unscored.
 """
 
-import asyncio
 import hashlib
 import itertools
 import time
+from asyncio import ensure_future, gather, sleep
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -213,23 +213,33 @@ class Reward:
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
         """Return the scores of the responses: a list for each part, which holds a list for each prompt of the part.
 
-        A part is the prompts of one question whose responses are scored together. If endpoints do not answer, the
-        scoring is tried again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised.
+        A part is the prompts of one question whose responses are scored together. All parts are scored at the same
+        time, by :meth:`scored`, which describes the errors.
+        """
+        return runtime().submit(self._all(parts)).result()
+
+    async def _all(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
+        tasks = [ensure_future(self.scored(part)) for part in parts]
+        try:
+            return await gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def scored(self, part: Part) -> list[list[Scored]]:
+        """Return the scores of the responses to one question, with a list for each prompt of ``part``.
+
+        If endpoints do not answer, the scoring is tried again for ``wait_s`` seconds (a setting). After this time,
+        JudgesDown is raised. This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
-        found: dict[int, list[list[Scored]]] = {}
         while True:
-            left = [place for place in range(len(parts)) if place not in found]
-            tried = runtime().submit(self.attempt([parts[place] for place in left])).result()
-            found |= {place: each for place, each in zip(left, tried, strict=True) if isinstance(each, list)}
-            down = [each for each in tried if isinstance(each, JudgesDown)]
-            if not down:
-                return [found[place] for place in range(len(parts))]
+            [tried] = await self.attempt([part])
+            if not isinstance(tried, JudgesDown):
+                return tried
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(
-                    f"the endpoints of the reward did not answer for {self._settings.wait_s:g} s: {down[0]}"
-                )
-            time.sleep(wait_s)
+                raise JudgesDown(f"the endpoints of the reward did not answer for {self._settings.wait_s:g} s: {tried}")
+            await sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
@@ -240,7 +250,7 @@ class Reward:
         coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         models = runtime().models(self._models)
-        return list(await asyncio.gather(*(self._attempt(part, Session(models)) for part in parts)))
+        return list(await gather(*(self._attempt(part, Session(models)) for part in parts)))
 
     def close(self) -> None:
         """Close the cache of the models' replies, and the connections to the models."""

@@ -25,12 +25,13 @@ from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
-from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
+from groundtrace.trainer.episodes import opened
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampler import Sampler
+from groundtrace.trainer.scoring import sample_and_score
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut
 from groundtrace.vision.decode import decode_image
@@ -78,10 +79,11 @@ class Examiner:
         cannot be sampled.
         """
         samples = self.settings.eval.samples
-        rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
-        rows = [row for row, _ in scored_as]
-        scored = score_rollouts(self.reward, self.vlm, rows, rollouts)
-        return [EvaluatedQuestion(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
+        found = sample_and_score(self.vlm, self.sampler, self.reward, self.settings, asked, scored_as, samples, seed)
+        return [
+            EvaluatedQuestion(row, tuple(rollouts), tuple(scored))
+            for (row, _), (rollouts, scored) in zip(scored_as, found, strict=True)
+        ]
 
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))

@@ -27,10 +27,11 @@ from groundtrace.trainer.credit import to_samples
 from groundtrace.trainer.encode import prompt_sample
 from groundtrace.trainer.environments.base import EnvironmentLost, StepResult
 from groundtrace.trainer.environments.registry import make_environment
-from groundtrace.trainer.episodes import roll_out, score_rollouts
+from groundtrace.trainer.episodes import roll_out
 from groundtrace.trainer.group import Group, summary
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout
+from groundtrace.trainer.scoring import score_group
 from groundtrace.trainer.settings import TrainerSettings
 
 from ..runs import settings_of
@@ -129,7 +130,7 @@ def scores(folder: Path, rollouts: list[Rollout]) -> list[Scored]:
     settings = settings_of(Path("none")).reward
     reward = Reward(replace(settings, recipe="codedance", options={}), folder)
     vlm: Any = SimpleNamespace(speech=Speech(CoordinateFrame.NORM1000))
-    return score_rollouts(reward, vlm, [row()], [rollouts])[0]
+    return runtime().submit(score_group(reward, vlm, [reward.ready(row())], [rollouts])).result()[0]
 
 
 def test_code_that_does_not_look_earns_nothing() -> None:
@@ -208,7 +209,8 @@ def test_failing_silent_timed_out_and_lost_calls(qwen3: VisionLanguageModel, tmp
     assert statuses == [["ok", ""], ["error", ""], ["silent", ""], ["timeout", ""], None, ["error", "ok", ""]]
     assert found[4].lost == "the state of this trajectory is gone"
     settings = settings_for(qwen3)
-    [scored] = score_rollouts(Reward(settings.reward, tmp_path), qwen3, [row()], [found])
+    reward = Reward(settings.reward, tmp_path)
+    [scored] = runtime().submit(score_group(reward, qwen3, [reward.ready(row())], [found])).result()
     earned = [None if each.reward is None else round(each.reward, 3) for each in scored]
     assert earned == [1.165, 1.0, 0.0, 0.0, None, 1.083], "half of the last one's calls succeeded"
     group = Group(row(), prompt_sample(qwen3, row()), tuple(found), tuple(scored))
