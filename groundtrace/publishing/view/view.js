@@ -544,7 +544,15 @@ function review(record) {
   return element("section", {}, element("h3", {}, "review"), element("div", { class: "row" }, tags), note, element("p", { class: "muted", id: "kept" }, record.mark.at ? `kept ${record.mark.at}` : ""));
 }
 
-async function mark(records, changes) {
+let marking = Promise.resolve();
+
+// Changes are sent one after another, so that the reply to an earlier one never replaces a later one on the page.
+function mark(records, changes) {
+  marking = marking.then(() => keepMark(records, changes));
+  return marking;
+}
+
+async function keepMark(records, changes) {
   if (COPY) return;
   try {
     const traces = Object.fromEntries(records.filter(each => each.traces && each.traces[0]).map(each => [each.id, each.traces[0].sha256]));

@@ -1,10 +1,21 @@
-from collections.abc import Iterator
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.view.audit import open_audit
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.other_run import compare
+from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.server import ViewServer
+from groundtrace.vision.media import MediaStore
 
 
 @pytest.fixture
@@ -19,3 +30,38 @@ def rows(run: Path) -> Iterator[ViewedRows]:
     rows = ViewedRows(run, read_summary(run))
     yield rows
     rows.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Serves runs on an event loop of its own, and returns the address with the token."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    runners = list[web.AppRunner]()
+
+    def on_loop(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    async def start(app: web.Application) -> str:
+        runners.append(web.AppRunner(app))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
+
+    def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
+        summary = read_summary(folder)
+        rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
+        rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
+        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
+        audit = open_audit(folder, rows, images, audited, "") if audited else None
+        other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
+        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other).app()))
+        return f"{address}/?token={guard.token}"
+
+    yield serve
+    for runner in runners:
+        on_loop(runner.cleanup())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

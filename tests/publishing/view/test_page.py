@@ -1,98 +1,24 @@
 """The page of a view in a headless Chromium (``make test-browser``): filters, records, marks, keys, hostile texts."""
 
-import asyncio
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.publishing.reading import read_summary
-from groundtrace.publishing.view.audit import open_audit
-from groundtrace.publishing.view.guard import Guard
-from groundtrace.publishing.view.images import RowImages
-from groundtrace.publishing.view.other_run import compare
 from groundtrace.publishing.view.reviews import Reviews
-from groundtrace.publishing.view.rows import ViewedRows
-from groundtrace.publishing.view.server import ViewServer
-from groundtrace.vision.media import MediaStore
 
+from .browsing import SCREENS, Page
 from .viewed import image, sft_row, write_run
 
 pytestmark = pytest.mark.browser
 
-SCREENS = {"phone": (390, 844), "desk": (1440, 900)}
 HOSTILE = "</script><script>fetch('http://evil.example')</script><img src=x onerror=alert(1)>\u202e\u2028\x00${7*7}"
 TRACE = (
     '<think>Here <points x1="10" y1="12" x2="30" y2="22" alt="cat">cat</points> and '
     f"<box>[1, 2, 30, 28]</box> {HOSTILE}</think><answer>2</answer>"
 )
-
-
-@dataclass
-class Page:
-    """A page of the browser, what its console printed, and the addresses that it requested."""
-
-    page: Any
-    address: str
-    printed: list[str] = field(default_factory=list)
-    requested: list[str] = field(default_factory=list)
-
-    def count(self) -> str:
-        return self.page.inner_text("#count")
-
-    def ids(self) -> list[str]:
-        return self.page.evaluate("shown.rows.map(each => each.id)")
-
-    def state(self) -> str:
-        return self.page.evaluate("location.search")
-
-    def wait(self, expression: str) -> None:
-        """Wait for a condition. Playwright's own wait needs eval in the page, which its security policy forbids."""
-        last_s = time.monotonic() + 15
-        while not self.page.evaluate(f"!!(({expression}))"):
-            assert time.monotonic() < last_s, f"{expression} has not become true: {self.printed}"
-            time.sleep(0.03)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
-    """Serves runs on an event loop of its own, and returns the address with the token."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    runners = list[web.AppRunner]()
-
-    def on_loop(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-
-    async def start(app: web.Application) -> str:
-        runners.append(web.AppRunner(app))
-        await runners[-1].setup()
-        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
-
-    def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
-        summary = read_summary(folder)
-        rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
-        rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
-        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
-        audit = open_audit(folder, rows, images, audited, "") if audited else None
-        other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
-        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other).app()))
-        return f"{address}/?token={guard.token}"
-
-    yield serve
-    for runner in runners:
-        on_loop(runner.cleanup())
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
 
 
 @pytest.fixture
