@@ -126,7 +126,8 @@ class RunView:
         self.watch()  # a short run ends before anything else does
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():
-            live[name].wall_s, live[name].in_flight_s = wall_s, in_flight_s
+            if name in live:  # an expected stage may get no record, if earlier stages reject all
+                live[name].wall_s, live[name].in_flight_s = wall_s, in_flight_s
 
     def _left_text(self) -> str:
         left_s = self._left.left_s(board())

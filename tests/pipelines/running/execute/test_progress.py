@@ -23,7 +23,7 @@ from groundtrace.pipelines.running.execute.progress import (
 from groundtrace.pipelines.running.execute.running_totals import RunningTotals
 from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, ExpectedStage
 from groundtrace.schemas.usage import Usage
-from groundtrace.stages.plumbing.metrics import StageProgress, clear_board, progress
+from groundtrace.stages.plumbing.metrics import StageProgress, board, clear_board, progress
 from tests.wired import default_stages
 
 LISTED = default_stages(RECIPE)
@@ -143,6 +143,20 @@ def test_the_line_tells_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.line().endswith("; about 2 min left of the run")
     view.note_seconds()
     assert (live.wall_s, live.in_flight_s) == (10.0, 80.0)
+
+
+def test_a_stage_that_an_earlier_run_had_may_get_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("groundtrace.pipelines.running.execute.progress.time.monotonic", lambda: clock[0])
+    expected = {"attempt": ExpectedStage(1000, 1000, 1000), "point": ExpectedStage(500, 500, 500)}
+    view = RunView(LISTED, expected=ExpectedRun(expected))
+    live = progress("attempt")
+    for clock[0], calls in ((100.0, 0), (105.0, 50), (110.0, 100)):
+        live.calls = live.kept = live.seen = calls
+        view.watch()
+    assert "left of the run" in view.line()
+    view.note_seconds()
+    assert live.wall_s == 10.0 and "point" not in board()
 
 
 def test_the_table_has_a_row_for_each_stage() -> None:
