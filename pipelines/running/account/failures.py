@@ -14,7 +14,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable
 from groundtrace.stages.ingest_records import STAGE as INGEST_STAGE
-from groundtrace.stages.plumbing.stage import CALL_FAILED
+from groundtrace.stages.plumbing.stage import CALL_FAILED, UNPARSABLE_REPLY
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import InputError
 
@@ -25,6 +25,18 @@ MIN_FAILED = 5
 
 With fewer failed records, a stage can fail the run only if the model calls of all its records failed.
 """
+
+
+class StageFailed(PipelineError):
+    """Raised if too many records failed in a stage (step of the pipeline).
+
+    If ``by_replies`` is True, replies of models were unusable for at least one record. These replies are in the cache,
+    so the same command would use them again.
+    """
+
+    def __init__(self, message: str, by_replies: bool) -> None:
+        super().__init__(message)
+        self.by_replies = by_replies
 
 
 def check_records(summary: RunSummary) -> None:
@@ -49,9 +61,10 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raise PipelineError if too many records failed in a stage (step of the pipeline).
+    """Raise StageFailed if too many records failed in a stage (step of the pipeline).
 
-    A record fails e.g. if a model call for it fails. A stage has too many failed records if both conditions are met:
+    A record fails e.g. if a model call for it fails, or if the model's reply does not have the requested form. A stage
+    has too many failed records if both conditions are met:
 
     - Their share of the stage's records is above ``max_failed``.
     - Their number is at least :data:`MIN_FAILED`, or the model calls of all records of the stage have failed.
@@ -66,17 +79,21 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
         max_failed: The maximum share (0–1) of a stage's records that may fail.
     """
     for stage in stages:
-        failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
+        of_calls = (CALL_FAILED, UNPARSABLE_REPLY) if stage.asks and not stage.is_sample else ()
+        failures = (*stage.failures, *of_calls)
         reasons, figures = summary.counts.rejected.get(stage.name, {}), summary.stages.get(stage.name)
         failed, read = sum(reasons.get(reason, 0) for reason in failures), figures.read if figures else 0
         none_answered = read > 0 and reasons.get(CALL_FAILED, 0) == read
         if (failed >= MIN_FAILED or none_answered) and failed > max_failed * read:
             found = tuple(reason for reason in failures if reasons.get(reason))
             detail = most_frequent_detail(staging, stage.name, found)
-            raise PipelineError(
+            by_replies = found != (CALL_FAILED,)
+            fresh = "with --fresh if the replies are the cause, " if by_replies else ""
+            raise StageFailed(
                 f"the stage {stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most "
                 f"often: {detail}. No earlier output was replaced, and the replies are kept: remove the cause and run "
-                "again, or raise max_failed"
+                f"again, {fresh}or raise max_failed",
+                by_replies,
             )
 
 

@@ -6,8 +6,14 @@ from dataclasses import replace
 from groundtrace.config.settings import to_toml
 from groundtrace.pipelines.running.account.changes import replaced_by
 from groundtrace.pipelines.running.account.failure_report import PartialRun
-from groundtrace.pipelines.running.account.failures import check_failures, check_records, most_frequent_details
+from groundtrace.pipelines.running.account.failures import (
+    StageFailed,
+    check_failures,
+    check_records,
+    most_frequent_details,
+)
 from groundtrace.pipelines.running.account.kept_rows import check_kept
+from groundtrace.pipelines.running.plan.freshness import end_fresh
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
@@ -36,7 +42,12 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     details = most_frequent_details(staging)
     summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
     check_records(summary)
-    check_failures(plan.stages, summary, staging, plan.settings.max_failed)
+    try:
+        check_failures(plan.stages, summary, staging, plan.settings.max_failed)
+    except StageFailed as error:
+        if error.by_replies:
+            end_fresh(folder.root)
+        raise
     if not plan.arguments.replace:
         check_kept(folder.root, plan.arguments.output, summary)
     replaced = replaced_by(folder.root, summary, config, (staging / RUN_MARKER).exists())

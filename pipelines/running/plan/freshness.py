@@ -7,7 +7,8 @@ replies since that time are used in this run folder.
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
 nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
 replies since that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it,
-the same command resumes it. After a finished run, the same command requests all replies anew.
+the same command resumes it. After a finished run, and after a run that failed because replies were unusable, the same
+command requests all replies anew.
 """
 
 import datetime
@@ -56,13 +57,26 @@ def begin_fresh(root: Path) -> None:
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))
 
 
+def end_fresh(root: Path) -> None:
+    """Record that the last run with ``--fresh`` in the run folder ``root`` failed because replies were unusable.
+
+    The next run with ``--fresh`` then requests all replies anew. Nothing is done if no run had ``--fresh``. Raises
+    FreshnessError if the file RUN/.fresh.json is damaged.
+    """
+    if since := fresh_since(root):
+        write_atomically(root / FRESH, json.dumps({"since": since, "has_failed": True}))
+
+
 def is_unfinished_fresh(root: Path) -> bool:
     """Return whether the last run with ``--fresh`` in a run folder is unfinished, or was ended by its budget.
 
-    With this option, a run ignores older stored replies of models. ``root`` is the run folder RUN. The result is False
-    if no run had ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
+    A run that failed because replies were unusable (:func:`end_fresh`) is not unfinished. With this option, a run
+    ignores older stored replies of models. ``root`` is the run folder RUN. The result is False if no run had
+    ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     since = fresh_since(root)
+    if since and json.loads((root / FRESH).read_text("utf-8")).get("has_failed"):
+        return False
     try:
         summary = json.loads((root / "run.json").read_text("utf-8"))
         finished, budget = summary.get("fresh_since") == since, summary.get("budget") or {}

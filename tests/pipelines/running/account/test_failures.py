@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.pipelines.running.account.failures import MIN_FAILED, check_failures, most_frequent_detail
+from groundtrace.pipelines.running.plan.freshness import fresh_since
 from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.run_summary import Counts, RunSummary, StageFigures
@@ -110,6 +111,30 @@ def test_what_an_earlier_run_made_stays(data: Path, tmp_path: Path, run_beam: Ca
     assert bad.counts == good.counts
 
 
+def test_fresh_requests_again_after_a_run_that_failed_by_its_replies(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    with serving(200, "I cannot say.") as url:
+        first = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), "--fresh")
+        assert first.code == 2 and "with --fresh if the replies are the cause" in first.err
+        since = fresh_since(tmp_path / "run")
+        again = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url))
+        assert again.code == 2 and "calls sent 0" in again.err, "without --fresh the replies are used"
+        assert fresh_since(tmp_path / "run") == since
+        last = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), "--fresh")
+    assert last.code == 2 and "calls sent 0" not in last.err
+    assert fresh_since(tmp_path / "run") > since
+
+
+def test_all_records_are_rejected_before_a_stage_that_the_run_before_had(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+) -> None:
+    assert run_beam(data, tmp_path / "run", *ALL_SFT).code == 0
+    with serving(200, "I cannot say.") as url:
+        ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("pointer", url))
+    assert ran.code == 2 and "rejected as unparsable_reply" in ran.err
+
+
 def test_a_run_may_be_allowed_to_fail(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     with serving(200, "I cannot say.") as url:
         ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), "--set", "max_failed=1.0")
@@ -173,6 +198,9 @@ def write_rejected(staging: Path, rows: Sequence[tuple[str, str, str | None]]) -
         ({"other": {"broken": 14, "lost": 14}}, 100, 0.25, True),
         ({"other": {"broken": 14}, "verify": {"unverifiable": 14}}, 100, 0.25, False),
         ({"plain": {"unverifiable": 90}}, 100, 0.25, False),
+        # a reply of another form is a failure of a stage that asks models, and of no other
+        ({"verify": {"unparsable_reply": 26}}, 100, 0.25, True),
+        ({"plain": {"unparsable_reply": 90}}, 100, 0.25, False),
     ],
 )
 def test_when_a_run_has_failed(
@@ -186,10 +214,12 @@ def test_when_a_run_has_failed(
     count = sum(n for reason, n in rejected[stage].items() if reason not in ("low_grounding", "wrong_answer"))
     with pytest.raises(PipelineError) as caught:
         check_failures(STAGES, summed(rejected, read), staging, max_failed)
-    reasons = "unverifiable" if stage == "verify" else "broken or lost"
+    reasons = " or ".join(reason for reason in rejected[stage] if reason not in ("low_grounding", "wrong_answer"))
+    often = "no reply" if reasons != "unparsable_reply" else "no detail"
     assert str(caught.value) == (
-        f"the stage {stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. No earlier "
-        "output was replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
+        f"the stage {stage}: {count} of {read} records were rejected as {reasons}; most often: {often}. No earlier "
+        "output was replaced, and the replies are kept: remove the cause and run again, with --fresh if the replies "
+        "are the cause, or raise max_failed"
     )
 
 
