@@ -17,6 +17,10 @@ the connections of Beam.
 """
 
 
+MIN_FILES_OF_WORKERS = 64
+"""With fewer files, gRPC waits without end for a connection between this process and its worker processes."""
+
+
 class TooFewFiles(UserError):
     """Raised if the system does not allow this process to open as many files as its connections need."""
 
@@ -44,3 +48,13 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
             f"raise the limit (`ulimit -n {needed}`, as root if necessary), or reduce "
             f"endpoints.{largest}.max_concurrency, which is {most[largest]}"
         ) from error
+
+
+def check_for_workers() -> None:
+    """Raise :class:`TooFewFiles` if this process may open too few files for worker processes on this machine."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < MIN_FILES_OF_WORKERS:
+        raise TooFewFiles(
+            f"worker processes need {MIN_FILES_OF_WORKERS} open files, and this process may open {soft}: raise the "
+            f"limit (`ulimit -n {MIN_FILES_OF_WORKERS}`), or leave out --direct_running_mode"
+        )

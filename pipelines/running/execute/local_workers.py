@@ -18,6 +18,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.execute.last_replies import await_workers
 from groundtrace.pipelines.running.execute.worker_forks import Template
+from groundtrace.pipelines.running.plan.loading import PipelineError
 
 _THREAD = "run_worker"
 """The name that Beam gives to its threads that wait for worker processes.
@@ -32,7 +33,8 @@ class WorkersRunner(FnApiRunner):
     ``python`` is the path of the interpreter. ``imports`` and ``work`` are the Python code of
     :class:`groundtrace.pipelines.running.execute.worker_forks.Template`. ``more`` are further arguments of Beam's
     class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
-    process ends too early, for example because the system killed it.
+    process ends too early, for example because the system killed it, and
+    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if a module of the user cannot be imported there.
     """
 
     def __init__(self, python: str, imports: str, work: str, **more: Any) -> None:
@@ -93,7 +95,9 @@ class WorkersRunner(FnApiRunner):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
 
     def _stop(self, _: int, __: FrameType | None) -> None:
-        if self._is_at_work:
+        if self._is_at_work and self._failed:  # other programs may send the same signal
+            if failure := self._template.failure():
+                raise PipelineError(f"a worker process cannot start: {failure}")
             raise RunPaused(
                 f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
                 "command again; if a worker is killed again, lower --direct_num_workers"

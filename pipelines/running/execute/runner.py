@@ -11,6 +11,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProv
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 from apache_beam.runners.runner import PipelineRunner
 
+from groundtrace.inference.open_files import check_for_workers
 from groundtrace.pipelines.running.execute.local_workers import WorkersRunner
 from groundtrace.schemas.coding import RECORD_MODULES
 from groundtrace.schemas.registry import configured_plugins
@@ -36,6 +37,7 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     direct = options.view_as(DirectOptions)
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
+    check_for_workers()
     direct.direct_running_mode = "in_memory"  # otherwise Beam would use its own worker command
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
@@ -45,21 +47,26 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
 
 def _worker_imports() -> str:
     """Return the Python code that imports this package's modules for the workers on this machine."""
-    lines = ["from groundtrace.pipelines.running.quick_imports import quick_imports", "with quick_imports():"]
+    lines = ["import logging", *(["logging.disable()"] if _is_quiet() else [])]
+    lines += ["from groundtrace.pipelines.running.quick_imports import quick_imports", "with quick_imports():"]
     lines += [f"    import {module}" for module in sorted(RECORD_MODULES) if module.startswith("groundtrace.")]
     return "\n".join([*lines, "    import apache_beam.runners.worker.sdk_worker_main"])
 
 
 def _worker_code(recipe_file: Path | None) -> str:
     """Return the Python code that a worker process on this machine runs."""
-    quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
-    lines = ["import logging, os, sys", *(["logging.disable()"] if quiet else [])]
+    lines = ["import os, sys"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]
         lines += [f"adopt_file({str(recipe_file)!r})"]
     if plugins := configured_plugins():
         lines += ["from groundtrace.schemas.registry import use_plugins", f"use_plugins({plugins!r})"]
     lines += [f"import {module}" for module in sorted(RECORD_MODULES) if not module.startswith("groundtrace.")]
-    if quiet:  # Beam prints each exception there too
-        lines += ["sys.stderr = open(os.devnull, 'w')"]
+    if _is_quiet():  # Beam prints each exception there too, and gRPC the end of each connection
+        lines += ["sys.stderr = open(os.devnull, 'w')", "os.environ.setdefault('GRPC_VERBOSITY', 'NONE')"]
     return "\n".join([*lines, "from apache_beam.runners.worker.sdk_worker_main import main", "main(sys.argv)"])
+
+
+def _is_quiet() -> bool:
+    """Return whether workers print nothing: without ``--verbose``, because the error of a run reaches the driver."""
+    return not logging.getLogger().isEnabledFor(logging.INFO)

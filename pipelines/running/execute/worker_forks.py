@@ -28,6 +28,8 @@ from functools import partial
 from pathlib import Path
 
 from groundtrace.pipelines.running.execute.last_replies import LastReplies
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import printable
 
 CHECK_EVERY_S = 0.5
 END = signal.SIGUSR1
@@ -36,14 +38,21 @@ DONE = b"\n"
 MAX_FORKS = 10_000
 _MAX_TEMP_CHARS = 60
 """The system limits the path of a socket to 100 characters."""
+_FAILURE = "failure"
 _CLIENT = """
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as forks:
-    forks.connect(sys.argv[1])
-    forks.sendall(json.dumps(dict(os.environ)).encode())
-    forks.shutdown(socket.SHUT_WR)
-    sys.exit(0 if forks.recv(1) else 1)
+import json, os, signal, socket, sys
+for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(stop, signal.SIG_IGN)
+try:
+    with socket.socket(socket.AF_UNIX) as forks:
+        forks.connect(sys.argv[1])
+        forks.sendall(json.dumps(dict(os.environ)).encode())
+        forks.shutdown(socket.SHUT_WR)
+        sys.exit(0 if forks.recv(1) else 1)
+except OSError:
+    sys.exit(1)
 """
+"""The program of a client. The run ends it: if the template or the fork ends, the connection ends."""
 _TEMPLATE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -71,13 +80,19 @@ class Template:
         ``imports`` is the Python code that the template runs first, and ``work`` is the code that each worker runs.
         """
         place = tempfile.gettempdir()
-        self.folder = tempfile.TemporaryDirectory(
-            prefix="groundtrace-workers-", dir=place if len(place) <= _MAX_TEMP_CHARS else "/tmp"
-        )
+        fits = place.isascii() and len(place) <= _MAX_TEMP_CHARS  # the path is also a part of Beam's UTF-8 command
+        self.folder = tempfile.TemporaryDirectory(prefix="groundtrace-workers-", dir=place if fits else "/tmp")
         self._address = str(Path(self.folder.name) / "forks")
         self._start = partial(_TEMPLATE.format, module=__name__, folder=self.folder.name, imports=imports, work=work)
         self._python = python
         self.command = f"exec {shlex.join([python, '-I', '-S', '-c', _CLIENT, self._address])}"
+
+    def failure(self) -> str:
+        """Return the error that ended a worker, in one line; "" if no error is known, e.g. if a worker was killed."""
+        try:
+            return (Path(self.folder.name) / _FAILURE).read_text("utf-8")
+        except OSError:
+            return ""
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -141,7 +156,12 @@ class _Worker(socketserver.StreamRequestHandler):
         os.environ.update(json.loads(self.rfile.read()))
         signal.signal(END, lambda *_: None)
         end_with(os.getppid(), self.server.folder)
-        exec(self.server.work, {"__name__": "worker"})
+        try:
+            exec(self.server.work, {"__name__": "worker"})
+        except BaseException as error:  # also sys.exit in a module of the user
+            text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            (self.server.folder / _FAILURE).write_text(" ".join(printable(text).split()), "utf-8")
+            os._exit(1)
         self.wfile.write(DONE)
         leave()
 

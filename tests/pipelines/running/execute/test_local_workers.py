@@ -1,6 +1,7 @@
 """Worker processes of this machine: none outlives its run, and a run does not wait for one that was killed."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from groundtrace.inference.open_files import TooFewFiles
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.execute.runner import choose_runner  # with the modules that declare records
+from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.options import pipeline_options  # with the modules that declare records
 
 pytestmark = pytest.mark.faults
@@ -32,6 +35,12 @@ def note_and_sleep(path: str) -> None:
     """In a worker: say which process this is, and work for ever."""
     (Path(path) / str(os.getpid())).touch()
     time.sleep(600)
+
+
+def note_and_wait(path: str) -> None:
+    """In a worker: work for some seconds, and make a file."""
+    time.sleep(4)
+    Path(path).touch()
 
 
 def note(path: str) -> None:
@@ -107,11 +116,34 @@ def test_the_run_ends_if_the_process_that_forks_workers_is_killed(tmp_path: Path
     assert ended(tmp_path)
 
 
-def test_a_run_works_if_the_folder_of_temporary_files_has_a_long_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["x" * 100, "ü" * 50, "odd {name} 'of' \"a\" folder", "not UTF-8 \udcff"])
+def test_a_run_works_with_any_folder_of_temporary_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = tmp_path / ("x" * 100)
-    long.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
     run("note", str(tmp_path / "noted"))
     assert (tmp_path / "noted").is_file()
+
+
+@pytest.mark.parametrize("line", ["raise RuntimeError('not here')", "import sys; sys.exit('not here')"])
+def test_a_module_that_fails_only_in_a_worker_is_named(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "only_in_the_driver.py"
+    file.write_text(f"import os\nif os.getpid() != {os.getpid()}:\n    {line}\n", "utf-8")
+    options = pipeline_options(FLAGS)
+    pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
+    _ = pipeline | beam.Create([str(tmp_path / "noted")]) | beam.Map(note)
+    with pytest.raises(PipelineError, match=r"a worker process cannot start: .*only_in_the_driver.*not here"):
+        pipeline.run()
+
+
+def test_a_signal_of_another_program_does_not_end_the_run(tmp_path: Path) -> None:
+    threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+    run("note_and_wait", str(tmp_path / "noted"))
+    assert (tmp_path / "noted").is_file()
+
+
+def test_too_few_open_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 20))
+    with pytest.raises(TooFewFiles, match="worker processes need 64 open files, and this process may open 20"):
+        choose_runner(pipeline_options(FLAGS))
