@@ -35,6 +35,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if parsed.limit is not None and parsed.limit < 0:
         raise UserError(f"--limit must be at least 0, got {parsed.limit}")
     folders = local_copy(parsed.first), local_copy(parsed.second)
+    _check_files(parsed, folders)
     shown = LISTED if parsed.html is None else LISTED_ON_PAGE
     limit = None if parsed.all else shown if parsed.limit is None else parsed.limit
     found = diff_runs(*folders, (parsed.first, parsed.second), limit, parsed.settings)
@@ -75,6 +76,16 @@ def _print_diff(console: Console, found: Comparison) -> None:
         for line in (section.more, section.note):
             if line:
                 console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
+
+
+def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:
+    """Raise UserError if ``--ids`` or ``--html`` names a file in one of the runs, or if both name the same file."""
+    files = {name: Path(given).expanduser().resolve() for name in ("ids", "html") if (given := getattr(parsed, name))}
+    for name, file in files.items():
+        if inside := next((run for run in runs if file.is_relative_to(run.resolve())), None):
+            raise UserError(f"--{name} {file} is in the run {inside}, whose files must not change: choose another file")
+    if len({*files.values()}) < len(files):
+        raise UserError("--ids and --html name the same file: choose another file for one of them")
 
 
 def _write(name: str, text: str) -> None:

@@ -71,6 +71,27 @@ def test_all_ids_are_written_and_a_page(
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize("option", ["--ids", "--html"])
+def test_a_file_of_a_run_is_never_written(
+    option: str, runs: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for run in runs:
+        file = Path(run) / "run.json"
+        before = file.read_bytes()
+        assert cli.main(["diff", *runs, option, str(file)]) == 2
+        assert f"is in the run {run}, whose files must not change" in capsys.readouterr().err
+        assert file.read_bytes() == before
+
+
+def test_ids_and_page_need_a_file_each(
+    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "both")
+    assert cli.main(["diff", *runs, "--ids", file, "--html", file]) == 2
+    assert "--ids and --html name the same file" in capsys.readouterr().err
+    assert not Path(file).exists()
+
+
 def test_the_list_of_ids_is_as_long_as_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"id{number}" for number in range(30)]
     first = str(write_run(tmp_path / "a", {"sft": [*map(sft, names)]}))
