@@ -86,7 +86,9 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
-    if parsed.export:
+    if parsed.export is not None:
+        if not parsed.export or "://" in parsed.export:
+            raise InspectError(f"--export must name a folder on this machine, got {parsed.export!r}")
         if parsed.audit:
             raise InspectError("--export and --audit cannot be used together: leave one of them out")
         about = ViewServer(run, rows, images, reviews, guard, other=other).about()
