@@ -9,6 +9,7 @@ import atexit
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import NoReturn
 
 from groundtrace.pipelines.commands.cli import main as run_command
@@ -17,6 +18,9 @@ from groundtrace.pipelines.commands.streams import standard_streams
 
 def main() -> NoReturn:
     """Run the command line of ``beam``, and end the process with the command's exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller has closed it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     end_process(run_command())
 
 

@@ -75,3 +75,9 @@ def test_a_reader_that_is_slow_gets_everything() -> None:
     assert process.stdout is not None
     text = process.stdout.read()
     assert text == "main;" + "x" * 300_000 + ";pool;thread;atexit;" and process.wait() == os.EX_OK
+
+
+def test_closed_outputs_are_no_error() -> None:
+    script = SCRIPT.format(body="print(1, file=sys.stderr); sys.stdout.isatty()", code=7)
+    shell = "import os, sys; os.close(1); os.close(2); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+    assert subprocess.run([sys.executable, "-c", shell, script], check=False, timeout=60).returncode == 7
