@@ -30,6 +30,8 @@ DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
 # LaTeX (\\Delta and \\delta). In answers, words of capitals alone are not matched either.
 _ANSWER_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^\W\dA-Z_]{2,}(?!\w)")
 _WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
+_GAP = re.compile(r"\s+(?=[?!.,;:](?:\s|$))")
+"""Matches the spaces before a punctuation mark, as in "How many cats ?"."""
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 
@@ -57,7 +59,7 @@ def question_key(question: Question) -> str:
 
 
 def _fold(text: str, words: re.Pattern[str]) -> str:
-    return " ".join(words.sub(lambda word: word.group().lower(), text).split())
+    return " ".join(_GAP.sub("", words.sub(lambda word: word.group().lower(), text)).split())
 
 
 @dataclass

@@ -56,6 +56,8 @@ KEYS = [
 CASES = [
     ({"question": "is it RED?"}, {"question": "Is it red?"}, False),
     ({"question": "Is it there?"}, {"question": "is it there?"}, True),
+    ({"question": "how many  dogs are there ?"}, {"question": "How many dogs are there?"}, True),
+    ({"question": "What is 1 .5?"}, {"question": "What is 1.5?"}, False),
     ({"question": "Find AB."}, {"question": "Find ab."}, False),
     ({"question": "Find $\\Delta$."}, {"question": "Find $\\delta$."}, False),
     ({"answer": "5 mW"}, {"answer": "5 MW"}, False),
