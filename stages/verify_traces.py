@@ -11,6 +11,7 @@ objects: (1 + 0.1 + 1) / 3 = 0.7. Minimum values of single verdicts (``floors``)
 turns a floor off. If all floors are off, the rule is the paper's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -171,7 +172,9 @@ def why_rejected(
         wrong = best_trace(traces) or traces[0]
         if _outcome(wrong).value is None:
             return UNVERIFIABLE, f"no answer could be graded: {_outcome(wrong).reason}", wrong.index
-        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {_outcome(wrong).reason}", wrong.index
+        [(fault, count)] = Counter(_outcome(trace).reason for trace in traces).most_common(1)
+        often = "" if count == len(traces) else f" ({count} of them)"
+        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {fault}{often}", wrong.index
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low

@@ -83,10 +83,10 @@ def test_a_config_changes_single_floors() -> None:
 FAILED = "failed"
 
 
-def judged(index: int, score: float | None, **values: float | str | None) -> Trace:
-    """A trace with verdicts of these values; None does not apply."""
+def judged(index: int, score: float | None, said: str = "", **values: float | str | None) -> Trace:
+    """A trace with verdicts of these values, whose reason is ``said`` if it is given; None does not apply."""
     verdicts = tuple(
-        Verdict(name, None if value == FAILED else value, f"{name} says so", failed=value == FAILED)  # type: ignore[arg-type]
+        Verdict(name, None if value == FAILED else value, said or f"{name} says so", failed=value == FAILED)  # type: ignore[arg-type]
         for name, value in values.items()
     )
     return Trace(index, "", None, (), (), verdicts, score)
@@ -140,6 +140,12 @@ WHY = [
         [judged(0, 0.0, outcome=1.0, format=0.0)],
         "malformed",
         "best score 0.00, and format below 1: format says so",
+    ),
+    (
+        # the most frequent fault is told, and how frequent it is
+        [judged(0, 0.1, outcome=0.0), *(judged(each, 0.0, outcome=0.0, said="other side") for each in (1, 2))],
+        "wrong_answer",
+        "no trace of 3 is right: other side (2 of them)",
     ),
     ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so"),
     (

@@ -60,5 +60,5 @@ YES_NO = AnswerType(
     form="Answer yes or no.",
     grade=_grade,
     check_gold=_check,
-    is_evident=lambda answer, _choices: folded(answer) in {"yes", "no"},
+    is_evident=lambda answer, _choices: folded(answer) in POLARITY,
 )

@@ -134,7 +134,7 @@ def test_the_words_of_a_prompt_do_not_change(name: str, form: str) -> None:
         ("−1,000.5e3", None, "numeric"),
         ("3 cm", None, "text"),
         (" No ", None, "bool"),
-        ("true", None, "text"),
+        ("true", None, "bool"),
         ("a dog", None, "text"),
     ],
 )
