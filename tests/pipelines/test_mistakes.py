@@ -287,7 +287,10 @@ RECORDS = {
         "download the file, and give the path relative to the records' folder",
     ),
     "a number as question": ({"question": 7}, "question: expected a non-empty string, got 7"),
-    "a letter as answer": ({"answer": "B", "choices": ["2", "3"]}, "give the choice's text, not its letter"),
+    "a letter as answer": (
+        {"answer": "B", "choices": ["2", "3"]},
+        'give the choice\'s text, or set input.answer_is = "letter" if',
+    ),
     "choices in one text": ({"choices": "2, 3"}, "a list of at least two choices, got '2, 3'"),
 }
 

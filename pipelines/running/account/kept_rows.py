@@ -13,8 +13,8 @@ from groundtrace.schemas.text import counted
 from groundtrace.stages.plumbing.stage import BUDGET
 
 _ADVICE = {
-    "too_hard": ": to see traces all the same, add --set difficulty.include_low=true",
-    "too_easy": ": to see traces all the same, add --set difficulty.include_high=true",
+    "too_hard": ": to see traces all the same, add --set difficulty.low=0 --set difficulty.include_low=true",
+    "too_easy": ": to see traces all the same, add --set difficulty.high=1 --set difficulty.include_high=true",
 }
 
 

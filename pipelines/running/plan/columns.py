@@ -135,7 +135,8 @@ def input_block(
             value = source if field == "source" else "unknown"
             constants.append(f"{field} = {_quoted(value)}  # {_MEANING[field]}")
         elif field not in guessed:
-            mapped.append(f'# {field} = "…"  # no column has a similar name: write the name of the right one here')
+            other = ", or set number_ids = true in [input]" if field == "id" else ""
+            mapped.append(f'# {field} = "…"  # no column has a similar name: write the right name here{other}')
     if len(mapped) == 1:
         mapped = ["# [input.columns]"] if suggested else []
     return [*mapped, *suggested, *(constants if len(constants) > 1 else [])]

@@ -61,7 +61,7 @@ def test_the_block_maps_what_is_guessed_and_says_what_is_not() -> None:
     assert block[:4] == [
         "[input.columns]",
         'question = "Query"',
-        '# answer = "…"  # no column has a similar name: write the name of the right one here',
+        '# answer = "…"  # no column has a similar name: write the right name here',
         'media = "image"',
     ]
     read = tomllib.loads("\n".join(block))
@@ -105,3 +105,8 @@ def test_unused_columns_of_any_name_stay_in_their_comments(columns: set[str]) ->
     unused = unused_columns(columns)
     lines = suggestions(unused)
     assert tomllib.loads("\n".join([*keep_lines(unused, lines), *lines])) == {}
+
+
+def test_a_missing_id_names_the_setting_that_numbers_the_records() -> None:
+    [_, line] = input_block(("question",), ("id",), "shop")
+    assert line.startswith('# id = "…"') and line.endswith("or set number_ids = true in [input]")
