@@ -72,13 +72,17 @@ class InvalidRow:
 
     ``number`` is the record's number in the input. ``reason`` is a code from
     :class:`groundtrace.schemas.reasons.Reason`, and ``detail`` explains it in a sentence. ``origin`` has the values of
-    the input's columns that the config keeps.
+    the input's columns that the config keeps. The other fields hold the texts of the record; "" if it has none.
     """
 
     number: int
     reason: str
     detail: str
     origin: Origin = NO_ORIGIN
+    question: str = ""
+    answer: str = ""
+    source: str = ""
+    license: str = ""
 
 
 @record
@@ -221,7 +225,8 @@ class _Parse(beam.DoFn):
             else:
                 record_id = storable(error.record_id)
                 yield TaggedOutput(READ, (raw.number, record_id))
-                invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail), error.origin)
+                texts = {name: storable(text) for name, text in error.texts.items()}
+                invalid = InvalidRow(raw.number, error.reason.value, storable(error.detail), error.origin, **texts)
                 yield TaggedOutput("invalid", (record_id, IngestPart(invalid=invalid)))
         else:
             yield TaggedOutput(READ, (raw.number, rec.id))
@@ -262,7 +267,8 @@ class _Assemble(beam.DoFn):
         repeated = len(valid) + len(invalid) > 1
         for row in invalid:
             name = f"{record_id}#{row.number}" if repeated else record_id
-            yield _rejected(name, row.reason, row.detail, row.origin)
+            question = Question(record_id, row.source, row.license, (), row.question, row.answer, "")
+            yield _rejected(name, row.reason, row.detail, row.origin, Draft(question))
         for rec in valid[1:]:
             detail = f"{record_id!r} is on line {valid[0].number} too"
             yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin, _readable(rec, media))

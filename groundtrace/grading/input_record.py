@@ -42,6 +42,7 @@ _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
 _MADE_UP = re.compile(r"#\d+\Z")
 _LETTER = re.compile(r"\W*[A-Za-z]\W*")
 _MAX_NUMBER = 1e300
+TEXT_FIELDS = ("question", "answer", "source", "license")
 _NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
 _NAMES |= {
     "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
@@ -55,13 +56,15 @@ class InvalidRecord(ValueError):
 
     ``reason`` is the category of the fault, and ``detail`` is a message that names the field and the fault.
     ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the record's source for
-    people, such as the names of its media; no step of the pipeline uses it.
+    people, such as the names of its media; no step of the pipeline uses it. ``texts`` holds the texts of the record by
+    name of the field (:data:`TEXT_FIELDS`), unchecked.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
         self.reason, self.detail, self.record_id = reason, detail, record_id
         self.origin = NO_ORIGIN
+        self.texts: dict[str, str] = {}
 
 
 @record
@@ -99,7 +102,7 @@ def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord
     question and answer, is valid. Raises InvalidRecord for an invalid record; the message names the field and the
     fault.
     """
-    origin = raw.origin
+    origin, fields = raw.origin, dict[str, object]()
     try:
         fields = _json_object(raw.text)
         if not raw.materialised:
@@ -107,6 +110,7 @@ def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord
         return replace(_parse(raw, fields, may_lack_question), origin=origin)
     except InvalidRecord as error:
         error.origin = origin
+        error.texts = {name: text for name, text in fields.items() if name in TEXT_FIELDS and isinstance(text, str)}
         raise
 
 
@@ -318,9 +322,9 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
         if len(matching) == 1:
             return matching[0]
-    remedy = (
-        "give the choice's text, not its letter" if _LETTER.fullmatch(answer) else "correct the answer or the choices"
-    )
+    remedy = "correct the answer or the choices"
+    if _LETTER.fullmatch(answer):
+        remedy = 'give the choice\'s text, or set input.answer_is = "letter" if answers are letters'
     detail = f"answer {excerpt(answer)} is not among the choices {excerpt(choices)}: {remedy}"
     raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, detail)
 

@@ -265,6 +265,36 @@ def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[...,
     assert (found.reason, found.detail) == ("invalid_boxes", "boxes: media_index is 1, but the record has 1 media")
 
 
+BROKEN = [({"media": [None]}, ""), ({"answer": None}, "answer"), ({"source": 7}, "source")]
+
+
+@pytest.mark.parametrize(("change", "lost"), BROKEN)
+def test_a_record_with_an_invalid_field_keeps_its_other_texts(
+    change: dict[str, Any],
+    lost: str,
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    write_records: Callable[..., Path],
+    check_stage: Callable[..., None],
+) -> None:
+    whole = record(id="half")
+    data = write_records(tmp_path, [whole | change])
+    kept = [("" if name == lost else whole[name]) for name in ("question", "answer", "source", "license")]
+    check_stage(
+        IngestRecords(
+            (Source("jsonl", str(data / "records.jsonl")),), RowSettings(), MediaRoots(str(folder), str(tmp_path))
+        ),
+        None,
+        kept=[],
+        rejected=[kept],
+        show=lambda draft: draft.id,
+        show_rejected=lambda found: [
+            getattr(found.draft.question, name) for name in ("question", "answer", "source", "license")
+        ],
+    )
+
+
 ROWS: list[dict[str, Any]] = [
     {"id": "once"},
     {"id": "twice", "answer": "1"},
