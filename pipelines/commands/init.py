@@ -9,7 +9,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from groundtrace.pipelines.running.plan.columns import (
@@ -24,9 +24,11 @@ from groundtrace.pipelines.running.plan.inputs import check_questions, count_rec
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable
 from groundtrace.stages.sources.base import Input, RowSettings
+from groundtrace.stages.sources.options import has_options
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import shape_of
 
+_LETTER = re.compile(r"\W*[A-Z]\W*")
 _MODELS = """# Correct these three lines if they differ for you: where your model is, its name, and its key.
 [endpoints.model]
 kind = "openai"                          # any server that speaks OpenAI's chat API, such as vLLM; or "gemini"
@@ -121,7 +123,24 @@ def _block(found: Input) -> list[str]:
     block = input_block(found.columns, wanted, source, suggested)
     if not wanted:
         block = ["# The records have every field under its own name: nothing to map.", *block]
-    return [*kept[:1], *(["[input]", *kept[1:], ""] if len(kept) > 1 else []), *block]
+    inner = [*kept[1:], *_choice_lines(first, guessed)]
+    return [*kept[:1], *(["[input]", *inner, ""] if inner else []), *block]
+
+
+def _choice_lines(first: Sequence[Row], guessed: Mapping[str, str]) -> list[str]:
+    """Return the config lines that describe how the ``first`` rows give choices: as lines of the question, or in a
+    column, with a letter as answer. ``guessed`` maps fields to the columns that seem to hold them.
+    """
+
+    def values(field: str) -> list[str]:
+        return [value for row in first if isinstance(value := row.get(guessed.get(field, field)), str)]
+
+    if not any(row.get(guessed.get("choices", "choices")) for row in first):
+        if any(has_options(text) for text in values("question")):
+            return ['choices_in_text = true  # "A. cat" lines become choices, and an answer B the one it names']
+    elif (answers := values("answer")) and all(_LETTER.fullmatch(answer) for answer in answers):
+        return ['answer_is = "letter"  # an answer B names the second choice']
+    return []
 
 
 def _shape_lines(found: Input, shape: Shape, first: Sequence[Row]) -> list[str]:

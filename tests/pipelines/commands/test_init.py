@@ -120,3 +120,19 @@ def test_an_example_alone_has_its_section_in_comments(tmp_path: Path) -> None:
         "# The records have every field under its own name: nothing to map.\n"
         '# [input.columns]\n# boxes = "bbox"  # if it holds gold boxes\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ('Image,Question,Gold\na.png,"What is it?\nA. circle\nB. square",B\n', "choices_in_text = true"),
+        ('Image,Question,Options,Gold\na.png,What is it?,"[""circle"", ""square""]",B\n', 'answer_is = "letter"'),
+        ('Image,Question,Options,Gold\na.png,What is it?,"[""circle"", ""square""]",square\n', ""),
+        ("Image,Question,Gold\na.png,What is it?,B\n", ""),
+    ],
+)
+def test_the_form_of_choices_is_found(rows: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text(rows, "utf-8")
+    text = starting_config(str(tmp_path / "q.csv"), "my.toml")
+    tomllib.loads(text)
+    assert [each for each in ("choices_in_text = true", 'answer_is = "letter"') if each in text] == [line] * bool(line)
