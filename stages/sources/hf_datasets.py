@@ -205,9 +205,23 @@ def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
             loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
             images.add(column)
     data_set = hub_set(path).id if path.startswith(SCHEME) else path
-    for row in loaded:
+    for row in _each(loaded, path):
         read = {name: own_image(value, data_set) if name in images else value for name, value in row.items()}
         yield as_asked(read) if path.startswith(SCHEME) else read
+
+
+def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of the data set at ``path``. Raises InputError if a file of a folder cannot be read."""
+    try:
+        yield from loaded
+    except Exception as error:  # the errors of pandas, pyarrow and the library itself
+        if not Path(path).is_absolute():
+            raise  # an error of the connection to the Hub
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise InputError(
+            f"a file in the folder {path} cannot be read ({type(error).__name__}: {reason}): correct or remove it (an "
+            "empty file too), or set --input to one file"
+        ) from error
 
 
 def _is_inside(path: str, data_set: str) -> bool:

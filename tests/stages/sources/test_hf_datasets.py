@@ -50,6 +50,13 @@ def test_a_data_set_without_the_split(saved: Path, read: Read) -> None:
         read(Source("datasets", str(saved)), RowSettings(split="test"))
 
 
+def test_an_empty_file_of_a_folder_is_one_line(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.csv").write_text("", "utf-8")
+    (tmp_path / "b.csv").write_text("question,answer\n", "utf-8")
+    with pytest.raises(InputError, match=r"a file in the folder .+ cannot be read \(EmptyDataError: No columns"):
+        read(Source(DataSets.name, str(tmp_path)), RowSettings())
+
+
 def test_data_sets_saved_to_disk(saved: Path, tmp_path: Path, store: MediaStore, image: bytes, read: Read) -> None:
     one = datasets.Dataset.from_parquet(str(saved / "train-00000.parquet"))
     assert isinstance(one, datasets.Dataset)
