@@ -18,4 +18,6 @@ TRIED = (
     Tried("2e-4", ("grpo.optimiser.lr=2e-4",)),
     Tried("2e-4, pointing twice", ("grpo.optimiser.lr=2e-4", "reward.options.weights.spatial=2.0")),
     Tried("5e-4", ("grpo.optimiser.lr=5e-4",)),
+    Tried("1e-4, KL term", ("grpo.kl_beta=0.02",)),
+    Tried("1e-4, groups of 16", ("grpo.group_size=16", "grpo.prompts_per_step=16")),
 )
