@@ -17,11 +17,12 @@ from groundtrace.pipelines.running.plan.freshness import end_fresh
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
+from groundtrace.publishing.conflicting_answers import conflicting_answers
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.reading import open_tables, read_rubrics
 from groundtrace.publishing.report import write_report
 from groundtrace.rewards.mined_rubrics import missing_stratum
-from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
 from groundtrace.stages.sources.base import RUN_MARKER
 
 
@@ -38,7 +39,8 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     rubrics = read_rubrics(staging)
     kept = {name: stage.kept for name, stage in summary.stages.items()}
     missing = [missing_stratum(rubrics)] if rubrics else []
-    warnings = (*filter(None, missing), *plan.stages.unchecked(plan.settings, plan.models, kept))
+    conflicts = [conflicting_answers(staging.glob(f"{name}/*.parquet")) for name in TRAINING_SETS]
+    warnings = (*filter(None, [*missing, *conflicts]), *plan.stages.unchecked(plan.settings, plan.models, kept))
     details = most_frequent_details(staging)
     summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
     check_records(summary)
