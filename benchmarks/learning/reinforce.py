@@ -15,6 +15,7 @@ trained for the same number of steps, with new questions in each step:
     answer only          the reward is the answer alone (the form is checked in all arms)
     points only          the reward is the pointing alone, whether the answer is right or wrong
     SFT                  more supervised fine-tuning instead, on the same rows as the start (--arms SFT)
+    GRPO after SFT       GRPO from the model of the arm SFT (--arms "GRPO after SFT")
 
 Every model answers the held-out questions once sampled at temperature 1 and once greedily. A result that exists is not
 computed again: models are kept under a hash of their settings, rows and start. The counts by scene go to ``results/``,
@@ -38,6 +39,7 @@ from benchmarks.learning.held import Counts, counts, estimate, read_held, sums_o
 from benchmarks.learning.kept import Kept, curves_of, keep, read_kept  # noqa: E402
 from benchmarks.learning.never_looks import NeverLooks  # noqa: E402
 from benchmarks.learning.reinforce_report import (  # noqa: E402
+    AFTER,
     ANSWER,
     GRPO,
     NEVER,
@@ -76,7 +78,7 @@ def main() -> int:
         "--results", type=Path, help="the folder of the kept results; left out: results/ beside this file"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=[*ARMS, SFT])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=[*ARMS, SFT, AFTER])
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of GRPO")
     parser.add_argument("--jobs", type=int, default=2, help="parallel trainings, each on one thread")
     parser.add_argument("--short", action="store_true", help="two arms of 50 steps, on 750 held-out questions")
@@ -161,9 +163,11 @@ class Experiment:
 
     def _arm(self, name: str, seed: int) -> Learnt:
         start = self._start(seed)
+        if name in (SFT, AFTER):
+            start = self._trainings.learnt("sft", seed, self._sft, start, f"sft.steps={SFT_STEPS}")
         if name == SFT:
-            return self._trainings.learnt("sft", seed, self._sft, start, f"sft.steps={SFT_STEPS}")
-        return self._trainings.learnt("grpo", seed, self.rl(), start, f"grpo.steps={self._steps}", *ARMS[name])
+            return start
+        return self._trainings.learnt("grpo", seed, self.rl(), start, f"grpo.steps={self._steps}", *ARMS.get(name, ()))
 
     def tune(self, jobs: int) -> None:
         """Train with each of the settings that were tried, with seed 0, and keep the metrics of their steps.

@@ -17,14 +17,15 @@ from benchmarks.learning.kept import Kept, read_kept  # noqa: E402
 
 TUNING = HERE / "results" / "tuning"
 NEVER = "never looks"
-START, GRPO, SHUFFLED, ANSWER, POINTS, SFT = (
+START, GRPO, SHUFFLED, ANSWER, POINTS, SFT, AFTER = (
     *("start", "GRPO", "advantages shuffled"),
-    *("answer only", "points only", "SFT"),
+    *("answer only", "points only", "SFT", "GRPO after SFT"),
 )
-ORDER = (NEVER, START, GRPO, SHUFFLED, ANSWER, POINTS, SFT)
+ORDER = (NEVER, START, GRPO, SHUFFLED, ANSWER, POINTS, SFT, AFTER)
 PAIRS = (
     *((GRPO, other) for other in (START, SHUFFLED, NEVER, ANSWER, POINTS, SFT)),
     *((other, START) for other in (SHUFFLED, ANSWER, POINTS, SFT)),
+    (AFTER, SFT),
 )
 """The models whose differences are shown, as "first minus second"."""
 SHOWN = (*("accuracy", "point F1", "points in gold boxes", "exact points"), "malformed", "points an answer")
