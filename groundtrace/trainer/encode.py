@@ -200,7 +200,11 @@ def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], lis
 def _assembled(
     vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return the pieces as one sample, with each image token repeated for every merged patch of its image."""
+    """Return the tokens of a prompt as one sample.
+
+    ``pieces`` are the parts of the prompt: the tokens of each part, and whether the model is trained on them. Each
+    image token is repeated for every merged patch of its image in ``images``.
+    """
     ids: list[int] = []
     mask: list[bool] = []
     image: list[bool] = []

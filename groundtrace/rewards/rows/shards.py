@@ -107,7 +107,8 @@ class Shards:
         """Return whether any row has a value in the column ``name``, if the pipeline added this column to the rows.
 
         An example is ``rubrics``. The result is False for a column that the pipeline did not add. If ``name`` is
-        ``stream``, the result says whether the question of any row is asked in streams (with boxes, or only in words).
+        ``stream``, the result is True if a row has a prompt for each of several forms of response (with boxes, or only
+        in words).
         """
         if name == "stream":
             return any(self.streams)
@@ -258,7 +259,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("the row has no turns, or its id or one of its texts is null")
+        raise TypeError("it has no messages, or its id, question, answer, answer_type, role or content is null")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],

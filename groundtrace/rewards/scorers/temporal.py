@@ -207,7 +207,7 @@ class _ClipScorer:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Return the score of a point in its frame (Eq. 2)."""
+        """Return the score of a point in a video: whether it is on its object in its frame (Argos, Eq. 2)."""
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")

@@ -186,7 +186,9 @@ class Supervisor:
                     was_started = call.pid
                     call.read_answer()
                     if call.pid == self.holder.pid:
-                        raise TrajectoryLost("the process that keeps the variables ran the code itself, not in a fork")
+                        raise TrajectoryLost(
+                            "the variables are lost, because the code ran in the process that keeps them"
+                        )
                     if not was_started and call.pid:
                         self.holder.stop()
                     if call.is_closed:

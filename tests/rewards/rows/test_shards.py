@@ -131,7 +131,7 @@ def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
 def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
-    with pytest.raises(UnusableRow, match="row 0 of sft cannot be used: the row has no turns, or its id or one of its"):
+    with pytest.raises(UnusableRow, match="row 0 of sft cannot be used: it has no messages, or its id, question"):
         _only(tmp_path, write_shards, row(**changes))
 
 
