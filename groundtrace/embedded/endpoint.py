@@ -91,8 +91,8 @@ class ClassicalEndpoint:
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
             raise EndpointError(
-                f"an endpoint of kind classical needs a setting 'model' that is one of {', '.join(HANDLERS)}, "
-                f"got {settings.model!r}"
+                f"the setting 'model' of an endpoint of the kind classical must be one of {', '.join(HANDLERS)}, "
+                f"got {settings.model!r}: correct it"
             )
         self.settings = settings
         self._media = media

@@ -242,7 +242,11 @@ def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generat
 def _one_image(scene: Scene) -> np.ndarray:
     pixels = scene.pixels
     if pixels is None:
-        raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs a request with exactly one image")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            "the embedded segmenter needs exactly one image, but the request has none or several: name another "
+            "endpoint for the role segmenter in [roles]",
+        )
     return pixels
 
 

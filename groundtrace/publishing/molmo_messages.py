@@ -38,7 +38,8 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
         raise UserError(
-            "the row lacks images, or has neither messages nor a prompt: pass a row of a run to molmo_messages"
+            "the row must have the column images, and messages or a prompt: pass an SFT or RL row of a run to "
+            "molmo_messages"
         )
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]

@@ -74,7 +74,10 @@ class Process:
             )
         except OSError as error:  # no process or file descriptor is left
             group.remove()
-            raise SandboxLost(f"the sandbox's process did not start: {error}") from None
+            raise SandboxLost(
+                f"cannot start a process for the sandbox: {error}: end other programs on this machine, or lower "
+                "sandbox.sessions"
+            ) from None
         process = cls(popen, group)
         uid = secrets.choice(_USERS) if os.geteuid() == 0 else 0
         hello = {"uid": uid, "paths": packages(), "readable": list(binds())}
@@ -127,7 +130,9 @@ class Process:
         try:
             header, parts = frames.read(exactly, max_bytes)
         except (EOFError, OSError, TimeoutError, frames.BadFrame) as error:
-            raise SandboxLost(f"the sandbox does not answer: {error or type(error).__name__}") from None
+            raise SandboxLost(
+                f"the sandbox gave no valid answer, so its variables are lost: {str(error) or type(error).__name__}"
+            ) from None
         if "lost" in header:
             raise SandboxLost(str(header["lost"]))
         return header, parts

@@ -175,8 +175,8 @@ class Optimiser:
         for name, master in self.masters.items():  # copy_() would broadcast a weight of another shape
             if (found := state["masters"][name].shape) != master.shape:
                 raise ValueError(
-                    f"{name} has the shape {tuple(found)} in the checkpoint, but {tuple(master.shape)} in the model: "
-                    "use the same model"
+                    f"{name} has the shape {tuple(found)} in the checkpoint, but {tuple(master.shape)} in the "
+                    "model: set model.path to the model of the checkpoint"
                 )
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])

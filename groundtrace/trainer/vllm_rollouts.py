@@ -307,7 +307,9 @@ class VllmSampler(Sampler):
         length, has_ended = turn_length(self._vlm, ids, self._stops)
         if reason == "stop" and not has_ended:
             raise self._error(
-                GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token: serve the trained model"
+                GENERATE,
+                f"an answer stopped at token {ids[-1]}, which is not an end token of the model in training: start "
+                "the server with the model in model.path",
             )
         if min(logprobs) <= NOT_A_NUMBER:
             raise self._error(GENERATE, "it sent a log-probability that is NaN: check that all weights are finite")

@@ -162,7 +162,10 @@ def _configured(config: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, En
     values = config if isinstance(config, Mapping) else given_values(str(config))
     used = {name: values[name] for name in ("endpoints", "roles", "plugins") if name in values}
     if not used:
-        raise UserError("the config of verify() has no section endpoints, roles or plugins: add one, or leave it out")
+        raise UserError(
+            "the config of verify() has no section endpoints, roles or plugins: add one of them, or call "
+            "verify() without config"
+        )
     found = settings_from(RunSettings, used)
     return found.endpoints, {role: name for role, name in found.roles.items() if name}
 

@@ -46,7 +46,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
     while text.next_sign() == '"':
         name = text.next_value()
         if text.next_sign() != ":":
-            raise text.wrong("expected a colon after a name")
+            raise text.wrong("expected a colon after a key of the JSON object")
         text.pass_sign()
         if name in names and text.next_sign() == "[":
             yield from ((name, entry) for entry in _entries(text))
@@ -59,7 +59,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
             raise text.wrong("expected a comma or } after a value")
         text.pass_sign()
     if text.next_sign() != "}":
-        raise text.wrong("expected a name in double quotes")
+        raise text.wrong("expected a key of the JSON object, in double quotes")
     text.pass_sign()
     if text.next_sign():
         raise text.wrong("the file has more text after the end of the object")

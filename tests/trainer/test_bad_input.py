@@ -192,9 +192,9 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("too long", {"prompt": [{"role": "user", "content": "<image>" + "How many? " * 400}],
                   "messages": [{"role": "user", "content": "<image>" + "How many? " * 400},
                                {"role": "assistant", "content": "3"}]}, "tokens"),
-    ("no turns", {"prompt": [], "messages": []}, "no turns"),
-    ("turns null", {"prompt": None, "messages": None}, "no turns"),
-    ("no id", {"id": None}, "its id or one of its texts is null"),
+    ("no turns", {"prompt": [], "messages": []}, "it has no messages"),
+    ("turns null", {"prompt": None, "messages": None}, "it has no messages"),
+    ("no id", {"id": None}, "or its id, question, answer, answer_type, role or content is null"),
     ("content null", {"prompt": [{"role": "user", "content": None}],
                       "messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "3"}]}, ""),
 ]  # fmt: skip

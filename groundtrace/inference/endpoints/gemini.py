@@ -127,7 +127,8 @@ class GeminiEndpoint:
             fields = None
         if not isinstance(fields, dict):
             raise CallError(
-                Failure.GARBLED, f"the server's response is not a JSON object: {scrub(body, self._key)[:120]!r}"
+                Failure.GARBLED,
+                f"the server's response is not a JSON object (check base_url): {scrub(body, self._key)[:120]!r}",
             )
         return gemini_reply(fields, wanted, self._key, self.settings.model)
 

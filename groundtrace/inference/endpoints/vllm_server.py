@@ -241,7 +241,8 @@ def _reserve(port: int) -> int:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise VllmServerError(
-                f"port {port} can't be used for a vllm server ({error.strerror}): choose another port"
+                f"port {port} can't be used for a vllm server ({error.strerror}): set another port in the "
+                "endpoint's base_url"
             ) from error
         return probe.getsockname()[1]
 

@@ -290,7 +290,10 @@ def sha256_of(file: Path) -> str:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise PublishError(f"{file} cannot be read: {error.strerror}: repeat the run") from error
+        raise PublishError(
+            f"{file} cannot be read ({error.strerror}): check its permissions and the disk, and publish again; if "
+            "the file is lost, repeat the run"
+        ) from error
 
 
 def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:

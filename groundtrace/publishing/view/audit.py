@@ -269,7 +269,10 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
         begun.write_text(json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1), "utf-8")
         begun.replace(run / SAMPLE)
     except OSError as error:
-        raise InspectError(f"{run / SAMPLE} cannot be written: {error.strerror or error}") from error
+        raise InspectError(
+            f"{run / SAMPLE} cannot be written ({error.strerror or error}): make the run folder writable, and run "
+            "the command again"
+        ) from error
 
 
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:

@@ -61,7 +61,10 @@ def export_view(
         (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
         _put_page(folder)
     except OSError as error:
-        raise InspectError(f"--export {folder} cannot be written: {error.strerror or error}") from error
+        raise InspectError(
+            f"--export {folder} cannot be written ({error.strerror or error}): choose a folder where you may "
+            "write, on a disk with free space"
+        ) from error
     return total
 
 

@@ -187,7 +187,8 @@ class Supervisor:
                     call.read_answer()
                     if call.pid == self.holder.pid:
                         raise TrajectoryLost(
-                            "the variables are lost, because the code ran in the process that keeps them"
+                            "the code ran in the process that keeps the variables of all calls, and not in a "
+                            "copy of this process, so the variables are lost"
                         )
                     if not was_started and call.pid:
                         self.holder.stop()
@@ -276,7 +277,9 @@ class Supervisor:
         _, pid = answer_of(ours, _PART_S, self._watch_memory)
         running.control.close()
         if pid == running.pid:
-            raise TrajectoryLost("the process of the call made no fork when it was asked to")
+            raise TrajectoryLost(
+                "the variables of the call cannot be kept, because its process did not make a copy of itself (fork)"
+            )
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
