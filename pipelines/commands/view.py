@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from groundtrace.pipelines.commands.serving import http_loop, listening, positive, stopped_by_signals
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
 
@@ -48,6 +49,14 @@ def add_view_parser(commands: Any) -> None:
     parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
+
+
+def _check_export(parsed: argparse.Namespace) -> None:
+    """Raise UserError if ``--export`` names no folder on this machine, or is used together with ``--audit``."""
+    if not parsed.export or "://" in parsed.export:
+        raise UserError(f"--export must name a folder on this machine, got {parsed.export!r}")
+    if parsed.audit:
+        raise UserError("--export and --audit cannot be used together: leave one of them out")
 
 
 def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -87,10 +96,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     guard = Guard()
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
     if parsed.export is not None:
-        if not parsed.export or "://" in parsed.export:
-            raise InspectError(f"--export must name a folder on this machine, got {parsed.export!r}")
-        if parsed.audit:
-            raise InspectError("--export and --audit cannot be used together: leave one of them out")
+        _check_export(parsed)
         about = ViewServer(run, rows, images, reviews, guard, other=other).about()
         count = export_view(about, rows, images, reviews, filters, Path(parsed.export))
         say(f"{counted(count, 'row')} copied: open {Path(parsed.export) / 'index.html'} in a browser")
