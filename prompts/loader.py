@@ -23,6 +23,7 @@ import yaml
 
 from groundtrace.grading.messages import MediaPart, Part, TextPart
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.yaml_text import read_yaml
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
 _TEMPLATES = jinja2.Environment(
@@ -233,7 +234,7 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
 
 
 def _parse(name: str, data: bytes) -> Prompt:
-    fields = yaml.safe_load(data)
+    fields = read_yaml(data)
     if not isinstance(fields, dict) or set(fields) != _FIELDS:
         raise PromptError(f"prompt {name}: the file must have exactly the fields {sorted(_FIELDS)}")
     if f"{fields['id']}.v{fields['version']}" != name:

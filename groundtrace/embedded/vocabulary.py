@@ -8,11 +8,10 @@ are listed. Some words show that a reasoning guesses the answer, refuses to answ
 import re
 from pathlib import Path
 
-import yaml
-
 from groundtrace.embedded.sight.labels import COLOURS, colour_word, kind_word
+from groundtrace.schemas.yaml_text import read_yaml
 
-_LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text("utf-8"))
+_LISTS: dict[str, str] = read_yaml(Path(__file__).with_name("words.yaml").read_text("utf-8"))
 
 
 def words(name: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import jinja2
 
+from groundtrace.pages.compiled_templates import compiled_templates
 from groundtrace.schemas.text import counted, dollars
 
 HERE = "groundtrace.pages"
@@ -33,8 +34,9 @@ def render(package: str, template: str, **values: Any) -> str:
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """Return the Jinja environment for the templates of a package, which compiles each template once."""
+    """Return the Jinja environment for the templates of a package, which keeps the compiled templates."""
     environment = jinja2.Environment(
+        bytecode_cache=compiled_templates(resources.files(package)),
         loader=jinja2.ChoiceLoader(
             [jinja2.FunctionLoader(_source_in(package)), jinja2.FunctionLoader(_source_in(HERE))]
         ),

@@ -18,6 +18,7 @@ import jinja2
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.pages.compiled_templates import compiled_templates
 from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
 from groundtrace.publishing.diversity import Balance
@@ -151,7 +152,11 @@ def write_card(
 @functools.cache
 def _template() -> jinja2.Template:
     """Return the card's template, cached because compiling it takes longer than rendering it."""
+    folder = resources.files("groundtrace.data_cards")
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
+        bytecode_cache=compiled_templates(folder),
+        auto_reload=False,
         autoescape=False,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -159,9 +164,7 @@ def _template() -> jinja2.Template:
         finalize=_cell,
     )
     environment.filters |= {"code": _code, "share": _share}
-    return environment.from_string(
-        resources.files("groundtrace.data_cards").joinpath("card.md.jinja").read_text("utf-8")
-    )
+    return environment.get_template("card.md.jinja")
 
 
 class Markdown(str):

@@ -14,11 +14,10 @@ import re
 from dataclasses import dataclass
 from importlib import resources
 
-import yaml
-
 from groundtrace.schemas.labels import words_of
 from groundtrace.schemas.quoting import visible
 from groundtrace.schemas.records import Question
+from groundtrace.schemas.yaml_text import read_yaml
 
 MAX_READ_CHARS = 20_000
 """Only this many characters from the beginning of a text are searched."""
@@ -61,7 +60,7 @@ def phrases() -> tuple[Phrase, ...]:
     A phrase finds words of a trace (a teacher's response) that mention things that only the teacher saw.
     """
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
-    return tuple(Phrase(**entry) for entry in yaml.safe_load(text))
+    return tuple(Phrase(**entry) for entry in read_yaml(text))
 
 
 def find_leak(text: str, question: Question) -> str | None:

@@ -6,9 +6,8 @@ In other runs, the teacher proposes the rubrics. The pool has RuCL's twenty dime
 import functools
 from importlib import resources
 
-import yaml
-
 from groundtrace.schemas.records import Rubric
+from groundtrace.schemas.yaml_text import read_yaml
 
 POOL_FILE = "rubric_pool.yaml"
 
@@ -22,5 +21,5 @@ def default_pool() -> tuple[Rubric, ...]:
     the paper's Table 6 does. But no run measures a rubric that requires a right answer
     (:func:`groundtrace.rewards.outcome_rubrics.asks_for_right_answer`).
     """
-    rows = yaml.safe_load(resources.files("groundtrace.rewards").joinpath(POOL_FILE).read_text("utf-8"))
+    rows = read_yaml(resources.files("groundtrace.rewards").joinpath(POOL_FILE).read_text("utf-8"))
     return tuple(Rubric(row["id"], row["description"], row["criteria"], 0.0, None, "") for row in rows)

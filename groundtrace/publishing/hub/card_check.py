@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from groundtrace.publishing.front_matter import HUB_LICENCES
+from groundtrace.schemas.yaml_text import read_yaml
 
 TASKS = frozenset((
     "visual-question-answering", "image-text-to-text", "video-text-to-text", "question-answering", "image-to-text",
@@ -37,7 +38,7 @@ def problems_of(card: str, files: Sequence[str]) -> list[str]:
     if len(parts) < 3 or parts[0]:
         return ["it does not begin with front matter between two lines of ---"]
     try:
-        front = yaml.safe_load(parts[1])
+        front = read_yaml(parts[1])
     except yaml.YAMLError as error:
         return [f"its front matter is not YAML: {' '.join(str(error).split())[:200]}"]
     if not isinstance(front, dict):
