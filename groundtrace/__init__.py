@@ -58,16 +58,17 @@ def _require_linked(home: Path) -> None:
     for folder in (home / name for name in _LINKED):
         if (folder / "__init__.py").is_file():
             continue
-        found = "leads nowhere" if folder.is_symlink() else "is a plain file" if folder.is_file() else "is missing"
+        found = "a broken link" if folder.is_symlink() else "a plain file" if folder.is_file() else "missing"
         raise ImportError(
-            f"{folder} must be a link to ../{folder.name}, but it {found}: this copy of the repository has lost its "
-            "symbolic links. Clone it with `git clone -c core.symlinks=true`, or install Groundtrace's wheel"
+            f"{folder} must be a link to ../{folder.name}, but it is {found}: this copy of the repository has lost "
+            "its symbolic links. Clone the repository with `git clone -c core.symlinks=true`, or "
+            "install Groundtrace's wheel"
         )
 
 
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
-        raise AttributeError(f"module 'groundtrace' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module 'groundtrace' has no attribute {name!r}: use one of {', '.join(__all__)}")
     return getattr(importlib.import_module(_NAMES[name]), name)
 
 

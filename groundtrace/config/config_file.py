@@ -46,7 +46,7 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
         raise ConfigError(f"{path}: {EXTENDS} must be the path of a config in quotes, got {extended!r}")
     if depth == MAX_DEPTH:
         raise ConfigError(
-            f"{path}: more than {MAX_DEPTH} configs extend one another: correct {EXTENDS} (is there a cycle?)"
+            f"{path}: more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: correct the key {EXTENDS}"
         )
     return merged(read_config(_place(path, extended, bundled), bundled, depth + 1, path), values)
 

@@ -21,8 +21,11 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
     """
     for module in modules:
         if not _is_installed(module):
-            message = f"{what} needs the extra {extra}: pip install 'groundtrace[{extra}]'"
-            raise MissingExtra(f"{message} (there is no module {module})", name=module)
+            raise MissingExtra(
+                f"{what} needs the extra {extra}: pip install 'groundtrace[{extra}]' (the module {module} is not "
+                "installed)",
+                name=module,
+            )
 
 
 def _is_installed(module: str) -> bool:

@@ -210,7 +210,7 @@ def config_sha256(settings: Any) -> str:
 def _apply(values: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
-        raise ConfigError(f"--set {override!r}: expected key=value, such as --set difficulty.high=0.8")
+        raise ConfigError(f"--set {override!r} must have the form key=value, such as --set difficulty.high=0.8")
     try:
         parsed = tomllib.loads(f"x = {text}")
     except tomllib.TOMLDecodeError:
@@ -220,7 +220,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {override!r}: {part} is not a section but a key with a value: correct the key")
+            raise ConfigError(
+                f"--set {override!r}: {part} is a key with a value, not a section with keys: correct the key"
+            )
     values[last] = value
 
 

@@ -84,7 +84,10 @@ def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[
     [
         ("extends = 3", "extends must be the path of a config in quotes, got 3"),
         ('extends = " "', "extends must be the path of a config in quotes"),
-        ('extends = "mine.toml"', f"more than {MAX_DEPTH} configs extend one another: correct extends"),
+        (
+            'extends = "mine.toml"',
+            f"more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: correct the key extends",
+        ),
         (
             'extends = "none.toml"',
             r"cannot read the config .*none.toml: .*, which .*mine.toml extends: correct extends",

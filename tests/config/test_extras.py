@@ -21,7 +21,7 @@ def test_what_is_installed_is_looked_for_and_not_imported() -> None:
 
 @pytest.mark.parametrize("module", ["nowhere", "nowhere.deep", "json.nowhere"])
 def test_what_is_not_installed_is_named(module: str) -> None:
-    said = f"this needs the extra gemini: pip install 'groundtrace[gemini]' (there is no module {module})"
+    said = f"this needs the extra gemini: pip install 'groundtrace[gemini]' (the module {module} is not installed)"
     with pytest.raises(MissingExtra) as caught:
         require_extra("gemini", "this", "json", module)
     assert (str(caught.value), caught.value.name) == (said, module)
@@ -41,7 +41,7 @@ sys.exit(main({words!r}))
 OWN = ["--set", "endpoints.own.kind={kind}", "--set", "endpoints.own.model=m", "--set", "roles.judge=own"]
 RUN = ["run", str(PIPELINE), "--input", str(SAMPLE), "--output", "out"]
 TRAIN = ["--config", "c.toml", "--data", str(SAMPLE), "--output", "out"]
-NEEDS = "needs the extra {0}: pip install 'groundtrace[{0}]' (there is no module {1})"
+NEEDS = "needs the extra {0}: pip install 'groundtrace[{0}]' (the module {1} is not installed)"
 COMMANDS = [
     (
         "groundtrace.pipelines.commands.cli",

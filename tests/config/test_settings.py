@@ -72,8 +72,8 @@ WRONG = [
     ("difficulty.hihg=0.8", "unknown key difficulty.hihg; did you mean difficulty.high?"),
     ("zzz=1", "unknown key zzz; known here: allow_embedded, allow_self_judging, attempt"),
     ("endpoints.coarse.modle=x", "unknown key endpoints.coarse.modle; did you mean endpoints.coarse.model?"),
-    ("attempt.k", "--set 'attempt.k': expected key=value, such as --set difficulty.high=0.8"),
-    ("=3", "--set '=3': expected key=value"),
+    ("attempt.k", "--set 'attempt.k' must have the form key=value, such as --set difficulty.high=0.8"),
+    ("=3", "--set '=3' must have the form key=value"),
     ("attempt.k=four", "attempt.k must be an integer, got 'four'"),
     ("attempt.k=4.0", "attempt.k must be an integer, got 4.0"),
     ("attempt.k=true", "attempt.k must be an integer, got True"),
@@ -130,7 +130,7 @@ def test_one_override_has_one_key(override: str) -> None:
 
 
 def test_a_key_below_a_value() -> None:
-    with pytest.raises(ConfigError, match="k is not a section"):
+    with pytest.raises(ConfigError, match="k is a key with a value, not a section"):
         load("attempt.k=3", "attempt.k.x=1")
 
 

@@ -18,7 +18,7 @@ def test_every_name_is_there() -> None:
     for name in gt.__all__:
         assert getattr(gt, name).__name__ == name
     assert set(gt.__all__) <= set(dir(gt))
-    with pytest.raises(AttributeError, match="no attribute 'pickle'; it has "):
+    with pytest.raises(AttributeError, match="no attribute 'pickle': use one of "):
         _ = gt.pickle
 
 

@@ -95,7 +95,7 @@ def test_folders_of_the_same_names_beside_a_script_are_its_own(tmp_path: Path) -
     assert done.stdout == "schemas stages\n", done.stderr
 
 
-@pytest.mark.parametrize("lost", ["is a plain file", "leads nowhere", "is missing"])
+@pytest.mark.parametrize("lost", ["a plain file", "a broken link", "missing"])
 def test_a_lost_link_is_one_clear_error(lost: str, tmp_path: Path) -> None:
     home = tmp_path / "groundtrace"
     home.mkdir()
@@ -103,13 +103,15 @@ def test_a_lost_link_is_one_clear_error(lost: str, tmp_path: Path) -> None:
     for name in LINKED:
         (home / name).symlink_to(ROOT / name)
     (home / "stages").unlink()
-    if lost == "is a plain file":
+    if lost == "a plain file":
         (home / "stages").write_text("../stages", "utf-8")
-    elif lost == "leads nowhere":
+    elif lost == "a broken link":
         (home / "stages").symlink_to("../stages")
     done = python("-c", "import groundtrace.schemas", folder=tmp_path, path=tmp_path)
     error = done.stderr.splitlines()[-1]
-    assert error.startswith(f"ImportError: {home / 'stages'} must be a link to ../stages, but it {lost}: this copy of ")
+    assert error.startswith(
+        f"ImportError: {home / 'stages'} must be a link to ../stages, but it is {lost}: this copy of "
+    )
     assert "git clone -c core.symlinks=true" in error
 
 

@@ -118,7 +118,10 @@ MISTAKES = {
     "a misspelt key": (RUN + "--input good --set trace.max_token=9", ["did you mean trace.max_tokens?"]),
     "a word for a number": (RUN + "--input good --set trace.n=four", ["trace.n must be an integer, got 'four'"]),
     "--set with a blank": (RUN + "--input good --set trace.n 4", ["4: write a setting as key=value, as in --set"]),
-    "--set without a value": (RUN + "--input good --set trace.n", ["--set 'trace.n'", "expected key=value, such as"]),
+    "--set without a value": (
+        RUN + "--input good --set trace.n",
+        ["--set 'trace.n'", "must have the form key=value, such as"],
+    ),
     "--set and an option": (RUN + "--input good --set --trace.n=4", ["--set", "key=value, such as --set trace.n=4"]),
     "an endpoint that is not defined": (
         RUN + "--input good --set roles.teacher=gpt",

@@ -140,7 +140,7 @@ def test_a_package_that_is_missing(
     module: str, sets: tuple[str, ...], what: str, run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    said = f"{what} needs the extra train: pip install 'groundtrace[train]' (there is no module {module})"
+    said = f"{what} needs the extra train: pip install 'groundtrace[train]' (the module {module} is not installed)"
     run("grpo", rl_data, *sets).check_refused(2, said)
 
 

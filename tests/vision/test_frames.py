@@ -286,7 +286,7 @@ except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    said = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module av)"
+    said = "reading clips needs the extra video: pip install 'groundtrace[video]' (the module av is not installed)"
     assert done.stdout == f"{said}\n"
 
 

@@ -92,7 +92,7 @@ def test_without_the_libraries_the_error_says_what_to_install(tmp_path, picture,
     folder = checkpoint("sam2")
     monkeypatch.setitem(sys.modules, library, None)
     said = "an endpoint of the kind transformers needs the extra vision: pip install 'groundtrace[vision]'"
-    with pytest.raises(MissingExtra, match=re.escape(f"{said} (there is no module {library})")):
+    with pytest.raises(MissingExtra, match=re.escape(f"{said} (the module {library} is not installed)")):
         use(tmp_path, folder, lambda endpoint: one_by_one(endpoint, [segment(BOXES, picture)]))
 
 

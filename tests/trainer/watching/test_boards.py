@@ -127,7 +127,8 @@ def test_a_tracker_that_is_not_installed(
     name: str, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    said = f"log.tracker {name} needs the extra {name}: pip install 'groundtrace[{name}]' (there is no module {name})"
+    said = f"log.tracker {name} needs the extra {name}: pip install 'groundtrace[{name}]' (the module {name} is "
+    said += "not installed)"
     run("sft", sft_data, f"log.tracker={name}").check_refused(2, said)
 
 

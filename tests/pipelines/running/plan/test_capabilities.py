@@ -99,7 +99,8 @@ def test_clips_that_cannot_be_read_here(monkeypatch: pytest.MonkeyPatch) -> None
     models = ModelsSettings((("e", ABLE),), (("policy", "e"),), "c", "i", "r")
     assert check_capabilities(STAGES, models, FILM)[0] == []
     monkeypatch.setitem(sys.modules, "molmo_utils", None)
-    needs = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module molmo_utils)"
+    needs = "reading clips needs the extra video: pip install 'groundtrace[video]' (the module molmo_utils is not "
+    needs += "installed)"
     assert check_capabilities(STAGES, models, FILM)[0] == [f"3 of the first 9 records have a clip, but {needs}"]
     assert check_capabilities(STAGES, models, TWO)[0] == []
 

@@ -25,7 +25,7 @@ print(code, [name for name in ("apache_beam", "pyarrow", "numpy", "duckdb") if n
         (["grounded", "--input", "."], "there is no pipeline grounded: name a bundled pipeline"),
         (["grounded_cot", "--input", ".", "--config", "absent.toml"], "cannot read the config absent.toml: "),
         (["grounded_cot", "--input", ".", "--config", "bad.toml"], "bad.toml is not TOML: "),
-        (["grounded_cot", "--input", ".", "--set", "k"], "--set 'k': expected key=value"),
+        (["grounded_cot", "--input", ".", "--set", "k"], "--set 'k' must have the form key=value"),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "validate"])
