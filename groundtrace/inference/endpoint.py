@@ -151,7 +151,9 @@ def kind_of(name: str) -> Kind:
         return KINDS.named(name)
     except RegistryError as error:
         hint = " (openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
-        raise EndpointError(f"{error}{'' if ':' in name else hint}") from error
+        raise EndpointError(
+            f"the endpoint kind {name!r:.80} cannot be used, because it {error}{'' if ':' in name else hint}"
+        ) from error
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
@@ -184,11 +186,11 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
         try:
             kind_of(endpoint.kind)
         except EndpointError as error:
-            raise ValueError(f"endpoints.{name}.kind {error}") from error
+            raise ValueError(f"endpoints.{name}.kind is wrong: {error}") from error
         try:
             FAMILIES.named(endpoint.family or DEFAULT)
         except ValueError as error:
-            raise ValueError(f"endpoints.{name}.family {error}") from error
+            raise ValueError(f"endpoints.{name}.family cannot be used, because it {error}") from error
     for role, name in roles.items():
         if name not in endpoints:
             known = ", ".join(sorted(endpoints))
@@ -226,10 +228,10 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     _check_declared(role, name, settings)
     family = settings.model_family
     if not (family.box_prompt if role == "detector" else family.asked_to_point):
-        able = "write points" if family.point_prompt else "write boxes"
+        able = "points" if family.point_prompt else "boxes"
         raise ValueError(
-            f"roles.{role}: the model family {family.name} of the endpoint {name!r} can only {able}: "
-            "choose another endpoint"
+            f"roles.{role}: the model family {family.name} of the endpoint {name!r} can only write {able}: "
+            f"choose another endpoint for the {role}"
         )
 
 
@@ -245,7 +247,7 @@ def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
     if not settings.model_family.box_prompt:
         raise ValueError(
             f"roles.{role}: the model family {settings.model_family.name} of the endpoint {name!r} can only write "
-            "points: choose another endpoint"
+            f"points: choose another endpoint for the {role}"
         )
 
 

@@ -70,13 +70,16 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            message = f"only a run starts a server for the kind {settings.kind}: start the server yourself"
-            remedy = "set the kind to openai and base_url to the server's URL"
-            raise NotServed(f"{described(name, roles, settings)}: {message}, and {remedy}", can_wait=False)
+            raise NotServed(
+                f"{described(name, roles, settings)} has no server, because only a run starts a server for the kind "
+                f"{settings.kind}: start the server yourself, and set the kind to openai and base_url to the "
+                "server's URL",
+                can_wait=False,
+            )
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there
-            raise NotServed(f"{described(name, roles, settings)}: cannot be opened: {error}", can_wait=False) from error
+            raise NotServed(f"{described(name, roles, settings)} cannot be opened: {error}", can_wait=False) from error
     faulty = [each for each in await healths(models, asks, where, CHECK_RETRIES, CHECK_TIMEOUT_S) if each.fault]
     names = {each.name for each in faulty}
     served = {role for name, roles in _played(models.settings, asks).items() for role in roles if name not in names}

@@ -32,7 +32,7 @@ def _variable(name: str) -> str:
     """Return ``name`` unchanged. Raises ValueError unless it is "" or the name of an environment variable. The message
     does not show the text, which may be a key."""
     if name and not _VARIABLE.fullmatch(name):
-        raise ValueError("must be the name of an environment variable such as MY_API_KEY, which holds the key")
+        raise ValueError("must be the name of an environment variable that holds the API key, such as MY_API_KEY")
     return name
 
 
@@ -45,18 +45,18 @@ def _checked_url(url: str) -> str:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1 ({error})") from error
+        raise ValueError(f"must be a valid URL, such as http://127.0.0.1:8000/v1 ({error})") from error
     if "@" in parts.netloc or parts.query:
-        raise ValueError("must not hold a user, password or query: give the key with api_key_env")
+        raise ValueError("must be a URL without a user, password or query: give the API key with api_key_env")
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
         raise ValueError(
-            "must be a URL such as http://127.0.0.1:8000/v1: it begins with http or https, has a host, no blanks, and "
-            "no port 0"
+            "must be a URL such as http://127.0.0.1:8000/v1, with http or https, a host, and no blanks (a port must "
+            "not be 0)"
         )
     if parts.fragment:
-        raise ValueError("must not hold a fragment (# and the text after it): remove it")
+        raise ValueError("must be a URL without a fragment: remove # and the text after it")
     if parts.path.rstrip("/").endswith(_METHOD):
-        raise ValueError(f"must not end with {_METHOD}, which is added for each request: remove this part")
+        raise ValueError(f"must be a URL without {_METHOD} at its end, since each request adds this part: remove it")
     return url
 
 
@@ -146,7 +146,7 @@ class EndpointSettings:
 
     def __post_init__(self) -> None:
         if self.api_key_env and self.api_key_file:
-            raise ValueError("api_key_env and api_key_file exclude each other: set only one of them")
+            raise ValueError("api_key_env and api_key_file cannot be used together: remove one of them")
 
     @property
     def model_family(self) -> "Family":

@@ -36,12 +36,18 @@ def endpoint(**changes: Any) -> EndpointSettings:
         ({"timeout_s": 0.0}, "timeout_s must be greater than 0, got 0.0"),
         ({"read_timeout_s": -1.0}, "read_timeout_s must be greater than 0, got -1.0"),
         ({"connect_timeout_s": 0.0}, "connect_timeout_s must be greater than 0, got 0.0"),
-        ({"api_key_env": "A", "api_key_file": "b"}, "exclude each other"),
-        ({"base_url": "https://me:secret@host/v1"}, "must not hold a user, password or query"),
-        ({"base_url": "https://token@host/v1"}, "must not hold a user, password or query"),
-        ({"base_url": "https://host/v1?key=secret"}, "must not hold a user, password or query"),
-        ({"base_url": "https://host/v1/chat/completions/"}, "must not end with /chat/completions, which is added"),
-        ({"api_key_env": "sk-secret"}, "must be the name of an environment variable such as MY_API_KEY"),
+        ({"api_key_env": "A", "api_key_file": "b"}, "cannot be used together"),
+        ({"base_url": "https://me:secret@host/v1"}, "must be a URL without a user, password or query"),
+        ({"base_url": "https://token@host/v1"}, "must be a URL without a user, password or query"),
+        ({"base_url": "https://host/v1?key=secret"}, "must be a URL without a user, password or query"),
+        (
+            {"base_url": "https://host/v1/chat/completions/"},
+            "must be a URL without /chat/completions at its end, since each request adds this part",
+        ),
+        (
+            {"api_key_env": "sk-secret"},
+            "must be the name of an environment variable that holds the API key, such as MY_API_KEY",
+        ),
     ],
 )
 def test_refused(changes: dict[str, Any], said: str) -> None:
@@ -149,12 +155,12 @@ def test_self_judging(judge: str | None, own: bool) -> None:
         ("file:///etc/passwd", "must be a URL"),
         ("http:///v1", "a host"),
         ("http://h:99999/v1", "Port out of range"),
-        ("http://h:0/v1", "no port 0"),
+        ("http://h:0/v1", "a port must not be 0"),
         ("http://h:port/v1", "Port could not be cast"),
         ("http://[::1/v1", "Invalid IPv6"),
         ("http://h/v 1", "must be a URL"),
-        ("http://h/v1#part", "must not hold a fragment"),
-        ("http://u:p@h/v1", "must not hold a user"),
+        ("http://h/v1#part", "must be a URL without a fragment"),
+        ("http://u:p@h/v1", "must be a URL without a user"),
     ],
 )
 def test_a_url_that_nothing_can_be_sent_to_is_refused(url: str, said: str) -> None:

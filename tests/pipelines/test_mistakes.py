@@ -146,7 +146,7 @@ MISTAKES = {
     ),
     "a URL with the method": (
         RUN + "--input good --set endpoints.far.base_url=http://127.0.0.1:9/v1/chat/completions" + FAR,
-        ["endpoints.far.base_url must not end with /chat/completions"],
+        ["endpoints.far.base_url must be a URL without /chat/completions at its end"],
     ),
     "a key in the config": (
         RUN + "--input good --config key.toml",

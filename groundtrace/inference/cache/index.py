@@ -90,11 +90,11 @@ def logged_of(row: Row) -> LogEntry:
     """
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
-        raise Damaged("a reply does not match its checksum")
+        raise Damaged("a cached reply does not match its checksum")
     try:
         completion = decode_body(body)
     except (ValueError, TypeError) as error:
-        raise Damaged("a reply cannot be decoded") from error
+        raise Damaged("a cached reply cannot be decoded") from error
     return LogEntry(CacheEntry(key, role, prompt, model, max_tokens, completion, tokens_in, tokens_out), created_s)
 
 
@@ -110,7 +110,7 @@ def reporting_damage() -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
-        raise Damaged("the schema of the database cannot be read") from error
+        raise Damaged("the schema of the cache's database cannot be read") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None) or 0
         broken = code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or code == _SHORT_READ
@@ -179,11 +179,11 @@ def _check_length(path: Path) -> None:
     if size_bytes == 0:
         return
     if not head.startswith(b"SQLite format 3\0") or len(head) < 100:
-        raise Damaged("the file is not an SQLite database")
+        raise Damaged("the cache file is not an SQLite database")
     page_bytes = int.from_bytes(head[16:18], "big")
     page_bytes = 65536 if page_bytes == 1 else page_bytes
     if page_bytes < 512 or size_bytes % page_bytes or size_bytes < page_bytes * int.from_bytes(head[28:32], "big"):
-        raise Damaged("the file is truncated")
+        raise Damaged("the cache file is truncated")
 
 
 def _check_pages(db: sqlite3.Connection) -> None:
@@ -201,7 +201,7 @@ def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
         db.execute(_SCHEMA)
         have = _columns(db)
         if not have >= set(_FIRST_COLUMNS):
-            raise Damaged("the file is a database of another program")
+            raise Damaged("the cache file is a database of another program")
         for name, kind in (("tokens_in", "NOT NULL DEFAULT 0"), ("tokens_out", "NOT NULL DEFAULT 0"), ("crc", "")):
             if name not in have:
                 db.execute(f"ALTER TABLE replies ADD COLUMN {name} INTEGER {kind}")

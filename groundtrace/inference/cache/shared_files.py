@@ -62,9 +62,9 @@ class SegmentFiles:
                         stream.write(unpacker.decompress(data, CHUNK_BYTES))
                         data = unpacker.unconsumed_tail
             except zlib.error as error:
-                raise TornSegment(f"the segment {name} is damaged: {error}") from error
+                raise TornSegment(f"the segment {name} of the shared reply cache is damaged: {error}") from error
             if not unpacker.eof:
-                raise TornSegment(f"the segment {name} ends early")
+                raise TornSegment(f"the segment {name} of the shared reply cache is truncated")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
         """Compress ``lines``, which are log lines with one reply each, upload them as a new segment, and return the

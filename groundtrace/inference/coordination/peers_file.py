@@ -71,7 +71,9 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
 def _check_version(db: sqlite3.Connection) -> None:
     """Raise sqlite3.DatabaseError if the file was written by another version of this code."""
     if db.execute("SELECT 1 FROM sqlite_master, pragma_user_version WHERE user_version != ?", (VERSION,)).fetchone():
-        raise sqlite3.DatabaseError("the file peers.sqlite was written by another version of Groundtrace")
+        raise sqlite3.DatabaseError(
+            "the file peers.sqlite was written by another version of Groundtrace, which this version cannot read"
+        )
 
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:

@@ -33,8 +33,10 @@ def api_key(settings: EndpointSettings) -> str:
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()
         if not key:
-            unset = f"the environment variable {settings.api_key_env} is not set"
-            raise EndpointError(f"endpoint {settings.model!r}: {unset}: set it to the key with `export`, and run again")
+            raise EndpointError(
+                f"endpoint {settings.model!r}: the environment variable {settings.api_key_env} is not set: set it to "
+                "the key with `export`, and run again"
+            )
         return _checked(key, settings.model, f"the environment variable {settings.api_key_env}")
     if not settings.api_key_file:
         return NO_KEY
@@ -54,7 +56,7 @@ def api_key(settings: EndpointSettings) -> str:
 def _checked(key: str, model: str, where: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise EndpointError(
-            f"endpoint {model!r}: {where} does not hold a key: a key is one word of plain ASCII characters"
+            f"endpoint {model!r}: {where} does not hold a key, since a key is one word of ASCII characters: correct it"
         )
     return key
 

@@ -37,8 +37,8 @@ class VllmEndpoint:
         """
         model = self.settings.model
         raise VllmServerError(
-            f"the vllm endpoint {model!r} has no server, because only a run whose workers are on this machine starts "
-            "one: start a server yourself, and use the kind openai"
+            f"the vllm endpoint {model!r} has no server. A run starts a server only if its workers are on this "
+            "machine: start a server yourself, and set the kind of the endpoint to openai"
         )
 
     async def check(self) -> str:

