@@ -177,6 +177,6 @@ class ExportFormat:
         """
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(
-                f"the attribute 'open' of the format {self.name} must have the key 'sft' or 'rl' or both, and no other "
-                f"key, but has {', '.join(self.open) or 'none'}"
+                f"the attribute 'open' of the format {self.name} must have the key 'sft', 'rl' or both, and no other "
+                f"key. Its keys are: {', '.join(self.open) or 'none'}"
             )

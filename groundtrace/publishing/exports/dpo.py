@@ -126,8 +126,8 @@ def check(run: Path) -> None:
     """
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
-            f"{run} kept only the best trace of each question: repeat its `beam run` with "
-            "--set write.other_traces=true (its replies are cached, so no call is paid again)"
+            f"the format dpo needs several traces of each question, but {run} kept only the best trace: repeat its "
+            "`beam run` with --set write.other_traces=true (its replies are cached, so no call is paid again)"
         )
 
 

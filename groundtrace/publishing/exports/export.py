@@ -129,8 +129,8 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
-            f"the family {family.name} writes coordinates from 0 to 1. The tags have only one decimal, which is too "
-            "coarse for such coordinates: choose another --family"
+            f"the family {family.name} writes coordinates from 0 to 1. The point and box tags have only one decimal, "
+            "which is too coarse for such coordinates: choose another --family"
         )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}
@@ -144,7 +144,8 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
         rule = replace(rule, **bounds)
     except ValueError as error:
         raise ExportError(
-            f"--max-pixels must be at least --min-pixels (default: {QWEN25_IMAGE.min_area_px}): raise --max-pixels"
+            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} by default: raise "
+            "--max-pixels"
         ) from error
     run = arguments.run_at or str(arguments.run.absolute())
     added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}
@@ -257,7 +258,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
             raise RuntimeError(
-                f"rows of {side} were lost in the export: {count.read} of {rows[side]} rows were read, and "
+                f"some {side} rows were lost in the export: {count.read} of {rows[side]} rows were read, and "
                 f"{count.written} were written: report this fault of the program"
             )
     if not any(count.written for count in counts.values()):

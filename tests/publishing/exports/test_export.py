@@ -127,7 +127,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "must be a value of groundtrace.publishing.exports.base.ExportFormat, but is",
     ),
     ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
-    ("trl", {"family": "moondream"}, "The tags have only one decimal, which is too coarse"),
+    ("trl", {"family": "moondream"}, "The point and box tags have only one decimal, which is too coarse"),
     ("dpo", {}, "--set write.other_traces=true"),
     ("trl", {"max_pixels": 1000}, "do not depend on the size of images"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": 10}, "--max-pixels must be at least --min-pixels"),
