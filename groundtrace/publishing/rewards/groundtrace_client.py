@@ -114,7 +114,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     """
     if "config" in given:
         raise ValueError(
-            "the setting 'config' belongs to the server (beam serve-reward --config): leave it out in the trainer"
+            "the setting 'config' belongs to the server: pass it to `beam serve-reward --config`, and leave it out in "
+            "the trainer"
         )
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
     found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})
@@ -481,8 +482,9 @@ def _id_of(number: int, reference: Any) -> str:
     except (TypeError, ValueError, KeyError, RecursionError):
         found = None
     if not isinstance(found, str):
-        said = f"response {number} has {reference!r:.80} as its reference, which is not the reference of a row"
-        raise RewardRefused(f"{said}: export the run again")
+        raise RewardRefused(
+            f"response {number} has {reference!r:.80} as its reference, which does not name a row: export the run again"
+        )
     return found
 
 
@@ -494,7 +496,9 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
             f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): check the server's version"
         )
     if not isinstance(answered, list) or len(answered) != count:
-        raise RewardRefused(f"{settings.url} did not send {count} scores: check that beam serve-reward runs there")
+        raise RewardRefused(
+            f"{settings.url} did not send {count} scores: check that `beam serve-reward` runs at this URL"
+        )
     for score in answered:
         if not _is_score(score):
             raise RewardRefused(f"{settings.url} sent an invalid score: {score!r:.200}: check the server's version")
@@ -531,9 +535,9 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
         return settings.unscored
     reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
-    said = f"the response to {score.get('id')!r:.80} is unscored ({why})"
     raise Unscored(
-        f"a reward is missing: {said}: set {VARIABLE}UNSCORED to the reward of such responses, or leave out such rows"
+        f"the response to {score.get('id')!r:.80} is unscored ({why}): set the variable {VARIABLE}UNSCORED to the "
+        "reward of such responses, or leave out such rows"
     )
 
 
@@ -567,13 +571,15 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
             tries, defects = tries + 1, defects + again.is_defect
             if defects >= MAX_DEFECTS:
                 raise RewardRefused(
-                    f"{settings.url} failed ({again}) {defects} times: see the output of the server"
+                    f"the request failed {defects} times ({again}): read the output of the server {settings.url}"
                 ) from again
             wait = max(min(0.25 * 2.0 ** min(tries, 6), 10.0) * random.uniform(0.5, 1.0), again.after_s)
             wait, left = min(wait, MAX_WAIT_S), until - time.monotonic()
             if left <= 0:
-                said = f"{settings.url} sent no reward within {settings.timeout_s:g} s, in {tries} requests ({again})"
-                raise RewardUnavailable(f"{said}: check the server") from again
+                raise RewardUnavailable(
+                    f"{settings.url} sent no reward within {settings.timeout_s:g} s, in {tries} requests ({again}): "
+                    "check that the server runs"
+                ) from again
             if tries == 1 or tries % 20 == 0:
                 _log().warning("groundtrace: %s: %s; retrying for up to %.0f s", settings.url, again, left)
             time.sleep(min(wait, left))
@@ -607,7 +613,7 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a JSON object. Raises ValueError for a repeated name, whose value would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a JSON object has a name twice")
+        raise ValueError("a JSON object in the answer has the same name twice")
     return found
 
 
@@ -648,16 +654,17 @@ def _exchange(
         data = answer.read()
     except ssl.SSLCertVerificationError as error:
         raise RewardRefused(
-            f"the certificate of {url} cannot be verified ({error}): set SSL_CERT_FILE to the file of its authority"
+            f"the certificate of {url} cannot be verified ({error}): set SSL_CERT_FILE to the file with the "
+            "certificate of its authority (CA)"
         ) from error
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: cut() ended the connection
-        late = f"no answer within {limit_s:.3g} s"
+        late = f"the server sent no answer within {limit_s:.3g} s"
         raise _Again(late if is_late.is_set() or isinstance(error, TimeoutError) else _named(error)) from error
     finally:
         watch.cancel()
         connection.close()
     if is_late.is_set():  # a truncated body without a length looks complete
-        raise _Again(f"no answer within {limit_s:.3g} s")
+        raise _Again(f"the server sent no answer within {limit_s:.3g} s")
     return answer.status, answer.getheader("Retry-After"), data
 
 

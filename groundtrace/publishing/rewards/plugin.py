@@ -111,7 +111,10 @@ def scored_texts(
     if TRAJECTORY in reward.recipe.needs:
         if infos is None:
             needed = reward.recipe.needs[TRAJECTORY]
-            raise ConfigError(f"reward.recipe = {reward.recipe.name!r} needs {needed}: use verl with its batch manager")
+            raise ConfigError(
+                f"reward.recipe = {reward.recipe.name!r} needs {needed}, which the trainer did not pass: use verl with "
+                "its batch manager"
+            )
         answers = with_trajectories(reward, answers, infos)
     return reward.score(answers, is_step)
 

@@ -104,7 +104,7 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
             raise BadRequest(
-                f'"{name}" has {len(value)} texts, but "query" has {len(queries)}: send one for each query'
+                f'"{name}" has {len(value)} texts, but "query" has {len(queries)}: send one text for each query'
             )
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
@@ -144,7 +144,7 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
 def _answer(item: Any, number: int) -> Answer:
     """Return the answer in an item of a request. ``number`` is the index of the item, for the error message."""
     if not isinstance(item, dict):
-        raise BadRequest("the item must be an object", number)
+        raise BadRequest("the item must be a JSON object", number)
     _refuse_others(item, OF_ITEMS, number)
     response = item.get("response")
     if not isinstance(response, str):

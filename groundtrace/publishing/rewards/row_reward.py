@@ -205,8 +205,9 @@ class RowReward:
             why = "learns from whole steps (set step_responses to change this)"
         if why is not None:
             raise ConfigError(
-                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because it {why}: use an "
-                "interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 (docs/exports.md)"
+                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because the recipe {why}: "
+                "use an interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 "
+                "(docs/exports.md)"
             )
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
@@ -282,21 +283,22 @@ class RowReward:
         ready = self._ready(*key)
         gold = ready.question.answer
         if reference.answer not in (None, gold):
-            problem = f"{reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
-            raise BadReference(f"the answer of the row {reference.id!r:.80} is {problem}: export the run again")
+            raise BadReference(
+                f"the answer of the row {reference.id!r:.80} is {reference.answer!r:.80} in its reference, but "
+                f"{gold!r:.80} in its run: export the run again"
+            )
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
             raise BadReference(
-                f"the row {reference.id!r:.80} does not have the stream {named!r:.40} of its reference: export the run "
-                "again"
+                f"the row {reference.id!r:.80} does not have the stream {named!r:.40}, which its reference names: "
+                "export the run again"
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
-                problem = f"{len(streams)} streams"
                 raise BadReference(
-                    f"the reference of the row {reference.id!r:.80} has no stream. The row has {problem}, and "
-                    f"reward.recipe = {self.recipe.name!r} needs a stream: export the run again"
+                    f"the reference of the row {reference.id!r:.80} does not name one of the {len(streams)} streams "
+                    f"(prompts) of this row, but reward.recipe = {self.recipe.name!r} needs one: export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]
@@ -313,11 +315,10 @@ class RowReward:
         for key, found in groups.items():
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
-                problem = f"to the question {key[1]!r:.80} in its stream '{missing[0]}'"
                 raise BadReference(
                     f"reward.recipe = {self.recipe.name!r} compares the streams (prompts) of a question, but this call "
-                    f"has no response {problem}: keep the order of the exported rows, and pass an even number of "
-                    "prompts in each call (docs/exports.md)"
+                    f"has no response to the stream {missing[0]!r} of the question {key[1]!r:.80}: keep the order of "
+                    "the exported rows, and pass an even number of prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
@@ -338,7 +339,10 @@ class RowReward:
             if run == name or Path(run).absolute() == folder.absolute():
                 return folder
         known = ", ".join(sorted(self._folders))
-        raise BadReference(f"the run {run!r:.80} is unknown: the known runs are {known}")
+        raise BadReference(
+            f"the run {run!r:.80} is unknown: the known runs are {known}. Add its folder to the section runs of the "
+            "reward's config"
+        )
 
     def _shards(self, folder: Path) -> Shards:
         """Return the RL rows of a run. The run is opened at the first call.

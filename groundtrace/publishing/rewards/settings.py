@@ -67,7 +67,7 @@ class SpeechSettings:
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(
-                f"the row names the unknown family {named!r:.40}: set speech.family if this is your own family"
+                f"the row names the unknown model family {named!r:.40}: set speech.family to the trained model's family"
             )
         family = FAMILIES.named(self.family) if self.family else FAMILIES[named]
         rule = family.resize or QWEN25_IMAGE
@@ -75,14 +75,15 @@ class SpeechSettings:
         given = {name: value for name, value in bounds.items() if value is not None}
         if given and isinstance(rule, FitRule):
             raise ConfigError(
-                f"speech.{min(given)[:3]}_pixels: the family {family.name} does not use this key: remove it"
+                f"speech.{min(given)[:3]}_pixels is set, but the model family {family.name} does not use it: remove "
+                "this key"
             )
         try:
             rule = replace(rule, **given)
         except ValueError as error:
             raise ConfigError(
-                "speech.max_pixels must be at least speech.min_pixels. If speech.min_pixels is left out, "
-                "speech.max_pixels must be at least the family's minimum"
+                "speech.max_pixels must be at least speech.min_pixels, or at least the model family's minimum if "
+                "speech.min_pixels is not set"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 

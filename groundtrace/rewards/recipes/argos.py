@@ -107,8 +107,8 @@ class Argos(Recipe):
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
-                "reward.roles.detector names no endpoint, so points cannot be checked: set it, or skip this check: "
-                f'reward.options.skip = ["{spatial.NAME}"]'
+                "reward.roles.detector names no endpoint, so points cannot be checked: set it to the name of an "
+                f'endpoint, or skip this check with reward.options.skip = ["{spatial.NAME}"]'
             )
 
     def _gate(self, case: Case) -> GateSettings:

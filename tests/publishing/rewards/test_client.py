@@ -129,8 +129,8 @@ REFUSED = {
     "another server": (says(404, b"not here"), "HTTP 404: 'not here'"),
     "too large": (says(413), "HTTP 413"),
     "moved": (says(307, b"", Location="/x"), "HTTP 307"),
-    "a defect that stays": (says(500), "HTTP 500: some: it is so) 3 times"),
-    "no JSON": (says(200, b"hello"), "'hello') 3 times"),
+    "a defect that stays": (says(500), "failed 3 times (HTTP 500: some: it is so)"),
+    "no JSON": (says(200, b"hello"), "failed 3 times (HTTP 200: 'hello')"),
     "no scores": (says(200, {"rewards": [1.0] * 4}), "did not send 4 scores"),
     "too few": (says(200, {"scores": [score()]}), "did not send 4 scores"),
     "of other rows": (
@@ -302,11 +302,11 @@ BAD = [
     (lambda client: client.Verified()(["x"]), "no column 'groundtrace'"),
     (
         lambda client: client.verified(["x"], groundtrace=["B"]),
-        "response 0 has 'B' as its reference, which is not the reference",
+        "response 0 has 'B' as its reference, which does not name a row",
     ),
     (
         lambda client: client.verified(["x"], groundtrace=[None]),
-        "has None as its reference, which is not the reference",
+        "has None as its reference, which does not name a row",
     ),
     (lambda client: client.verified(["x"] * 2, groundtrace=REFERENCES), "2 responses have 4 references"),
     (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, but has to be a text"),

@@ -130,7 +130,9 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     found = write("ivgr")
     textual = [(reference, text) for reference, text in found.items if '"textual"' in reference]
     [reward] = trl.reward_funcs(str(found.config))
-    with pytest.raises(BadReference, match=r"compares the streams .*no response to .* in its stream 'grounded'"):
+    with pytest.raises(
+        BadReference, match=r"compares the streams .*no response to the stream 'grounded' of the question '"
+    ):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})
 
 
@@ -284,7 +286,10 @@ BAD_REFERENCES = [
     (lambda good: None, "answer 0: the reference is a NoneType, not a text"),
     (lambda good: RowReference("nope", "3", good.run, good.family).text(), "answer 0: no row of rl has the id 'nope'"),
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
-    (lambda good: replace(good, family="os:system").text(), "answer 0: the row names the unknown family 'os:system'"),
+    (
+        lambda good: replace(good, family="os:system").text(),
+        "answer 0: the row names the unknown model family 'os:system'",
+    ),
     (lambda good: replace(good, stream="up").text(), "does not have the stream 'up'"),
     (lambda good: replace(good, answer="no such").text(), "is 'no such' in its reference, but"),
     (lambda good: replace(good, answer="").text(), "is '' in its reference, but"),

@@ -31,7 +31,7 @@ BAD_BODIES = [
     ({"items": {}}, '"items" must be a list that is not empty'),
     ({"items": [GOOD], "is_step": 1}, '"is_step" must be true or false'),
     ({"items": [GOOD], "config": "/etc"}, "the field 'config' is unknown: the known fields are is_step, items"),
-    ({"items": ["x"]}, "items[0]: the item must be an object"),
+    ({"items": ["x"]}, "items[0]: the item must be a JSON object"),
     ({"items": [{"id": "x"}]}, 'items[0]: the item must have the field "response" with a text'),
     ({"items": [GOOD | {"folder": "/"}]}, "items[0]: the field 'folder' is unknown"),
     ({"items": [{"id": "x", "response": None}]}, 'items[0]: the item must have the field "response" with a text'),
@@ -163,7 +163,8 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     status, said, _ = serve(found).post("/score", {"items": [item]})
     assert status == 400
     assert said["error"]["message"].startswith("items[0]: the run ")
-    assert said["error"]["message"].endswith("is unknown: the known runs are run")
+    advice = "Add its folder to the section runs of the reward's config"
+    assert said["error"]["message"].endswith(f"is unknown: the known runs are run. {advice}")
 
 
 @pytest.mark.parametrize(("name", "said"), [("ivgr", "compares the responses"), ("rucl", "learns from whole steps")])

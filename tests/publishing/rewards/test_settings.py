@@ -89,9 +89,13 @@ def test_how_a_model_writes(settings: SpeechSettings, family: str, frame: Coordi
     ("settings", "family", "said"),
     [
         (SpeechSettings(max_pixels=10), "qwen2.5-vl", "speech.max_pixels must be at least speech.min_pixels"),
-        (SpeechSettings(max_pixels=10), "claude", "speech.max_pixels: the family claude does not use"),
-        (SpeechSettings(), "os:system", "unknown family 'os:system'"),
-        (SpeechSettings(), "", "unknown family ''"),
+        (
+            SpeechSettings(max_pixels=10),
+            "claude",
+            "speech.max_pixels is set, but the model family claude does not use it",
+        ),
+        (SpeechSettings(), "os:system", "unknown model family 'os:system'"),
+        (SpeechSettings(), "", "unknown model family ''"),
     ],
 )
 def test_what_no_model_writes(settings: SpeechSettings, family: str, said: str) -> None:

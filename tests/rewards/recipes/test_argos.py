@@ -243,8 +243,8 @@ def test_a_reward_that_cannot_look_is_refused(roles, skip, refused) -> None:
     with pytest.raises(ConfigError) as caught:
         recipe.check_served(roles)
     assert str(caught.value) == (
-        "reward.roles.detector names no endpoint, so points cannot be checked: set it, or skip this check: "
-        f"reward.options.skip = {refused}"
+        "reward.roles.detector names no endpoint, so points cannot be checked: set it to the name of an endpoint, or "
+        f"skip this check with reward.options.skip = {refused}"
     )
 
 
