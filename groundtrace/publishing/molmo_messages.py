@@ -38,13 +38,15 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
         raise UserError(
-            "the row must have the column images, and messages or a prompt: pass an SFT or RL row of a run to "
-            "molmo_messages"
+            "the row must have the column 'images', and the column 'messages' or 'prompt': pass an SFT or RL row of a "
+            "run to molmo_messages"
         )
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')} has {len(media)} images or clips without an <image> mark: repeat the run")
+        raise UserError(
+            f"{len(media)} images or clips of row {row.get('id')} have no <image> mark in its text: repeat the run"
+        )
     return turns
 
 
@@ -55,7 +57,10 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
     if not frames:
         return [{"type": "image", "image": image} for image in images]
     if len(frames) != len(images):
-        raise UserError(f"row {row.get('id')} has {len(frames)} frames, but {len(images)} images: repeat the run")
+        raise UserError(
+            f"row {row.get('id')} must have one image for each frame, but has {len(frames)} frames and {len(images)} "
+            "images: repeat the run"
+        )
     media: list[Part] = []
     for index in sorted({frame["media_index"] for frame in frames}):
         own = [(frame, image) for frame, image in zip(frames, images, strict=True) if frame["media_index"] == index]

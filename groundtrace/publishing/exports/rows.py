@@ -66,7 +66,8 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
         if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
             raise ExportError(
-                f"{file} has no column {column}, or its type is wrong: repeat the run (its replies are cached)"
+                f"the column {column} of {file} is missing or has the wrong type: repeat the run (the models' replies "
+                "are cached)"
             )
 
 

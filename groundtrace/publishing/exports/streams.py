@@ -65,9 +65,9 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{found} questions of {run} have several streams. Their rewards are computed together, but {trainer} "
-                "requests the reward of each response separately: choose --format trl, swift or easyr1, or train with "
-                "`trainer grpo`"
+                f"{found} questions of {run} have several streams (prompts), whose responses must be scored together. "
+                f"{trainer} requests the reward of each response separately: choose --format trl, swift or easyr1, or "
+                "train with `trainer grpo`"
             )
 
     return check

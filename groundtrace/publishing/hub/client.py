@@ -22,14 +22,15 @@ def open_client() -> HfApi:
     """
     check_address(constants.ENDPOINT)
     if constants.HF_HUB_OFFLINE:
-        raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
+        raise PublishError("HF_HUB_OFFLINE is set, but publishing needs the Hub: unset this variable, or use --dry-run")
     check_token()
     disable_progress_bars()
     try:
         get_session().timeout = MAX_SILENCE_S  # by default the client has no timeout
     except ValueError as error:  # its message hides the proxy's password
         raise PublishError(
-            f"the proxy of the environment cannot be used: {printable(str(error))}: correct HTTP_PROXY or HTTPS_PROXY"
+            f"the proxy that the environment sets cannot be used: {printable(str(error))}: correct the variable "
+            "HTTP_PROXY or HTTPS_PROXY"
         ) from None
     return HfApi()
 
@@ -46,7 +47,9 @@ def check_address(address: str) -> None:
     except ValueError:  # an invalid port or an incomplete IPv6 address
         raise PublishError(_no_address(address)) from None
     if parts.username is not None or parts.password is not None:
-        raise PublishError("HF_ENDPOINT holds a user name or a password: remove it, and set HF_TOKEN to the token")
+        raise PublishError(
+            "HF_ENDPOINT holds a user name or a password: remove it from the URL, and set HF_TOKEN to your access token"
+        )
     if not is_address or address != address.strip():
         raise PublishError(_no_address(address))
 

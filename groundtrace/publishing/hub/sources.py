@@ -53,7 +53,8 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
     if unknown:
         near = ", ".join(repr(name) for name in sorted(known)[:5])
         raise PublishError(
-            f"--include-source {unknown[0]!r}: no row has this source: the sources of the run are {near}"
+            f"--include-source names {unknown[0]!r}, but no row has this source: name a source of the run, such as "
+            f"{near}"
         )
     uses = [SourceUse(*key, {side: counts[key] for side, counts in counted.items()}, key[0] in asked) for key in keys]
     return sorted(uses, key=lambda use: (-use.total, use.source, use.licence))

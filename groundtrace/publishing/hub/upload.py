@@ -133,12 +133,13 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     shards = [path for path in ours if path.endswith(SHARD)]
     if found and not ("run.json" in found and shards):  # other programs write a run.json too
         raise PublishError(
-            f"{there.id} holds the file {printable(found[0])!r}, but is not a data set of Groundtrace: choose another "
-            "repository"
+            f"the repository {there.id} holds the file {printable(found[0])!r}, but is not a data set of Groundtrace: "
+            "choose another repository"
         )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
-            f"{there.id} holds another data set: pass --replace to replace it (the old data remain under their tag)"
+            f"the repository {there.id} holds another data set: pass --replace to replace it (the old version keeps "
+            "its Git tag)"
         )
     return [path for path in ours if path not in prepared.files]
 
@@ -177,8 +178,8 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
             lost = paths
         if lost:
             raise HubDown(
-                f"the Hub accepted all files, but in {repo} at {printable(revision)} the file {lost[0]} is missing or "
-                "different: run the same command again, and check the repository on the Hub"
+                f"the Hub accepted all files, but the file {lost[0]} is missing or different in {repo} at revision "
+                f"{printable(revision)}: run the same command again, and check the repository on the Hub"
             )
 
 

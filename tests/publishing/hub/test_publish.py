@@ -337,7 +337,7 @@ MISTAKES = [
         None,
         REPO,
         2,
-        "a user name or a password: remove it",
+        "a user name or a password: remove it from the URL, and set HF_TOKEN",
     ),
 ]
 
@@ -572,7 +572,7 @@ def test_an_old_set_is_put_back(hub: StandIn, beam: Beam, run: Path) -> None:
 def test_a_source_that_no_row_has(beam: Beam, run: Path) -> None:
     done = beam("publish", run, "--repo", REPO, "--include-source", "nobody")
     assert done.returncode == 2
-    assert "no row has this source" in done.stderr
+    assert "--include-source names 'nobody', but no row has this source: name a source of the run" in done.stderr
 
 
 def test_a_shard_that_is_a_link_goes_out_as_its_bytes(hub: StandIn, beam: Beam, run: Path, tmp_path: Path) -> None:
