@@ -66,7 +66,7 @@ class OpenedRun:
                     raise InspectError(f"cannot read {file}: {one_line(error)}: repeat the run") from error
                 if found.num_rows:
                     return Row(self.folder, name, found.slice(0, 1).to_pylist()[0], self.summary.input)
-        raise InspectError(f"{self.folder} has no record {record_id!r}: `beam view` lists the ids of a run")
+        raise InspectError(f"{self.folder} has no record {record_id!r}: use one of the ids that `beam view` lists")
 
     def table(self, name: str) -> pa.Table:
         """Return a set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no rows.
@@ -116,7 +116,7 @@ class OpenedRun:
 def _check_set(name: str) -> None:
     """Raise InspectError if ``name`` is not the name of a set of rows: sft, rl or rejected."""
     if name not in SHARDS:
-        raise InspectError(f"there is no set {name!r:.60}: choose one of {', '.join(SHARDS)}")
+        raise InspectError(f"{name!r:.60} is not a set of rows: choose one of {', '.join(SHARDS)}")
 
 
 def open_run(folder: str | Path) -> OpenedRun:

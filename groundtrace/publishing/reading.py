@@ -113,7 +113,7 @@ def check_files(
             f"cannot read {error.filename or run}: {error.strerror or error}: make the file readable"
         ) from error
     if problem:
-        raise InspectError(f"{run} has changed since its run ended: {problem}: repeat the run")
+        raise InspectError(f"the folder {run} has changed since its run ended: {problem}: repeat the run")
 
 
 def read_config(run: Path) -> Mapping[str, Any]:

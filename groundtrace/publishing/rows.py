@@ -44,7 +44,7 @@ class Row:
 
     def __getitem__(self, column: str) -> Any:
         if column not in self.values:
-            raise KeyError(f"the row has no column {column!r}; it has {', '.join(self.values)}")
+            raise KeyError(f"the row has no column {column!r}: use one of {', '.join(self.values)}")
         return self.values[column]
 
     def show(self) -> None:
@@ -151,7 +151,9 @@ class Rows:
             if number < 0:
                 raise KeyError(f"no row of {self.set} has the id {which!r}")
         elif not -len(self) <= which < len(self):
-            raise IndexError(f"there is no row {which}: {self.set} has {counted(len(self), 'row')} here")
+            raise IndexError(
+                f"row {which} does not exist: this selection of {self.set} has {counted(len(self), 'row')}"
+            )
         [values] = self.table.slice(int(number) % len(self), 1).to_pylist()
         return Row(self.folder, self.set, values, self.input)
 

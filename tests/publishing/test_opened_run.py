@@ -63,7 +63,7 @@ def test_its_tables(run: Path) -> None:
 def test_a_set_that_no_run_has_is_one_line(run: Path) -> None:
     opened = open_run(run)
     for read in (opened.table, opened.rows, opened.dataset):
-        with pytest.raises(InspectError, match="there is no set 'train': choose one of sft, rl, rejected"):
+        with pytest.raises(InspectError, match="'train' is not a set of rows: choose one of sft, rl, rejected"):
             read("train")
 
 
@@ -109,7 +109,7 @@ def test_every_command_refuses_a_shard_of_the_same_size_with_other_bytes(
     target = str(tmp_path_factory.mktemp("export") / "rows")
     more = {"diff": [str(run)], "export": ["--format", "trl", "--output", target], "publish": ["--repo", "a/b"]}
     assert cli.main([command, str(run), *more.get(command, [])]) == 2
-    said = f"beam: {run} has changed since its run ended: {shard.parent.name}/{shard.name} differs from "
+    said = f"beam: the folder {run} has changed since its run ended: {shard.parent.name}/{shard.name} differs from "
     assert capsys.readouterr().err == f"{said}the file that run.json lists: repeat the run\n"
 
 

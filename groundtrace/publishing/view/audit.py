@@ -186,7 +186,7 @@ def _judgement(fields: dict[str, Any]) -> Judgement:
     """Convert a line of ``judgements.jsonl``, parsed as JSON. Raises TypeError or ValueError for an invalid line."""
     made = Judgement(**fields)
     if not all(isinstance(each, str) for each in vars(made).values()):
-        raise TypeError("all fields of a judgement are texts")
+        raise TypeError("all fields of a judgement must be texts")
     if made.choice not in (*CHOICES, ""):
         raise ValueError(made.choice)
     return made
@@ -296,8 +296,10 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     if sample is None:
         raise InspectError(f"{run / SAMPLE} was removed while it was read: run the command again")
     if sample["count"] != count:
-        drawn = f"was drawn with --audit {sample['count']} and has {counted(len(sample['ids']), 'row')}"
-        raise InspectError(f"{run / SAMPLE} {drawn}: use --audit {sample['count']}, or move this file away")
+        raise InspectError(
+            f"the sample in {run / SAMPLE} was drawn with --audit {sample['count']} and has "
+            f"{counted(len(sample['ids']), 'row')}: use --audit {sample['count']}, or move this file away"
+        )
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:
         n = rows.number_of(record_id) if record_id in of else None

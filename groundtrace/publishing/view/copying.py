@@ -41,12 +41,13 @@ def export_view(
     total, found = rows.page(filters, 0, MAX_ROWS)
     if not 0 < total <= MAX_ROWS:
         raise InspectError(
-            f"{counted(total, 'row')} of the run pass the filters, but a copy has 1 to {MAX_ROWS} rows: change --at"
+            f"{counted(total, 'row')} of the run pass the filters, but a copy has 1 to {MAX_ROWS} rows: change the "
+            "filters in --at"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise InspectError(f"--export {folder} is not empty: name a new folder")
+            raise InspectError(f"the folder of --export {folder} is not empty: choose a new folder")
         (folder / "images").mkdir()
         records: dict[str, Any] = {}
         for row in found:
@@ -62,8 +63,8 @@ def export_view(
         _put_page(folder)
     except OSError as error:
         raise InspectError(
-            f"--export {folder} cannot be written ({error.strerror or error}): choose a folder where you may "
-            "write, on a disk with free space"
+            f"the copy of --export {folder} cannot be written ({error.strerror or error}): choose a folder where you "
+            "may write, on a disk with free space"
         ) from error
     return total
 

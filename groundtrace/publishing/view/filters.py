@@ -135,5 +135,5 @@ def _range(name: str, value: str) -> tuple[float | None, float | None]:
     except ValueError:
         bounds = (math.nan, None)
     if not dots or any(bound is not None and math.isnan(bound) for bound in bounds):
-        raise BadFilter(f"{name} has the malformed range {value!r}: write it as LOW..HIGH, such as 0.5..1 or ..0.5")
+        raise BadFilter(f"the range {value!r} of {name} is malformed: write it as LOW..HIGH, such as 0.5..1 or ..0.5")
     return bounds

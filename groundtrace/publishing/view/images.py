@@ -100,7 +100,7 @@ class RowImages:
         if column == "media":
             media = self.values(place, ["media"]).get("media") or []
             if not 0 <= index < len(media):
-                raise NoImage(f"the record has only {len(media)} media, so this image does not exist")
+                raise NoImage(f"the record has only {len(media)} media files, so this image does not exist")
             try:
                 data = self._store.open_bytes(media[index]["uri"], self._store.limits.max_bytes)
             except (MediaMissing, MediaNotAllowed, UndecodableMedia, OSError) as error:
@@ -110,7 +110,9 @@ class RowImages:
             return data
         images = self.values(place, [column]).get(column) or []
         if not 0 <= index < len(images):
-            raise NoImage(f"the row has only {len(images)} {column}, so this image does not exist")
+            raise NoImage(
+                f"the column {column} has only {len(images)} images in this row, so this image does not exist"
+            )
         return images[index]["bytes"]
 
 

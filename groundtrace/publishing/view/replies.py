@@ -44,13 +44,19 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """
     file = run / CACHE
     if not file.is_file():
-        raise InspectError(f"{run} has no {CACHE}: the run used a cache elsewhere (--cache), or its cache was removed")
+        raise InspectError(
+            f"{file} does not exist, so the replies cannot be shown: the run used a cache elsewhere (--cache), or its "
+            "cache was removed"
+        )
     try:
         with closing(sqlite3.connect(f"file:{pathname2url(str(file))}?immutable=1", uri=True)) as db:
             found = sorted(find(db, list(keys)), key=lambda each: each.created_s)
         return [_shown(each.entry, each.created_s) for each in found]
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
-        raise InspectError(f"the replies in {file} cannot be read: {' '.join(str(error).split())}") from error
+        raise InspectError(
+            f"the replies in {file} cannot be read: {' '.join(str(error).split())}: make the file readable, or check "
+            "whether it is damaged"
+        ) from error
 
 
 def _shown(entry: Any, created_s: float) -> dict[str, Any]:

@@ -104,5 +104,5 @@ def _mark(fields: dict[str, Any]) -> Mark:
     mark = Mark(**{**fields, "tags": tuple(fields["tags"])})
     texts = (mark.id, mark.trace, mark.note, mark.at, *mark.tags)
     if not all(isinstance(each, str) for each in texts) or not isinstance(mark.flagged, bool):
-        raise TypeError("a field has the wrong type")
+        raise TypeError("a field of the mark has the wrong type")
     return mark
