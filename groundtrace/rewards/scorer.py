@@ -70,8 +70,8 @@ class Scorer:
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
             raise ValueError(
-                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict with this name and, as its "
-                "value, None or a number of at most 1"
+                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict with this name, whose value "
+                "is None or a number of at most 1"
             )
         return verdict
 
@@ -113,7 +113,8 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
         raise ConfigError(
-            f"roles.{role} names no endpoint, but these scorers need it: set it, or skip the scorers: {key} = [{names}]"
+            f"roles.{role} names no endpoint, but some scorers need one: name an endpoint, or skip these scorers with "
+            f"{key} = [{names}]"
         )
 
 

@@ -59,7 +59,9 @@ async def verify(
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is None:
         names = ", ".join(scorer.name for scorer in scorers) or "none"
-        raise UserError(f"one of the scorers must be {outcome.NAME}, which grades the answer; got {names}")
+        raise UserError(
+            f"the scorers must include {outcome.NAME}, which grades the answer, got {names}: add {outcome.NAME}"
+        )
     graded = await grader.verdict(case)
     if graded.value is None or graded.value < gate.tau:
         return VerifiedResponse((graded,), gated((graded,), gate))

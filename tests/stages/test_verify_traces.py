@@ -415,14 +415,14 @@ def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
         VerifyTraces(VerifySettings(gate=GateSettings(skip=skip)), without(models(), "judge"))
     listed = ", ".join(f'"{name}"' for name in named)
     assert str(caught.value) == (
-        "roles.judge names no endpoint, but these scorers need it: set it, or skip the scorers: "
+        "roles.judge names no endpoint, but some scorers need one: name an endpoint, or skip these scorers with "
         f"verify.gate.skip = [{listed}]"
     )
 
 
 def test_a_role_that_a_scorer_of_ones_own_needs_must_have_an_endpoint(models: Callable[..., ModelsSettings]) -> None:
     own = replace(PLAINNESS, asks=(Asks("second_judge", ()),))
-    refused = r'^roles\.second_judge names no endpoint.*: verify\.gate\.skip = \["plainness"\]$'
+    refused = r'^roles\.second_judge names no endpoint.* with verify\.gate\.skip = \["plainness"\]$'
     with pytest.raises(ConfigError, match=refused):
         VerifyTraces(VerifySettings(), models(), (*TRACE_SCORERS, own))
     VerifyTraces(VerifySettings(gate=GateSettings(skip=("plainness",))), models(), (*TRACE_SCORERS, own))

@@ -141,14 +141,14 @@ def test_a_missing_column(
     run(command, data).check_refused(2, str(data / side), f"has no column {column!r}")
 
 
-EVALUATED = "has no shards and no records.jsonl: give a run with rl/ or sft/ shards, as `beam run` writes them, or a"
+EVALUATED = "has no shards and no records.jsonl: give the output folder of a `beam run`, or a folder with records.jsonl"
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("sft", "has no shards: expected sft/*.parquet"),
-        ("grpo", "has no shards: expected rl/*.parquet"),
+        ("sft", "has no shards: give the output folder of a `beam run`, which has sft/*.parquet"),
+        ("grpo", "has no shards: give the output folder of a `beam run`, which has rl/*.parquet"),
         ("eval", EVALUATED),
     ],
 )
@@ -192,8 +192,8 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("too long", {"prompt": [{"role": "user", "content": "<image>" + "How many? " * 400}],
                   "messages": [{"role": "user", "content": "<image>" + "How many? " * 400},
                                {"role": "assistant", "content": "3"}]}, "tokens"),
-    ("no turns", {"prompt": [], "messages": []}, "it has no messages"),
-    ("turns null", {"prompt": None, "messages": None}, "it has no messages"),
+    ("no turns", {"prompt": [], "messages": []}, "the row has no messages"),
+    ("turns null", {"prompt": None, "messages": None}, "the row has no messages"),
     ("no id", {"id": None}, "or its id, question, answer, answer_type, role or content is null"),
     ("content null", {"prompt": [{"role": "user", "content": None}],
                       "messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "3"}]}, ""),

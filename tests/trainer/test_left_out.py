@@ -36,7 +36,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     rows = [{**each, **text} for each in good]
     data = write_shards(run.home / "all", rows, "rl")
     run("grpo", data).check_refused(
-        2, f"{len(rows)} of {len(rows)} rows with free text as gold answer", "reward.roles.judge"
+        2, f"the gold answer is free text in {len(rows)} of {len(rows)} rows", "reward.roles.judge"
     )
     data = write_shards(run.home / "some", [*good[1:], rows[0]], "rl")
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="some-out")
@@ -58,4 +58,4 @@ def test_an_answer_type_that_is_not_known(run: Command, write_shards: WriteShard
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="angles-out")
     assert ran.code == 0, ran.err
     [line] = lines_of(ran.output / "left_out.jsonl")
-    assert "the answer type 'angle' is unknown: name it in [plugins]" in line["reason"]
+    assert "the answer type 'angle' is unknown: add it to plugins.answer_types" in line["reason"]

@@ -105,7 +105,7 @@ REFUSED = [
     (
         'recipe = "sail_rl"',
         "",
-        "reward.recipe = 'sail_rl' calls the role judge, which has no endpoint: set reward.roles.judge",
+        "reward.recipe = 'sail_rl' calls the model role judge, which has no endpoint: set reward.roles.judge to",
     ),
     (
         'recipe = "sail_rl"',

@@ -93,7 +93,10 @@ def test_the_seed_and_the_side_of_images(run: Command, data: Path, tmp_path: Pat
     [
         (("{home}", "--data", "{data}"), "already exists: choose another folder as OUT"),
         (("{home}/model", "--data", "{data}", "--image-side", "31"), "--image-side must be at least 32, got 31"),
-        (("{home}/model", "--data", "{home}/nowhere"), "has no shards: expected sft/*.parquet"),
+        (
+            ("{home}/model", "--data", "{home}/nowhere"),
+            "has no shards: give the output folder of a `beam run`, which has sft/*.parquet",
+        ),
         (("/proc/model", "--data", "{data}"), "cannot write /proc/model: No such file or directory"),
     ],
 )

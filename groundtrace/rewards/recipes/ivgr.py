@@ -71,7 +71,7 @@ class IvgrSettings:
 
     def __post_init__(self) -> None:
         if self.reference_band is not None and self.reference_band[0] >= self.reference_band[1]:
-            raise ValueError(f"reference_band must be two numbers, the lower first, got {list(self.reference_band)}")
+            raise ValueError(f"reference_band must be two numbers in ascending order, got {list(self.reference_band)}")
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def make_recipe(name: str, options: Mapping[str, object], where: str = "options"
     try:
         kind = RECIPES.named(name)
     except RegistryError as error:
-        raise ConfigError(f"{where.removesuffix('options')}recipe {error}") from error
+        raise ConfigError(f"the reward recipe cannot be used: {where.removesuffix('options')}recipe {error}") from error
     settings = build(kind.Settings, options, where)
     try:
         return kind(settings)  # pyright: ignore[reportCallIssue]

@@ -31,8 +31,8 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     absent = [role for role in recipe.roles if role not in settings.played]
     if absent:
         raise ConfigError(
-            f"reward.recipe = {recipe.name!r} calls the role {absent[0]}, which has no endpoint: "
-            f"set reward.roles.{absent[0]}"
+            f"reward.recipe = {recipe.name!r} calls the model role {absent[0]}, which has no endpoint: "
+            f"set reward.roles.{absent[0]} to the name of an endpoint"
         )
     recipe.check_served(settings.roles)
     if missing := missing_need(recipe, gives):
@@ -73,7 +73,10 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
         return None
     problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer cannot be scored"
     if found == len(shards):
-        raise ConfigError(f"{problem}, since no judge grades text: set reward.roles.judge to a model")
+        raise ConfigError(
+            "no judge grades free text, but the gold answer is free text in "
+            f"{found} of {counted(len(shards), 'row')}: set reward.roles.judge to a model"
+        )
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 
 
@@ -107,7 +110,9 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
     def check(row: TrainingRow) -> None:
         if (named := row.question.answer_type) not in ANSWER_TYPES:
-            raise UnusableRow(f"{row.id}: the answer type {named!r:.40} is unknown: name it in [plugins] answer_types")
+            raise UnusableRow(
+                f"{row.id}: the answer type {named!r:.40} is unknown: add it to plugins.answer_types in the config"
+            )
         if not is_read and needs_judge(row.question):
             raise UnusableRow(
                 f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge to a model"

@@ -71,7 +71,8 @@ class Records:
             raise UnusableRow(f"line {number}: {error}") from error
         if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
             raise UnusableRow(
-                f"{record.id}: the record has a video, which cannot be evaluated: use shards, which hold its frames"
+                f"{record.id}: the record has a video, which cannot be evaluated: evaluate shards instead of "
+                "records.jsonl, because shards hold the frames of videos"
             )
         media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
         question = Question(

@@ -238,7 +238,10 @@ class Reward:
             if not isinstance(tried, JudgesDown):
                 return tried
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(f"the endpoints of the reward did not answer for {self._settings.wait_s:g} s: {tried}")
+                raise JudgesDown(
+                    f"the endpoints of the reward did not answer for {self._settings.wait_s:g} s ({tried}): check that "
+                    "their servers run"
+                )
             await sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 

@@ -54,7 +54,7 @@ class RewardSettings:
         if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
             raise ValueError(
                 f"roles.segmenter is the embedded engine, which finds drawn shapes only, but roles.{seeing[0]} is "
-                'a real model: choose another segmenter, leave it out with "" (boxes then replace masks), or set '
+                'a real model: set roles.segmenter to a real model, or to "" to use boxes instead of masks, or set '
                 "allow_embedded = true"
             )
         self.make_recipe()

@@ -208,7 +208,7 @@ class Shards:
         places = self._places.get(id, ())
         if len(places) != 1:
             problem = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
-            raise UnusableRow(f"{problem} the id {id!r:.80}")
+            raise UnusableRow(f"cannot identify the row, because {problem} the id {id!r:.80}")
         return self[places[0]]
 
     @cached_property
@@ -259,7 +259,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("it has no messages, or its id, question, answer, answer_type, role or content is null")
+        raise TypeError("the row has no messages, or its id, question, answer, answer_type, role or content is null")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
@@ -331,8 +331,8 @@ def shards_to_evaluate(data: Path, cache: Path) -> Shards:
     side = shard_side(data)
     if not _files(data, side):
         raise ShardError(
-            f"{data} has no shards and no records.jsonl: give a run with rl/ or sft/ shards, as `beam run` writes "
-            "them, or a folder with records.jsonl"
+            f"{data} has no shards and no records.jsonl: give the output folder of a `beam run`, or a folder with "
+            "records.jsonl"
         )
     return Shards(data, side, cache)
 
@@ -355,7 +355,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     """
     files = _files(data, side)
     if not files:
-        raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
+        raise ShardError(f"{data} has no shards: give the output folder of a `beam run`, which has {side}/*.parquet")
     _check_files(files[0].parent)
     try:
         held = [file for file in files if pq.read_metadata(file).num_rows]
@@ -379,7 +379,7 @@ def _check_files(shards: Path) -> None:
         raise ShardError(f"{run / 'run.json'} is damaged ({type(error).__name__}): repeat the run") from error
     problem = "" if files is None else problem_of(run, files, [shards.name], digests=True)
     if problem:
-        raise ShardError(f"{run} has changed since its run ended: {problem}: repeat the run")
+        raise ShardError(f"the files in {run} have changed since the run ended ({problem}): repeat the run")
 
 
 def _line(error: BaseException) -> str:

@@ -134,7 +134,7 @@ def score_group(
         ValueError: if ``form`` is not in :data:`FORMS`.
     """
     if form not in FORMS:
-        raise ValueError(f"unknown form {form!r} of the box reward: choose one of {', '.join(FORMS)}")
+        raise ValueError(f"the form {form!r} of the box reward is unknown: choose one of {', '.join(FORMS)}")
     if not gold:
         return (Verdict(NAME, None, "no gold boxes"),) * len(responses)
     recall, precision = match_group(responses, gold, names)

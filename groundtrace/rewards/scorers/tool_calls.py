@@ -142,7 +142,7 @@ def tool_reward(
         ValueError: if the counts are inconsistent, or the settings have no weights for the kind.
     """
     if not 0 <= succeeded <= calls:
-        raise ValueError(f"succeeded must be at least 0 and at most calls, got succeeded={succeeded}, calls={calls}")
+        raise ValueError(f"succeeded must be from 0 to the number of calls, got succeeded={succeeded}, calls={calls}")
     factor = settings.factor(kind)
     if calls == 0:
         return 0.0

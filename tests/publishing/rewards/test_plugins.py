@@ -284,7 +284,10 @@ def test_a_detector_that_cannot_be_served_is_said_at_the_start(write: Write) -> 
 BAD_REFERENCES = [
     (lambda good: "B", "answer 0: the row's reference is not JSON"),
     (lambda good: None, "answer 0: the reference is a NoneType, not a text"),
-    (lambda good: RowReference("nope", "3", good.run, good.family).text(), "answer 0: no row of rl has the id 'nope'"),
+    (
+        lambda good: RowReference("nope", "3", good.run, good.family).text(),
+        "answer 0: cannot identify the row, because no row of rl has the id 'nope'",
+    ),
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
     (
         lambda good: replace(good, family="os:system").text(),

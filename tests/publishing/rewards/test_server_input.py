@@ -44,9 +44,9 @@ BAD_BODIES = [
     (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object in the body has the field 'id' twice"),
     (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: the field "response" has an unpaired surrogate'),
     (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: the field "id" has an unpaired surrogate'),
-    ({"items": [GOOD]}, "items[0]: no row of rl has the id 'x'"),
-    ({"items": [GOOD | {"id": "\0"}]}, "items[0]: no row of rl has the id '\\x00'"),
-    ({"items": [GOOD | {"stream": "up"}]}, "items[0]: no row of rl has the id 'x'"),
+    ({"items": [GOOD]}, "items[0]: cannot identify the row, because no row of rl has the id 'x'"),
+    ({"items": [GOOD | {"id": "\0"}]}, "items[0]: cannot identify the row, because no row of rl has the id '\\x00'"),
+    ({"items": [GOOD | {"stream": "up"}]}, "items[0]: cannot identify the row, because no row of rl has the id 'x'"),
     ({"items": [GOOD] * 9}, "the request has 9 responses, but at most 8 are allowed"),
 ]
 

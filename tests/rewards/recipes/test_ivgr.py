@@ -238,7 +238,7 @@ def test_references_of_a_band(run, group, band, kept) -> None:
 
 
 def test_a_band_has_an_order() -> None:
-    with pytest.raises(ValueError, match=r"reference_band must be two numbers, the lower first, got \[0.3, 0.1\]"):
+    with pytest.raises(ValueError, match=r"reference_band must be two numbers in ascending order, got \[0.3, 0.1\]"):
         IvgrSettings(reference_band=(0.3, 0.1))
 
 

@@ -36,7 +36,7 @@ def test_options_become_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("agros", {}, "recipe must be one of argos, "),
+        ("agros", {}, "the reward recipe cannot be used: recipe must be one of argos, "),
         ("argos", {"alpha": 1}, "unknown key options.alpha; known here: pointing, scorers, skip, tau, weights"),
         ("argos", {"tau": 2}, "options.tau must be at most 1, got 2"),
         ("argos", {"weights": {"spatail": 1}}, "options.weights.spatail: the scorer is unknown"),

@@ -112,7 +112,7 @@ def test_columns_that_training_does_not_need_may_be_missing(tmp_path: Path, row:
 )
 def test_a_folder_without_shards(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "run")
-    with pytest.raises(ShardError, match=r"run has no shards: expected sft/\*\.parquet"):
+    with pytest.raises(ShardError, match=r"run has no shards: give the output folder .* has sft/\*\.parquet"):
         Shards(tmp_path / "run", "sft", tmp_path / "cache")
 
 
@@ -131,7 +131,7 @@ def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
 def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
-    with pytest.raises(UnusableRow, match="row 0 of sft cannot be used: it has no messages, or its id, question"):
+    with pytest.raises(UnusableRow, match="row 0 of sft cannot be used: the row has no messages, or its id, question"):
         _only(tmp_path, write_shards, row(**changes))
 
 

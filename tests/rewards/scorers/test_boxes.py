@@ -195,7 +195,7 @@ def test_groups_of_many_boxes_are_scored_alike() -> None:
 def test_matching_without_gold_is_an_error_and_an_unknown_form_too() -> None:
     with pytest.raises(ValueError, match="gold"):
         match_group([GOLD], ())
-    with pytest.raises(ValueError, match="unknown form 'precision'"):
+    with pytest.raises(ValueError, match="the form 'precision' of the box reward is unknown"):
         score_boxes(GOLD, GOLD, "precision")
 
 
