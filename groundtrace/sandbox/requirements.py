@@ -145,5 +145,8 @@ def check() -> list[Layer]:
     found = layers()
     for part in found:
         if part.is_needed and part.missing:
-            raise SandboxRefused(f"this machine cannot run a sandbox: {part.name}: {part.missing}; {part.remedy}")
+            raise SandboxRefused(
+                f"this machine cannot run a sandbox, because the part {part.name} is missing or does not work: "
+                f"{part.missing}. Remedy: {part.remedy}"
+            )
     return found

@@ -95,7 +95,7 @@ class Lease:
             raise self._held({})
         if self._object(newest + 1).create(self._text(until_s=0.0)):
             raise StorageError(
-                f"{self._folder}: the store overwrites an existing object despite the header If-None-Match: *, so two "
+                f"{self._folder}: the store overwrites an existing object despite the header If-None-Match, so two "
                 "processes could write at once: choose an --output on a disk or in another store"
             )
         for number in range(max(1, newest - 1), newest + 1):

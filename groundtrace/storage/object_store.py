@@ -140,7 +140,7 @@ def _check_endpoint(url: str, variable: str) -> None:
     try:
         _endpoint(url)
     except ValueError as error:
-        raise StorageError(f"the environment variable {variable} {error}") from None
+        raise StorageError(f"cannot connect to the store: the environment variable {variable} {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:

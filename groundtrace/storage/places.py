@@ -55,8 +55,8 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     parts = [part for part in rest.split("/") if part not in ("", ".")]
     if "@" in rest.partition("/")[0]:
         raise StorageError(
-            f"{without_password(name)}: a URL must hold no key or password: give keys in environment variables or "
-            f"the store's own files"
+            f"{without_password(name)}: a URL must not contain a key or password: put keys into environment "
+            "variables or into the credential files of the store's client"
         )
     if scheme not in SCHEMES:
         known = " or ".join(f"{each}://" for each in SCHEMES)

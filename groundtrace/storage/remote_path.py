@@ -167,7 +167,9 @@ class RemotePath:
         and ValueError for any other mode. To write an object, use :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
-            raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
+            raise ValueError(
+                f"a remote file can be opened only with the mode 'r' or 'rb', not {mode!r}: to write it, use written_to"
+            )
         stream: Any = io.BufferedReader(ObjectStream(self.url, self.stat().st_size, self.read_bytes), READ_AHEAD_BYTES)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 

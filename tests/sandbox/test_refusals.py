@@ -32,22 +32,26 @@ def take(monkeypatch: pytest.MonkeyPatch, function: str, missing: str) -> None:
 
 
 REFUSALS = {
-    "_linux": ("this is Darwin", "this machine cannot run a sandbox: Linux: this is Darwin; run on Linux"),
+    "_linux": (
+        "this is Darwin",
+        "this machine cannot run a sandbox, because the part Linux is missing or does not work: this is Darwin. "
+        "Remedy: run on Linux",
+    ),
     "_bubblewrap": (
         "the program bwrap is not on PATH",
-        "bubblewrap: the program bwrap is not on PATH; install the package",
+        "bubblewrap is missing or does not work: the program bwrap is not on PATH. Remedy: install the package",
     ),
     "_namespaces": (
         "bwrap: Creating new namespace failed",
-        "namespaces: bwrap: Creating new namespace failed; in a container",
+        "namespaces is missing or does not work: bwrap: Creating new namespace failed. Remedy: in a container",
     ),
     "can_filter": (
         "No module named 'pyseccomp'",
-        "seccomp: No module named 'pyseccomp'; pip install 'groundtrace[sandbox]'",
+        "seccomp is missing or does not work: No module named 'pyseccomp'. Remedy: pip install 'groundtrace[sandbox]'",
     ),
     "_process_limits": (
         "Linux 5.4 does not count processes",
-        "process limit: Linux 5.4 does not count processes; docs/sandbox.md",
+        "process limit is missing or does not work: Linux 5.4 does not count processes. Remedy: docs/sandbox.md",
     ),
 }
 

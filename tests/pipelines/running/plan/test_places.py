@@ -55,7 +55,7 @@ def test_nor_in_a_store(new_bucket: Callable[..., RemotePath]) -> None:
     assert cache_path(f"{run}/replies/", folder) == f"{run}/replies/replies.sqlite"
     assert cache_path(f"{run}2/sft", folder) == f"{run}2/sft/replies.sqlite"
     assert cache_path(None, folder) == f"{run}/cache/replies.sqlite"
-    with pytest.raises(StorageError, match="no key or password"):
+    with pytest.raises(StorageError, match="must not contain a key or password"):
         cache_path("s3://KEY:hush@bucket/x", folder)
 
 
