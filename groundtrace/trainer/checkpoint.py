@@ -126,7 +126,7 @@ def _read_state(path: Path) -> dict[str, Any]:
         raise _unreadable(path, error) from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
         raise CheckpointError(
-            f"{path} cannot be read: another version of the trainer wrote it; load it with that version"
+            f"{path} cannot be read, because another version of the trainer wrote it: use that version"
         )
     return state
 
@@ -165,7 +165,7 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     differs = difference(state["identity"], identity)
     if differs is not None:
         raise CheckpointError(
-            f"{path} belongs to another run, {differs}: restore the old value, or choose another --output"
+            f"{path} belongs to another run, because {differs}: restore the old value, or choose another --output"
         )
     try:
         optimiser.load_state_dict(_optimiser_state(path, state["optimiser"], optimiser))
@@ -200,7 +200,7 @@ def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: 
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
             raise CheckpointError(
-                f"the base model of {checkpoint} has no weight {name} with the shape in the checkpoint: restore the "
-                "original model"
+                f"{checkpoint} does not fit its base model, which has no weight {name} with the shape "
+                f"{tuple(master.shape)}: restore the original base model"
             )
         weights[name].copy_(master)

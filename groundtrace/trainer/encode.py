@@ -53,8 +53,8 @@ def encode_messages(
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
         raise UnusableRow(
-            f"{id}: the chat template puts other text before an answer in training than in sampling: use another "
-            "template"
+            f"{id}: the text that the chat template puts before an answer differs between training and sampling: "
+            "use another template"
         )
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
@@ -193,7 +193,9 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
     """Return the tokens after an answer, split after its end token. Raises UnusableRow if they have no end token."""
     if not ids or ids[0] not in vlm.end_ids:
-        raise UnusableRow("the chat template puts no end-of-sequence token after an answer: use another template")
+        raise UnusableRow(
+            "the chat template does not put an end-of-sequence token after an answer: use another template"
+        )
     return ids[:1], ids[1:]
 
 
@@ -215,7 +217,10 @@ def _assembled(
         for token in piece:
             is_image = token == vlm.image_id and not ours
             if is_image and not waiting:
-                raise UnusableRow(f"{id}: the text has more {MARK} marks than the {len(images)} images of the row")
+                raise UnusableRow(
+                    f"{id}: the text has more {MARK} marks than the {len(images)} images of the row: write one mark "
+                    "for each image"
+                )
             count = waiting.pop().tokens if is_image else 1
             ids += [token] * count
             image += [is_image] * count
@@ -224,7 +229,8 @@ def _assembled(
             turns.append(TurnSpan(start, len(ids), ours))
     if waiting:
         raise UnusableRow(
-            f"{id}: the row has {len(images)} images, but its text has {len(images) - len(waiting)} {MARK} marks"
+            f"{id}: the row has {len(images)} images, but its text has {len(images) - len(waiting)} {MARK} marks: "
+            "write one mark for each image"
         )
     return Sample(
         id,

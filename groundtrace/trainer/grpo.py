@@ -126,7 +126,9 @@ def _train(
         check(row)
         if drawn := prompt_samples(vlm, opened(row, settings.environment), grpo.streams):
             return drawn
-        raise UnusableRow(f"{row.id}: the row has no prompt in any stream of grpo.streams")
+        raise UnusableRow(
+            f"{row.id}: the row has no prompt in any stream of grpo.streams: add a stream of this row to grpo.streams"
+        )
 
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True, gpus=ranks.count()), available_bytes())

@@ -277,7 +277,7 @@ def refuse_if_too_large(found: Estimate, available: int) -> None:
         return
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
     raise DoesNotFit(
-        f"a step needs {sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are available: lower "
-        "batch.tokens, model.max_pixels, rollout.prompts_at_once or environment.max_images, set "
-        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank, or take more GPUs or a smaller model"
+        f"a step needs {sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are available. Lower "
+        "batch.tokens, model.max_pixels, rollout.prompts_at_once or environment.max_images. Or set "
+        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank. Or use more GPUs or a smaller model"
     )

@@ -37,14 +37,14 @@ def check_model_path(settings: ModelSettings) -> None:
     except OSError as error:  # a name that is too long, or a folder that this user may not read
         raise ModelError(f"cannot load {path}: {error.strerror}: correct model.path") from error
     except HFValidationError:
-        raise ModelError(f"cannot load {path}: there is no such folder: {_remedy(path)}") from None
+        raise ModelError(f"cannot load {path}: this folder does not exist: {_remedy(path)}") from None
     if isinstance(try_to_load_from_cache(path, "config.json", revision=settings.revision), str):
         return
     first, slash, _ = path.partition("/")
     if slash and Path(first).is_dir():
         raise ModelError(
-            f"cannot load {path}: {first}/ has no such folder: correct model.path, or download a Hub model of "
-            f"this name first (`hf download {path}`)"
+            f"cannot load {path}: the folder {first}/ exists, but {path} does not: correct model.path, or first "
+            f"download the Hub model of this name (`hf download {path}`)"
         )
     if not is_offline_mode():
         _ask_once(path, settings.revision)
@@ -57,7 +57,7 @@ def _ask_once(path: str, revision: str) -> None:
         return
     except Exception as error:  # of the HTTP client, which is another package in each major version of huggingface_hub
         raise ModelError(
-            f"cannot load {path}: there is no such folder, and the Hub cannot be reached "
+            f"cannot load {path}: this folder does not exist, and the Hub cannot be reached "
             f"({' '.join(str(error).split())[:200]}): check model.path and the network"
         ) from error
 

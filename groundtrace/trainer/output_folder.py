@@ -35,7 +35,9 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     if found is not None:
         if found.get("command") != command:
             held = _OF.get(found.get("command", ""), "a run of `beam`" if "counts" in found else "something else")
-            raise UserError(f"{output} holds {held}, whose files would be replaced: choose another --output")
+            raise UserError(
+                f"{output} already holds the output of {held}, which would be replaced: choose another --output"
+            )
         return
     taken = [name for name in WRITTEN if (output / name).exists()]
     if taken and not (output / "run.json").exists():

@@ -96,7 +96,7 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ShardError(
-            f"{path} is not a batch plan: {reason}; correct the file, or remove it to draw rows without a plan"
+            f"{path} is not a batch plan ({reason}): correct the file, or remove it to draw rows without a plan"
         ) from error
 
 
@@ -156,7 +156,7 @@ def parts_of(
     held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
-            f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}; correct or remove the plan"
+            f"no row has the streams of any part of {FILE} ({'; '.join(map(_named, plan))}): correct or remove the plan"
         )
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if not rows[frozenset(part.streams)]]

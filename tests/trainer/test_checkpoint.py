@@ -143,7 +143,8 @@ def test_another_run_is_refused_by_its_first_difference(tmp_path: Path, changes:
 def test_a_checkpoint_without_an_identity(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
     torch.save({"progress": {}, "run_sha256": "aa"}, path / STATE)
-    with pytest.raises(CheckpointError, match="step-000001 cannot be read: another version of the trainer wrote it"):
+    said = "step-000001 cannot be read, because another version of the trainer wrote it"
+    with pytest.raises(CheckpointError, match=said):
         load_checkpoint(path, _optimiser(), RUN)
 
 

@@ -160,7 +160,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     monkeypatch.setattr(grpo, "available_bytes", lambda: GIB // 1000)
     ran = run("grpo", rl_data, "grpo.kl_beta=0.1")
     ran.check_refused(
-        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are available", "lower batch"
+        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are available", "Lower batch"
     )
     assert {path.name for path in ran.output.iterdir()} == {".lock", "cache"}
 
@@ -208,7 +208,7 @@ def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
     before = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     again = run("sft", sft_data, "sft.optimiser.lr=0.5")
     again.check_refused(
-        2, "step-000002 belongs to another run, sft.optimiser.lr was 1e-05 and is now 0.5", "another --output"
+        2, "step-000002 belongs to another run, because sft.optimiser.lr was 1e-05 and is now 0.5", "another --output"
     )
     after = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     assert {path for path in before if "rows" not in path.parts and before[path] != after[path]} == set()

@@ -42,7 +42,8 @@ REFUSED = [
 def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_data: Path) -> None:
     assert run("sft", sft_data).code == 0
     for change, said in REFUSED:
-        run("sft", sft_data, change).check_refused(2, "step-000002 belongs to another run, ", said, "another --output")
+        ran = run("sft", sft_data, change)
+        ran.check_refused(2, f"step-000002 belongs to another run, because {said}", "another --output")
     other = run("sft", rl_data, "seed=0")
     other.check_refused(2)
 

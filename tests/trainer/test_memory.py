@@ -282,9 +282,9 @@ def test_the_refusal_shows_the_arithmetic() -> None:
     with pytest.raises(DoesNotFit) as refused:
         refuse_if_too_large(found, 2 * GIB)
     assert str(refused.value) == (
-        "a step needs 3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are available: lower batch.tokens, "
-        "model.max_pixels, rollout.prompts_at_once or environment.max_images, set model.gradient_checkpointing, "
-        "model.freeze_vision or model.lora_rank, or take more GPUs or a smaller model"
+        "a step needs 3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are available. Lower batch.tokens, "
+        "model.max_pixels, rollout.prompts_at_once or environment.max_images. Or set model.gradient_checkpointing, "
+        "model.freeze_vision or model.lora_rank. Or use more GPUs or a smaller model"
     )
 
 

@@ -81,15 +81,15 @@ def load(settings: ModelSettings) -> Any:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("runs/none", "runs/ has no such folder: correct model.path, or download a Hub model of this name "
-                      "first (`hf download runs/none`)"),
-        ("runs/sft/model", "there is no such folder: correct model.path"),
-        ("./none", "there is no such folder: correct model.path"),
-        ("/none", "there is no such folder: correct model.path"),
-        ("../none", "there is no such folder: correct model.path"),
-        ("a name", "there is no such folder: correct model.path"),
-        ("~/none", "there is no such folder: write model.path without ~, which is not replaced here"),
-        (TINY, "there is no such folder: `trainer tiny runs/tiny/model --data RUN` makes it"),
+        ("runs/none", "the folder runs/ exists, but runs/none does not: correct model.path, or first download the "
+                      "Hub model of this name (`hf download runs/none`)"),
+        ("runs/sft/model", "this folder does not exist: correct model.path"),
+        ("./none", "this folder does not exist: correct model.path"),
+        ("/none", "this folder does not exist: correct model.path"),
+        ("../none", "this folder does not exist: correct model.path"),
+        ("a name", "this folder does not exist: correct model.path"),
+        ("~/none", "this folder does not exist: write model.path without ~, which is not replaced here"),
+        (TINY, "this folder does not exist: `trainer tiny runs/tiny/model --data RUN` makes it"),
         ("n" * 300, "File name too long: correct model.path"),
     ],
 )  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(path: str, hub: Hub) -> None
     with pytest.raises(ModelError) as refused:
         load(ModelSettings(path, revision="v1"))
     assert str(refused.value).startswith(
-        f"cannot load {path}: there is no such folder, and the Hub cannot be reached ("
+        f"cannot load {path}: this folder does not exist, and the Hub cannot be reached ("
     )
     assert str(refused.value).endswith("): check model.path and the network")
     assert hub.asked == [f"/{path}/resolve/v1/config.json"]
@@ -137,7 +137,7 @@ def test_a_model_that_may_be_there(hub: Hub, tmp_path: Path, monkeypatch: pytest
     (cached / "snapshots" / ("0" * 40)).mkdir(parents=True)
     (cached / "snapshots" / ("0" * 40) / "config.json").write_text("{}", "utf-8")
     check_model_path(ModelSettings("runs/cached"))
-    with pytest.raises(ModelError, match="runs/ has no such folder"):
+    with pytest.raises(ModelError, match="the folder runs/ exists, but runs/cached does not"):
         check_model_path(ModelSettings("runs/cached", revision="other"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     check_model_path(ModelSettings("none/such"))

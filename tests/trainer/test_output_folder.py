@@ -31,12 +31,16 @@ def test_a_folder_that_is_missing_empty_or_of_the_same_command(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("command", "run", "said"),
     [
-        ("eval", {"command": "sft"}, "holds a training by SFT, whose files would be replaced: choose another --output"),
-        ("sft", {"command": "grpo"}, "holds a training by GRPO"),
-        ("grpo", {"command": "eval"}, "holds an evaluation"),
-        ("sft", {"counts": {"input": 3}}, "holds a run of `beam`"),
-        ("sft", {"jobs": 3}, "holds something else"),
-        ("sft", [], "holds something else"),
+        (
+            "eval",
+            {"command": "sft"},
+            "already holds the output of a training by SFT, which would be replaced: choose another --output",
+        ),
+        ("sft", {"command": "grpo"}, "holds the output of a training by GRPO"),
+        ("grpo", {"command": "eval"}, "holds the output of an evaluation"),
+        ("sft", {"counts": {"input": 3}}, "holds the output of a run of `beam`"),
+        ("sft", {"jobs": 3}, "holds the output of something else"),
+        ("sft", [], "holds the output of something else"),
     ],
 )
 def test_the_output_of_another_command(command: str, run: object, said: str, tmp_path: Path) -> None:
@@ -70,5 +74,5 @@ def test_the_run_itself_as_output(run: Command, sft_data: Path) -> None:
     words = ["--data", str(sft_data), "--output", str(sft_data)]
     for command in ("sft", "eval"):
         ran = run.words([command, "--config", "tiny", "--set", f"model.path={run.model}", *words], sft_data)
-        ran.check_refused(2, "holds a run of `beam`")
+        ran.check_refused(2, "holds the output of a run of `beam`")
     assert {path: path.read_bytes() for path in sft_data.rglob("*") if path.is_file()} == before

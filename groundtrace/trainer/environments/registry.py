@@ -37,5 +37,5 @@ def make_environment(name: str, options: Mapping[str, object], where: str) -> "E
     try:
         kind = ENVIRONMENTS.named(name)
     except RegistryError as error:
-        raise ConfigError(f"{where.removesuffix('options')}kind {error}") from error
+        raise ConfigError(f"the environment cannot be used: {where.removesuffix('options')}kind {error}") from error
     return kind(build(kind.Settings, options, where))  # pyright: ignore[reportCallIssue]
