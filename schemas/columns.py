@@ -59,20 +59,22 @@ class Column(Generic[T]):
         meaning or type is not allowed.
         """
         if not self.name.isidentifier():
-            raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
+            raise ColumnError(f"the name of the column {self.name!r} must be a Python identifier, such as word_count")
         if not self.meaning.strip():
-            raise ColumnError(f"the column {self.name} has no meaning: describe in one sentence what it holds")
+            raise ColumnError(
+                f"the `meaning` of the column {self.name} is empty: describe in one sentence what the column holds"
+            )
         if not isinstance(self.type, pa.DataType):
-            raise ColumnError(f"the column {self.name}: its type must be an Arrow type, got {excerpt(self.type)}")
+            raise ColumnError(f"the type of the column {self.name} must be an Arrow type, got {excerpt(self.type)}")
         if not is_plain(self.type):
             raise ColumnError(
-                f"the column {self.name} is of type {self.type}: use texts, numbers, booleans, and lists and structs "
-                "of these (an image must be an overlay instead)"
+                f"the column {self.name} is of type {self.type}, which is not allowed: use texts, numbers, booleans, "
+                "or lists and structs of these (store an image as an overlay)"
             )
         texts = pa.types.is_list(self.type) and self.type.value_type == pa.string()
         if self.is_class and not (texts or self.type == pa.string()):
             raise ColumnError(
-                f"the column {self.name} is of type {self.type}: with is_class=True it must be texts or lists of texts"
+                f"the column {self.name} has is_class=True, so it must hold texts or lists of texts, got {self.type}"
             )
 
     def value_of(self, value: object) -> "Value":
@@ -181,7 +183,8 @@ def _struct(value: object, kind: pa.StructType, where: str) -> dict[str, Any]:
     known = [field.name for field in kind]
     if unknown := [name for name in value if name not in known]:
         raise _Unfit(
-            f"{where or 'the value'} has the field {excerpt(unknown[0])}, but its type has only {', '.join(known)}"
+            f"{where or 'the value'} has the field {excerpt(unknown[0])}, but its type has only the fields "
+            f"{', '.join(known)}"
         )
     return {name: _plain(value.get(name), kind.field(name).type, f"{where}.{name}") for name in known}
 

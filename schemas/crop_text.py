@@ -33,6 +33,7 @@ def with_crops(user_text: str, images: int, crops: int) -> str:
     marks = MARK * images
     if not user_text.startswith(marks) or MARK in user_text[len(marks) :]:
         raise ValueError(
-            f"the user turn must begin with the <image> marks of {counted(images, 'image')} and have no other marks"
+            f"the user turn must begin with one <image> mark for each image ({counted(images, 'image')}), and have no "
+            "other <image> marks"
         )
     return f"{marks}{MARK * crops}{crop_hint(images, crops)}\n{user_text[len(marks) :]}"

@@ -124,7 +124,10 @@ class Registry(Generic[T]):
             package = next((f"{each.origin}: {self.kind}.{name} " for each in self._installed_as(name)), "")
             raise RegistryError(f"{package}{error}") from error
         if (own := getattr(made, "name", name)) != name:
-            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that name")
+            raise RegistryError(
+                f"{name!r} names the {self.what} {found}, but this {self.what} has the name {own!r}: use "
+                f"the name {own!r}"
+            )
         return made
 
     def named(self, name: str) -> T:
@@ -165,7 +168,7 @@ class Registry(Generic[T]):
             first = [f"{ours if isinstance(ours, str) else name} (from groundtrace)"] if name in self.ours else []
             both = " and ".join([*first, *map(str, plugins)][:2])
             raise RegistryError(
-                f"{name!r} is the name of two parts of the kind {self.kind}: {both}; rename one of them"
+                f"{name!r} is the name of two parts of the kind {self.kind}, {both}: rename one of them"
             )
         return plugins[0].path
 
@@ -176,7 +179,7 @@ class Registry(Generic[T]):
         try:
             found = load(path)
         except RegistryError as error:
-            raise RegistryError(f"names the {self.what} {error}") from error
+            raise RegistryError(f"names the {self.what} {path}, but {error}") from error
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
@@ -242,10 +245,10 @@ def load(path: str) -> Any:
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
         is_pythons = module.partition(".")[0] in sys.stdlib_module_names
-        remedy = f"{module} is a module of Python's own: rename yours" if is_pythons else "make it importable"
-        raise RegistryError(
-            f"{path}, which cannot be imported ({' '.join(message.split())}{line}): {remedy}"
-        ) from error
+        remedy = (
+            f"rename your module, because Python has its own module {module}" if is_pythons else "make it importable"
+        )
+        raise RegistryError(f"{path} cannot be imported ({' '.join(message.split())}{line}): {remedy}") from error
 
 
 def _line_of(error: BaseException, module: str) -> str:
@@ -284,7 +287,7 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
             try:
                 load(path)
             except RegistryError as error:
-                raise RegistryError(f"{where}.{kind}.{name} cannot be used, since it names {error}") from error
+                raise RegistryError(f"{where}.{kind}.{name} cannot be used, because {error}") from error
     before = {kind: dict(parts) for kind, parts in _configured.items()}
     for kind, parts in given.items():
         named = {name: Plugin(path, f"{where}.{kind}") for name, path in parts.items()}

@@ -295,5 +295,5 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
     except RegistryError as error:
-        raise EndpointError(f"the endpoint kind {settings.kind} cannot be used, since it refers to {error}") from error
+        raise EndpointError(f"the endpoint kind {settings.kind} cannot be used, because {error}") from error
     return endpoint(settings, media, threads)

@@ -328,8 +328,8 @@ def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) 
     line = next(line for line in ran if line.startswith("beam validate spotted.py"))
     refused = _run(line.replace(":SPOTTER", ":SPOTER"))
     said = (
-        "beam: endpoints.fixed.family cannot be used, because it names the family spotter:SPOTER, which cannot be "
-        "imported (module 'spotter' has"
+        "beam: endpoints.fixed.family cannot be used, because it names the family spotter:SPOTER, but spotter:SPOTER "
+        "cannot be imported (module 'spotter' has"
     )
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
     assert refused.err.startswith(said)

@@ -62,7 +62,7 @@ def test_a_value_comes_back_plain(kind: pa.DataType, value: Any, back: Any) -> N
         (TEXTS, "ab", "expected a list, got 'ab'"),
         (TEXTS, ["a", 1], r"expected a text at \[1\], got 1"),
         (BOXED, [3], r"expected an object at \[0\], got 3"),
-        (BOXED, [{"label": "a", "y": 1}], r"\[0\] has the field 'y', but its type has only label, x, n"),
+        (BOXED, [{"label": "a", "y": 1}], r"\[0\] has the field 'y', but its type has only the fields label, x, n"),
         (BOXED, [{"label": "a", "x": "1"}], r"expected a number at \[0\].x, got '1'"),
     ],
 )
@@ -74,16 +74,16 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(kind: pa.DataType, v
 @pytest.mark.parametrize(
     ("name", "kind", "meaning", "is_class", "said"),
     [
-        ("two words", pa.string(), "m", False, "its name must be a Python identifier"),
-        ("a.b", pa.string(), "m", False, "its name must be a Python identifier"),
-        ("added", pa.string(), " ", False, "has no meaning"),
-        ("added", pa.binary(), "m", False, "is of type binary: use texts, numbers"),
+        ("two words", pa.string(), "m", False, "the name of the column 'two words' must be a Python identifier"),
+        ("a.b", pa.string(), "m", False, "the name of the column 'a.b' must be a Python identifier"),
+        ("added", pa.string(), " ", False, "the `meaning` of the column added is empty"),
+        ("added", pa.binary(), "m", False, "is of type binary, which is not allowed: use texts, numbers"),
         ("added", pa.list_(pa.struct([("t", pa.timestamp("s"))])), "m", False, "use texts, numbers"),
-        ("added", "string", "m", False, "its type must be an Arrow type, got 'string'"),
+        ("added", "string", "m", False, "the type of the column added must be an Arrow type, got 'string'"),
         ("added", pa.struct([]), "m", False, "use texts, numbers"),
         ("added", pa.list_(pa.struct([])), "m", False, "use texts, numbers"),
         ("added", pa.struct([("a", pa.string()), ("a", pa.int8())]), "m", False, "use texts, numbers"),
-        ("added", pa.float64(), "m", True, "with is_class=True it must be texts or lists of texts"),
+        ("added", pa.float64(), "m", True, "has is_class=True, so it must hold texts or lists of texts, got double"),
     ],
 )
 def test_what_no_stage_can_declare(name: str, kind: pa.DataType, meaning: str, is_class: bool, said: str) -> None:

@@ -25,5 +25,5 @@ def test_with_crops(turn: str, images: int, crops: int, said: str) -> None:
 
 @pytest.mark.parametrize("turn", ["How many? <image>", "<image>A <image>", "A"])
 def test_a_turn_whose_marks_stand_elsewhere_is_refused(turn: str) -> None:
-    with pytest.raises(ValueError, match="must begin with the <image> marks of 1 image"):
+    with pytest.raises(ValueError, match=r"must begin with one <image> mark for each image \(1 image\)"):
         with_crops(turn, 1, 2)

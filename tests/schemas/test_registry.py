@@ -130,16 +130,25 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         ("numerik", "must be one of text, numeric, or one of your own as module:NAME, got 'numerik': did you mean num"),
         ("", "must be one of text, numeric, or one of your own as module:NAME, got ''"),
         ("a b:C", "must be one of text, numeric, or one of your own as module:NAME, got 'a b:C'"),
-        ("gone:X", "names the answer type gone:X, which cannot be imported (No module named 'gone'): make it imp"),
-        ("gone:__class__", "names the answer type gone:__class__, which cannot be imported (No module named 'gone')"),
-        ("parts:X", "names the answer type parts:X, which cannot be imported (module 'parts' has no attribute 'X')"),
-        ("types:X", "(module 'types' has no attribute 'X'): types is a module of Python's own: rename yours"),
-        ("torn:X", "names the answer type torn:X, which cannot be imported (SyntaxError: "),
+        ("gone:X", "names the answer type gone:X, but gone:X cannot be imported (No module named 'gone'): make it imp"),
+        (
+            "gone:__class__",
+            "names the answer type gone:__class__, but gone:__class__ cannot be imported (No module named 'gone')",
+        ),
+        (
+            "parts:X",
+            "names the answer type parts:X, but parts:X cannot be imported (module 'parts' has no attribute 'X')",
+        ),
+        (
+            "types:X",
+            "(module 'types' has no attribute 'X'): rename your module, because Python has its own module types",
+        ),
+        ("torn:X", "names the answer type torn:X, but torn:X cannot be imported (SyntaxError: "),
         (
             "rude:X",
-            "names the answer type rude:X, which cannot be imported (ZeroDivisionError: division by zero, line 2)",
+            "names the answer type rude:X, but rude:X cannot be imported (ZeroDivisionError: division by zero, line 2)",
         ),
-        ("ends:X", "names the answer type ends:X, which cannot be imported (SystemExit: 0, line 1)"),
+        ("ends:X", "names the answer type ends:X, but ends:X cannot be imported (SystemExit: 0, line 1)"),
         (
             "parts:WORD",
             "names the answer type parts:WORD, which must be a value of "
@@ -164,13 +173,17 @@ def test_a_look_up_by_name_imports_no_path() -> None:
 
 def test_a_part_under_another_name_than_its_own(install: Install) -> None:
     install("protractor", "answer_types.corner = parts:ANGLE")
-    with pytest.raises(RegistryError, match="'corner' names the answer type parts:ANGLE, whose own name is 'angle'"):
+    with pytest.raises(
+        RegistryError, match="'corner' names the answer type parts:ANGLE, but this answer type has the name 'angle'"
+    ):
         TYPES["corner"]
 
 
 def test_a_part_that_its_package_cannot_bring_names_the_package(install: Install) -> None:
     install("protractor", "answer_types.angle = gone:ANGLE")
-    said = "the package protractor: answer_types.angle names the answer type gone:ANGLE, which cannot be imported"
+    said = (
+        "the package protractor: answer_types.angle names the answer type gone:ANGLE, but gone:ANGLE cannot be imported"
+    )
     with pytest.raises(RegistryError, match=f"^{said}"):
         TYPES.values()
 
@@ -194,7 +207,7 @@ def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_mis
         ),
         ({"answer_types": {"angle": 3}}, "plugins.answer_types.angle must be module:NAME, got 3"),
         ({"answer_types": {"angle": "parts.ANGLE"}}, "plugins.answer_types.angle must be module:NAME, got 'parts.A"),
-        ({"answer_types": {"angle": "gone:X"}}, "plugins.answer_types.angle cannot be used, since it names gone:X, "),
+        ({"answer_types": {"angle": "gone:X"}}, "plugins.answer_types.angle cannot be used, because gone:X cannot be "),
         ({"answer_types": {"angle": "parts:WORD"}}, "plugins.answer_types.angle cannot be used: names the answer type"),
         ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner cannot be used: 'corner' names the"),
         ({"answer_types": {"text": "parts:ANGLE"}}, "plugins.answer_types.text cannot be used: 'text' is the name of"),
