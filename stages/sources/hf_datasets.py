@@ -171,7 +171,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         if Path(name).is_absolute():
             raise NothingHere(f"the library datasets cannot read the folder: {reason}") from error
         raise InputError(
-            f"{name} is neither a file or folder nor a reachable data set of the Hub ({reason}): correct --input"
+            f"{name} is neither a file, nor a folder, nor a reachable data set on the Hub ({reason}): correct --input"
         ) from error
 
 
@@ -219,8 +219,8 @@ def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str
             raise  # an error of the connection to the Hub
         reason = (str(error).strip().splitlines() or [""])[0]
         raise InputError(
-            f"a file in the folder {path} cannot be read ({type(error).__name__}: {reason}): correct or remove it (an "
-            "empty file too), or set --input to one file"
+            f"a file in the folder {path} cannot be read ({type(error).__name__}: {reason}): correct or "
+            "remove this file, even if it is empty, or set --input to one file"
         ) from error
 
 

@@ -26,7 +26,7 @@ MAX_LINES_FOR_KEYS = 1000
 PIECE_BYTES = 2**20
 HEAD_BYTES = 200
 _COCO = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:info|images|annotations|categories|licenses)"\s*:\s*[\[{]')
-_UTF_16 = ("UTF-16 or UTF-32 text, or no text", "`iconv -f UTF-16 -t UTF-8` converts the first")
+_UTF_16 = ("in UTF-16 or UTF-32, or is not a text file", "convert UTF-16 with `iconv -f UTF-16 -t UTF-8`")
 _OTHER_FILES = (
     (b"\x1f\x8b", "packed with gzip", "unpack it with `gunzip` first"),
     (b"\x28\xb5\x2f\xfd", "packed with zstd", "unpack it with `unzstd` first"),
@@ -180,9 +180,10 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
         if head.startswith(magic):
-            raise InputError(f"{path} is {what}, but {expected} in UTF-8 is expected: {remedy}")
+            raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
     if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
-        raise InputError(f"{path} is {_UTF_16[0]}, but {expected} in UTF-8 is expected: {_UTF_16[1]}")
+        what, remedy = _UTF_16
+        raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
 
 
 def is_array(path: Place) -> bool:

@@ -33,7 +33,7 @@ from groundtrace.vision.media import MediaStore
 
 READ_ROWS = 64
 BATCH_ROWS = 16
-_REMEDY = "write or download it anew, or leave it out"
+_REMEDY = "write or download the file again, or remove it from the input"
 _PATTERN_SIGNS = frozenset("*?[")
 
 

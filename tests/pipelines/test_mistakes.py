@@ -85,7 +85,7 @@ MISTAKES = {
     "a file that is not there": (RUN + "--input questions.csv", ["questions.csv", TAKES]),
     "a name that is not there": (
         RUN + "--input fotos",
-        ["fotos is neither a file or folder nor a reachable data set", "correct --input"],
+        ["fotos is neither a file, nor a folder, nor a reachable data set", "correct --input"],
     ),
     "one image": (RUN + "--input photos/a.png", ["photos/a.png", "a .png file cannot be an input", TAKES]),
     "a zip": (RUN + "--input photos.zip", ["photos.zip", "a .zip file cannot be an input", TAKES]),

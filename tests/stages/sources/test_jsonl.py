@@ -140,21 +140,21 @@ LINE = '{"id": "a"}\n'
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (LINE.encode("utf-16"), "UTF-16 or UTF-32 text, or no text, but .*: `iconv"),
-        (LINE.encode("utf-16-le"), "UTF-16 or UTF-32"),
-        (LINE.encode("utf-16-be"), "UTF-16 or UTF-32"),
-        (LINE.encode("utf-32"), "UTF-16 or UTF-32"),
-        (gzip.compress(LINE.encode(), mtime=0), "packed with gzip, .*: unpack it with `gunzip` first"),
+        (LINE.encode("utf-16"), "in UTF-16 or UTF-32, or is not a text file: convert UTF-16 with `iconv"),
+        (LINE.encode("utf-16-le"), "in UTF-16 or UTF-32"),
+        (LINE.encode("utf-16-be"), "in UTF-16 or UTF-32"),
+        (LINE.encode("utf-32"), "in UTF-16 or UTF-32"),
+        (gzip.compress(LINE.encode(), mtime=0), "packed with gzip: unpack it with `gunzip` first"),
         (bz2.compress(LINE.encode()), "packed with bzip2"),
         (lzma.compress(LINE.encode()), "packed with xz"),
         (b"PK\x03\x04 and more", "a zip archive"),
-        (b"PAR1 and more", "a Parquet file, .*: name it .parquet"),
+        (b"PAR1 and more", "a Parquet file: name it .parquet"),
     ],
     ids=str.split("utf-16 utf-16-le utf-16-be utf-32 gzip bzip2 xz zip parquet"),
 )
 def test_a_file_of_another_kind_is_named_as_such(content: bytes, said: str, tmp_path: Path) -> None:
     source = written(tmp_path, content)
-    with pytest.raises(InputError, match=f"{source.path} is {said}"):
+    with pytest.raises(InputError, match=f"{source.path} must be JSON Lines in UTF-8, but is {said}"):
         FORMAT.find("input", tmp_path, RowSettings())
 
 

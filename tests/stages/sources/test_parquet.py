@@ -70,7 +70,9 @@ def test_a_damaged_page_names_the_file(tmp_path: Path, read: Callable[..., Any])
         lambda: list(FORMAT.media(source, RowSettings())),
         lambda: list(FORMAT.answers(source, RowSettings())),
     ):
-        with pytest.raises(InputError, match=f"^{source.path} .*: write or download it anew, or leave it out$"):
+        with pytest.raises(
+            InputError, match=f"^{source.path} .*: write or download the file again, or remove it from the input$"
+        ):
             reading()
 
 

@@ -90,8 +90,12 @@ BAD = [
     ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct this line"),
     ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns have the name 'answer': rename one of them"),
     ("q.csv", "query\nWie groß?\n".encode("latin-1"), "is not UTF-8 text (at byte 13): save it as UTF-8"),
-    ("q.csv", "query\nHow many?\n".encode("utf-16"), "a table in UTF-8 is expected: `iconv"),
-    ("q.csv", b"PK\x03\x04 a workbook", "is a zip archive"),
+    (
+        "q.csv",
+        "query\nHow many?\n".encode("utf-16"),
+        "must be a table in UTF-8, but is in UTF-16 or UTF-32, or is not a text file: convert",
+    ),
+    ("q.csv", b"PK\x03\x04 a workbook", "must be a table in UTF-8, but is a zip archive"),
     ("q.csv", b'query\nx\n"How many?\n\n\n', "line 3, cannot be read as CSV (unexpected end of data)"),
     (
         "q.csv",
