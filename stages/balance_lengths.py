@@ -68,7 +68,7 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
     if the think section is empty. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after the verifying stage")
+        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after VerifyTraces")
     words = length_of(draft.traces[draft.best].text)
     if not words:
         return None

@@ -39,7 +39,8 @@ class DecontaminateSettings:
     def __post_init__(self) -> None:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
             raise ValueError(
-                f"benchmark: there is no file {self.benchmark}/records.jsonl: name the folder that holds it"
+                f"benchmark: there is no file {self.benchmark}/records.jsonl: set benchmark to the folder that "
+                "holds this file"
             )
         if self.benchmark:
             check_benchmark(self.benchmark)
@@ -57,7 +58,9 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
             try:
                 yield number, parse_object(text)
             except NotAnObject as error:
-                raise ValueError(f"benchmark: {path}, line {number} is {error}: correct this line") from error
+                raise ValueError(
+                    f"benchmark: line {number} of {path} must be a JSON object ({error}): correct this line"
+                ) from error
 
 
 def check_benchmark(folder: str) -> None:
@@ -77,7 +80,7 @@ def check_benchmark(folder: str) -> None:
                 kind = store.kind_of(uri)
             except OSError as error:
                 raise ValueError(
-                    f"{where}: a medium cannot be read: {error}; add the file, or remove it from 'media'"
+                    f"{where}: the medium {uri} cannot be read ({error}): add the file, or remove it from 'media'"
                 ) from error
             if kind is None:
                 raise ValueError(f"{where}: {uri} is neither an image nor a clip: remove it from 'media'")
@@ -148,7 +151,10 @@ class BenchmarkIndex:
             if checked.ref is not None:
                 self.media.append((record_id, checked.ref))
             elif checked.reason != UNSUPPORTED_MEDIA:
-                raise ValueError(f"{where}: {checked.detail}")
+                raise ValueError(
+                    f"{where}: the medium {uri} cannot be used ({checked.detail}): correct it, or remove it "
+                    "from 'media'"
+                )
 
 
 class _Decontaminate:

@@ -72,9 +72,7 @@ def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
     trace.
     """
     if draft.best is None:
-        raise ValueError(
-            f"{draft.id}: FilterByRedundancy needs a verified trace: put this stage after the verifying stage"
-        )
+        raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace: put this stage after VerifyTraces")
     trace = draft.traces[draft.best]
     thought = parse_response(trace.text).think
     if not thought:

@@ -71,7 +71,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     ValueError for a draft without a best trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after the verifying stage")
+        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after VerifyTraces")
     text, question = draft.traces[draft.best].text, draft.question
     phrase = next(filter(None, (find_leak(prose, question) for prose in proses_of(text))), None)
     if phrase is not None:

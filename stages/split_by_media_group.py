@@ -106,8 +106,8 @@ class _Route(beam.DoFn):
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(
-                f"{joined[0]}: SplitByMediaGroup got {len(drafts)} drafts and {len(groups)} media groups with this id, "
-                "but needs exactly one of each: pass each draft to SplitByMediaGroup once in the recipe"
+                f"SplitByMediaGroup got {len(drafts)} drafts and {len(groups)} media groups for the id {joined[0]}, "
+                "but needs one of each: let the recipe pass each draft to this stage once"
             )
         yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 

@@ -56,8 +56,8 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
-            f"{recipe}: the modules beside it have {size / 1e6:.0f} MB. They would all be sent to each worker, but the "
-            f"maximum is {MAX_BYTES / 1e6:.0f} MB: move the recipe into a separate folder"
+            f"the modules and prompts in the folders of {recipe} and its plug-ins have {size / 1e6:.0f} MB, but at "
+            f"most {MAX_BYTES / 1e6:.0f} MB can be sent to a worker: move the recipe into a separate folder"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})
     adopts = _ADOPTS.format(name=recipe.name if is_own else "", plugins=plugins, modules=modules)

@@ -61,7 +61,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     """
     if draft.best is None:
         raise ValueError(
-            f"{draft.id}: an SFT row needs a verified trace: the recipe must return only verified drafts as sft"
+            f"{draft.id}: an SFT row needs a verified trace: pass only verified drafts to Ends(sft=…) in the recipe"
         )
     trace = draft.traces[draft.best]
     row = _common(draft, context, "sft")

@@ -73,8 +73,8 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
         return rest
     if kind != _SPOOLED or len(rest) != _SLIP.size or not folder:
         raise ValueError(
-            f"a record that passed between two steps cannot be read, because it begins with {crossed[:32]!r}: start "
-            "the run again"
+            f"a record that passed between two steps cannot be read, because its first bytes are unexpected "
+            f"({crossed[:32]!r}): start the run again"
         )
     return _open(folder).get(rest)
 
@@ -103,8 +103,8 @@ class _Spool:
         data = os.pread(file, length, start)
         if len(data) != length:
             raise ValueError(
-                f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length} bytes: the spool is damaged, "
-                "start the run again"
+                f"the spool file {self._folder / uuid.UUID(bytes=name).hex} has fewer than {start + length} bytes, so "
+                "it is damaged: start the run again"
             )
         return data
 

@@ -105,7 +105,7 @@ class Stage:
             for column in self.adds:
                 column.check()
         except ColumnError as error:
-            raise ColumnError(f"the stage {self.name}: {error}") from error
+            raise ColumnError(f"the stage {self.name} declares a column that is not allowed: {error}") from error
 
     @property
     def is_sample(self) -> bool:
@@ -140,7 +140,8 @@ class Stage:
         """
         if why.reason not in self.meanings:
             raise ValueError(
-                f"the stage {self.name} does not declare the reason {why.reason!r}: add it to its `reasons`"
+                f"the stage {self.name} does not declare the reason {why.reason!r} of a rejection: add this reason to "
+                "`reasons` in the description of the stage"
             )
         check_added(self, element, why.draft)
         worth_usd = sum(call.usage.worth_usd for call in calls)
@@ -202,7 +203,7 @@ def setting_columns(stage: Stage) -> Iterator[None]:
     try:
         yield
     except ColumnError as error:
-        raise ColumnError(f"the stage {stage.name}: {error}") from error
+        raise ColumnError(f"the stage {stage.name} sets a column to a wrong value: {error}") from error
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:

@@ -136,12 +136,16 @@ def test_settings_that_cannot_work(changes: dict[str, Any], message: str) -> Non
 
 
 UNREADABLE = [
-    (b"{half a line\n", "line 2 is not JSON"),
-    (b"[1, 2]\n", "line 2 is not a JSON object"),
+    (b"{half a line\n", r"line 2 of \S+records\.jsonl must be a JSON object \(not JSON"),
+    (b"[1, 2]\n", r"line 2 of \S+records\.jsonl must be a JSON object \(not a JSON object\): correct this line"),
     ({"id": "b"}, "line 2 has neither a question nor media"),
     ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no field 'media': rename its field 'images' to"),
     ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: the field 'media' must hold a path or a list of paths"),
-    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; add the file, or remove it from 'media'"),
+    (
+        {"id": "b", "media": ["missing.png"]},
+        r"line 2: the medium input:missing\.png cannot be read \(.*missing\.png.*\): add the file, or remove it "
+        "from 'media'",
+    ),
     ({"id": "b", "media": ["../outside.png"]}, r"line 2: .*outside\.png"),
     ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither an image nor a clip"),
 ]
@@ -163,5 +167,5 @@ def test_a_picture_that_cannot_be_decoded_is_named(
     folder = write_records(tmp_path / "b", [{"id": "a", "question": "what", "media": "cut.png"}])
     write_scene(folder / "cut.png", ["red"])
     (folder / "cut.png").write_bytes((folder / "cut.png").read_bytes()[:99])
-    with pytest.raises(ValueError, match=r"line 1: input:cut\.png: "):
+    with pytest.raises(ValueError, match=r"line 1: the medium input:cut\.png cannot be used \(input:cut\.png: "):
         BenchmarkIndex.load(DecontaminateSettings(benchmark=str(folder)))

@@ -231,7 +231,7 @@ def test_a_rejection_adds_up_the_cost() -> None:
 
 
 def test_a_reason_that_the_stage_does_not_declare_is_a_defect() -> None:
-    with pytest.raises(ValueError, match="the stage stage does not declare the reason 'odd'"):
+    with pytest.raises(ValueError, match="the stage stage does not declare the reason 'odd' of a rejection"):
         STAGE.rejected("a", Reject("odd", "said so"))
 
 

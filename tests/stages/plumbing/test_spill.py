@@ -86,7 +86,7 @@ def test_what_no_spool_has_made_is_refused(tmp_path: Path) -> None:
             read_spilled(slip, "")
         (file,) = tmp_path.iterdir()
         os.truncate(file, len(LONG) - 1)
-        with pytest.raises(ValueError, match=f"{file.name} ends before {len(LONG)}"):
+        with pytest.raises(ValueError, match=f"{file.name} has fewer than {len(LONG)} bytes"):
             read_spilled(slip, folder)
     with spooling(folder), pytest.raises(FileNotFoundError):
         file.unlink()

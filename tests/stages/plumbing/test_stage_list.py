@@ -38,7 +38,7 @@ def test_stages_are_listed_once_as_wired_and_samples_last(wired: list[Stage], na
 def test_two_stages_of_one_name_are_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         list_stages("mine", [FIRST, Stage("first", "something else")])
-    assert str(caught.value) == ("the recipe mine wires two different stages that are named first: rename one of them")
+    assert str(caught.value) == ("the recipe mine has two different stages that are named first: rename one of them")
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_two_stages_of_one_name_are_refused() -> None:
     [
         (
             Column("question", pa.string(), "m"),
-            "adds the column question, but every row has another column of that name",
+            "adds the column question, but a column of every row has this name already",
         ),
-        (Column("Images", pa.string(), "m"), "adds the column Images, but every row has another column of that name"),
+        (Column("Images", pa.string(), "m"), "adds the column Images, but a column of every row has this name already"),
         (
             Column("light", pa.int32(), "m"),
-            "adds the column light, but another stage declares another column of that name",
+            "adds the column light, but a column of another stage has this name already",
         ),
         (
             Column("Rubrics", pa.string(), "m"),
-            "adds the column Rubrics, but Groundtrace declares another column of that name",
+            "adds the column Rubrics, but a column of Groundtrace has this name already",
         ),
     ],
 )
