@@ -189,7 +189,7 @@ class RowSampler:
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
         raise ShardError(
-            f"no row{named} can be used, out of {len(part.rows)}: see the reasons in left_out.jsonl of the output "
+            f"none of the {len(part.rows)} rows{named} can be used: see the reasons in left_out.jsonl of the output "
             "folder"
         )
 

@@ -349,7 +349,7 @@ class TrainerSettings:
         environment, recipe = self.environment.make(), self.reward.make_recipe()
         if TRAJECTORY in recipe.needs and not environment.gives_trajectory:
             raise ConfigError(
-                f"reward.recipe = {recipe.name!r} needs {recipe.needs[TRAJECTORY]}, but the environment executes no "
-                'code: set environment.kind = "sandbox"'
+                f"reward.recipe = {recipe.name!r} needs the results of executed code ({recipe.needs[TRAJECTORY]}), but "
+                'the environment does not execute code: set environment.kind = "sandbox"'
             )
         environment.check_ready()

@@ -96,8 +96,8 @@ def _target(name: str, size: torch.Size, dtype: torch.dtype, likes: Mapping[str,
         return torch.empty(size, dtype=dtype)
     if like.shape != size:
         raise ValueError(
-            f"{name} has the shape {tuple(size)} in the checkpoint, but {tuple(like.shape)} in the model: use the "
-            "same model"
+            f"the tensor {name} has the shape {tuple(size)} in the checkpoint, but {tuple(like.shape)} in the model: "
+            "use the model of the checkpoint"
         )
     return torch.zeros_like(like, requires_grad=False, dtype=dtype)
 

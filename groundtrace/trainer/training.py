@@ -139,7 +139,8 @@ class Training:
         self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
         if self.progress.step > steps:
             raise CheckpointError(
-                f"{found[-1]} is beyond the {steps} steps of this run: raise steps or epochs, or change --output"
+                f"the checkpoint {found[-1]} is of step {self.progress.step}, but this run ends at step {steps}: raise "
+                "steps or epochs, or choose another --output"
             )
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates

@@ -208,7 +208,7 @@ def test_rows_that_cannot_be_used(
     """Where all are so: a refusal, the reasons in a file, and no weights written."""
     data = write_shards(run.home / "data", [row(**changes)] * 2, {"sft": "sft", "grpo": "rl"}[command])
     ran = run(command, data)
-    ran.check_refused(2, "no row can be used, out of 2")
+    ran.check_refused(2, "none of the 2 rows can be used")
     lines = lines_of(ran.output / "left_out.jsonl")
     assert [line["row"] for line in lines].count("row 0") == [line["row"] for line in lines].count("row 1") == 1
     assert all(said in line["reason"] for line in lines)
@@ -230,7 +230,7 @@ def test_a_picture_is_never_cut_by_the_limit(run: Command, write_shards: WriteSh
     """A limit that ends within the picture's tokens: the row is left out, not shortened."""
     rows = [rl_row(record) for record in records("662-1-0-c0")]
     ran = run("grpo", write_shards(run.home / "data", rows, "rl"), "batch.max_tokens=40")
-    ran.check_refused(2, "no row can be used, out of 1")
+    ran.check_refused(2, "none of the 1 rows can be used")
     [line] = lines_of(ran.output / "left_out.jsonl")
     assert "tokens" in line["reason"]
     assert "batch.max_tokens is 28" not in line["reason"], "40 are set, of which 12 are kept for the answer"

@@ -27,7 +27,7 @@ def test_more_steps(run: Command, sft_data: Path) -> None:
 
 def test_fewer_steps_than_are_done(run: Command, sft_data: Path) -> None:
     assert run("sft", sft_data).code == 0
-    run("sft", sft_data, "sft.steps=1").check_refused(2, "step-000002 is beyond the 1 steps of this run")
+    run("sft", sft_data, "sft.steps=1").check_refused(2, "step-000002 is of step 2, but this run ends at step 1")
 
 
 REFUSED = [

@@ -24,7 +24,7 @@ def test_a_large_photo_is_shrunk_where_it_would_be_left_out(
     for command, side in (("sft", "sft"), ("grpo", "rl")):
         data = write_shards(run.home / side, [row(**photo)], side)
         sets = ("batch.max_tokens=150", "grpo.max_draws=1", "grpo.steps=1")
-        run(command, data, *sets, output=f"{side}-out").check_refused(2, "no row can be used, out of 1")
+        run(command, data, *sets, output=f"{side}-out").check_refused(2, "none of the 1 rows can be used")
         done = run(command, data, *sets, "model.max_pixels=16384", output=f"{side}-small")
         assert done.code == 0, done.err
         assert not (done.output / "left_out.jsonl").exists()
@@ -47,7 +47,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     with judging() as judge:
         sets = [f"reward.endpoints.own.{each}" for each in ("kind=openai", "model=m", f"base_url={judge.base_url}")]
         refused = run("grpo", run.home / "all", *sets, "reward.roles.judge=own", "batch.max_tokens=13")
-    refused.check_refused(2, "no row can be used")  # and not for its judge
+    refused.check_refused(2, "rows can be used: see the reasons in left_out.jsonl")  # and not for its judge
     embedded = run("grpo", run.home / "all", "reward.roles.judge=coarse")
     embedded.check_refused(2, "no judge grades")
 

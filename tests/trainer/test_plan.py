@@ -196,7 +196,7 @@ def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:
 
 def test_a_part_of_which_no_row_can_be_used(drawer: Any) -> None:
     bad = ({"id": "d-bad", "images": [{"bytes": b"no image", "path": None}]},)
-    with pytest.raises(ShardError, match=r"no row with the streams grounded\+textual can be used, out of 1"):
+    with pytest.raises(ShardError, match=r"none of the 1 rows with the streams grounded\+textual can be used"):
         drawer(0, 2, bad)[0].take(4)
 
 

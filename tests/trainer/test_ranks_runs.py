@@ -222,7 +222,7 @@ def test_a_signal_saves_the_last_step(start: Start, home: Path) -> None:
 def test_a_mistake_is_told_once(start: Start, home: Path) -> None:
     _, err = _finished(start("out", "--gpus", "2", "--set", "batch.max_tokens=8"), 2)
     [said] = err.splitlines()
-    assert said.startswith("trainer: no row can be used, out of 7")
+    assert said.startswith("trainer: none of the 7 rows can be used")
 
 
 def test_more_gpus_than_the_machine_has(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

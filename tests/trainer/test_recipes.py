@@ -118,7 +118,7 @@ REFUSED = [
         "needs the rubrics that responses are judged by",
     ),
     ('recipe = "ivgr"', "judge", "needs the stream that each response was asked for in, which no row of the data has"),
-    ('recipe = "codedance"', "", "needs how the code of each turn ended, but the environment executes no code"),
+    ('recipe = "codedance"', "", "(how the code of each turn ended), but the environment does not execute code"),
 ]
 
 

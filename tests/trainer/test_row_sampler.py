@@ -113,7 +113,7 @@ def test_a_row_of_just_the_limit_stays(drawer: Drawer) -> None:
 
 def test_when_no_row_can_be_used_it_stops(drawer: Drawer) -> None:
     draws, told = drawer(max_tokens=2)
-    with pytest.raises(ShardError, match="no row can be used, out of 7"):
+    with pytest.raises(ShardError, match="none of the 7 rows can be used"):
         draws.take(1)
     assert len(told) == ROWS
 

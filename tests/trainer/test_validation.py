@@ -197,7 +197,10 @@ REFUSED = [
     (("validation.share=1.0",), "validation.share must be less than 1, got 1.0"),
     (("validation.share=0.1", "validation.data=x"), "validation.share must be 0 if data is set, got 0.1"),
     (("validation.every=0", "validation.share=0.1"), "validation.every"),
-    (("validation.share=0.01",), "1 row, but the smallest media group has 2"),
+    (
+        ("validation.share=0.01",),
+        "1 held-out row out of 12 rows, but the smallest group of rows with shared images has 2",
+    ),
     (("validation.data=nowhere",), "nowhere has no shards and no records.jsonl: give the output folder of"),
     (("validation.share=0.3", "validation.best_by=loss"), "'loss' needs responses, but the held-out rows have none"),
     (("validation.best_by=luck",), "validation.best_by must be 'accuracy', 'reward', 'point_f1' or 'loss'"),

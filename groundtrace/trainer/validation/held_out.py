@@ -100,13 +100,13 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
             room -= sizes[group]
     if not chosen or len(chosen) == len(sizes):
         problem = (
-            f"the smallest media group has {min(sizes.values())} rows (they share images)"
+            f"the smallest group of rows with shared images has {min(sizes.values())} rows"
             if not chosen
             else "no row would be left to train on"
         )
         raise ConfigError(
-            f"validation.share = {share:g} of {counted(len(groups), 'row')} is {counted(wanted, 'row')}, but {problem}"
-            ": change validation.share, or set validation.data"
+            f"validation.share = {share:g} allows {counted(wanted, 'held-out row')} out of "
+            f"{counted(len(groups), 'row')}, but {problem}: change validation.share, or set validation.data"
         )
     return chosen
 
@@ -121,8 +121,8 @@ def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Sha
     kept = [index for index, group in enumerate(groups[: len(own)]) if group not in shared]
     if not kept:
         raise ShardError(
-            f"every training row shares an image with {settings.validation.data}: set validation.data to other "
-            "questions"
+            f"every training row shares an image with {settings.validation.data}: set validation.data to "
+            "questions about other images"
         )
     digest = rows.sha256 if isinstance(rows, Shards) else _digest(readable, held)
     left_out = len(own) - len(kept)

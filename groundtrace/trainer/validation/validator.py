@@ -130,8 +130,7 @@ class Validator:
         if self._own.best_by in LOWEST and not any(each.target for each in self._questions):
             raise ConfigError(
                 f"validation.best_by = {self._own.best_by!r} needs responses, but the held-out rows have none: set "
-                "it to "
-                "accuracy"
+                'validation.best_by = "accuracy"'
             )
         self._blind = blind_lines([each.row for each in self._questions], reward.recipe)
         save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
@@ -156,8 +155,8 @@ class Validator:
             best = checkpoints(self._output / BEST)
             where = f"; the best validation is that of {best[-1]}" if best else ""
             raise Overfitted(
-                f"the training overfits: {problem}{where}: correct the reward, or set validation.stop_after = 0 to "
-                "continue the training anyway"
+                f"the training overfits, because {problem}{where}. Correct the reward, or set validation.stop_after = "
+                "0 to continue the training anyway"
             )
 
     def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:

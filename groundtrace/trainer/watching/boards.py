@@ -122,8 +122,8 @@ class Tracker:
         except Exception as error:  # each service has its own types of errors
             line = " ".join(str(error).split())[:300]
             raise UserError(
-                f"log.tracker = {log.tracker!r} cannot start: {line}: log in, set WANDB_MODE=offline, or set "
-                "log.tracker = none"
+                f"the tracker {log.tracker!r} cannot start ({line}): log in to this tracker, set "
+                "WANDB_MODE=offline, or set log.tracker = none"
             ) from error
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:

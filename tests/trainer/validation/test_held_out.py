@@ -82,7 +82,10 @@ def test_all_rows_are_trained_on_without_a_validation(shards: Shards, tmp_path: 
 
 def test_rows_of_one_image(tmp_path: Path, row: Any, write_shards: Callable[..., Path]) -> None:
     shards = Shards(write_shards(tmp_path, [row(id=f"r{n}") for n in range(4)]), "sft", tmp_path / "rows")
-    with pytest.raises(ConfigError, match=r"of 4 rows is 2 rows, but the smallest media group has 4"):
+    with pytest.raises(
+        ConfigError,
+        match=r"allows 2 held-out rows out of 4 rows, but the smallest group of rows with shared images has 4",
+    ):
         hold_out(shards, settings(share=0.5), tmp_path)
 
 

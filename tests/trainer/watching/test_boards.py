@@ -105,7 +105,10 @@ def test_a_tracker_that_refuses(name: str, service: Service, tmp_path: Path, mon
         raise RuntimeError("api_key not configured\n(no-tty)")
 
     monkeypatch.setattr(sys.modules[name], "init", refuses)
-    said = f"log.tracker = '{name}' cannot start: api_key not configured \\(no-tty\\): log in, set WANDB_MODE=offline"
+    said = (
+        f"the tracker '{name}' cannot start \\(api_key not configured \\(no-tty\\)\\): log in to this tracker, "
+        "set WANDB_MODE=offline"
+    )
     with pytest.raises(UserError, match=said):
         watched(tmp_path, settings_with(tracker=name), 0, 1, lambda step: False)
 
