@@ -124,9 +124,8 @@ class Settings(RunSettings):
         super().__post_init__()
         if self.ratio and set(self.ratio) not in (self._modes | {WITH_CODE}, self._modes | self._kinds):
             raise ValueError(
-                f"ratio must have a weight for each of {', '.join(sorted(self._modes))} and {WITH_CODE}, got weights "
-                f"for {', '.join(sorted(self.ratio))}; you can give weights for "
-                f"{', '.join(sorted(self._kinds))} instead of the one for {WITH_CODE}"
+                f"ratio must have exactly the keys {', '.join((*sorted(self._modes), WITH_CODE))}, or exactly the keys "
+                f"{', '.join((*sorted(self._modes), *sorted(self._kinds)))}, got {', '.join(sorted(self.ratio))}"
             )
 
     @property

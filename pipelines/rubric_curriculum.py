@@ -108,8 +108,8 @@ class Settings(RunSettings):
         super().__post_init__()
         if self.difficulty != AnyDifficulty() and not self.attempt_all:
             raise ValueError(
-                "difficulty needs the pass rate of each question, but only questions for mining rubrics are attempted: "
-                "set attempt_all = true, or remove [difficulty]"
+                "[difficulty] needs the pass rate of each question, but attempt_all = false: set attempt_all = true, "
+                "or remove [difficulty]"
             )
 
 

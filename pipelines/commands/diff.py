@@ -83,7 +83,9 @@ def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:
     files = {name: Path(given).expanduser().resolve() for name in ("ids", "html") if (given := getattr(parsed, name))}
     for name, file in files.items():
         if inside := next((run for run in runs if file.is_relative_to(run.resolve())), None):
-            raise UserError(f"--{name} {file} is in the run {inside}, whose files must not change: choose another file")
+            raise UserError(
+                f"--{name} {file} is in the run folder {inside}, whose files must not change: choose another file"
+            )
     if len({*files.values()}) < len(files):
         raise UserError("--ids and --html name the same file: choose another file for one of them")
 

@@ -56,7 +56,10 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     :class:`InspectError` if the arguments do not fit together, a run cannot be read or the query fails.
     """
     if len(parsed.runs) > 1 and parsed.sql is None:
-        raise InspectError("several runs need a query: add --sql, or compare two runs with `beam diff RUN_A RUN_B`")
+        raise InspectError(
+            "beam inspect reads several runs only with a query: add --sql, or compare two runs with `beam diff RUN_A "
+            "RUN_B`"
+        )
     if len(parsed.runs) > MAX_RUNS:
         raise InspectError(f"a query can read at most {MAX_RUNS} runs, got {len(parsed.runs)}: name fewer runs")
     runs = [local_copy(run) for run in parsed.runs]
@@ -165,7 +168,7 @@ def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
     """Write all figures, or the rows of a query, as JSON or CSV. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError(
-            "--csv writes the rows of one query: add --sql with the query, or --json for all tables of the run"
+            "--csv writes the rows of a query: add --sql with the query, or use --json instead to write all tables"
         )
     with _opened(runs, sql) as (connection, summary):
         if sql is None:
@@ -235,7 +238,7 @@ def _query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], 
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
         found = ", ".join(kinds) or "nothing"
-        raise InspectError(f"--sql takes one read-only query (SELECT or DESCRIBE), got {found}")
+        raise InspectError(f"--sql must be one read-only query (SELECT or DESCRIBE), got {found}")
     result = connection.execute(statements[0])
     return [column[0] for column in result.description or ()], _fetched(result)
 

@@ -99,8 +99,10 @@ def converting_write_errors(place: str) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or place
-        message = f"{where} cannot be written: {error.strerror or error}"
-        raise PublishError(f"{message}: name another folder for temporary copies with --staging") from error
+        raise PublishError(
+            f"{where} cannot be written ({error.strerror or error}): name another folder for temporary copies with "
+            "--staging"
+        ) from error
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:

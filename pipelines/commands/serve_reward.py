@@ -133,7 +133,7 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
         if not path.is_dir():
             raise ServeError(f"--data {each}: the folder {path} does not exist: name a run folder")
         if name in found:
-            raise ServeError(f"--data has the name {name} twice: give one of the run folders another name, as NAME=RUN")
+            raise ServeError(f"two --data options have the name {name}: rename one of the two with --data NAME=RUN")
         found[name] = path.absolute()
     return found
 

@@ -90,7 +90,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     try:
         filters = read_filters(filter_items(state), rows.dimensions)
     except BadFilter as error:
-        raise InspectError(f"--at {parsed.at}: {error}") from error
+        raise InspectError(f"--at {parsed.at} cannot be used: {error}") from error
     reviews = Reviews(run, is_copy="://" in parsed.run)
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
@@ -105,8 +105,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if parsed.audit:
         if "://" in parsed.run:
             raise InspectError(
-                "--audit cannot write judgements into the folder of a run in a store: copy the run to this machine, "
-                "and name the copy"
+                f"--audit cannot write judgements to {parsed.run}, because this run is in an object store: copy the "
+                "run to this machine, and name the copy"
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]

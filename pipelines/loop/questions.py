@@ -122,13 +122,14 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
         division = read_division(folder.parent)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SplitError(
-            f"{folder} does not hold the questions of an earlier start of this loop: choose another --output"
+            f"{folder} does not hold the questions of an earlier run of this loop: choose another --output"
         ) from error
     if differing:
         named = {"input": "--input", "rows": "[input] of the curation's config"}
         keys = ", ".join(named.get(key, f"held_out.{key}") for key in differing)
         raise SplitError(
-            f"{folder} was made with another {keys}, and models were trained on it: choose another --output"
+            f"{folder} holds questions that were made with another {keys}, and models were trained on them: choose "
+            "another --output"
         )
     return division
 
@@ -142,7 +143,7 @@ def _check_kept(rows: RowSettings) -> None:
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
             raise SplitError(
-                f"input.keep: the column {name!r} has the name of a field of the records, but this field is read from "
+                f"input.keep has the column {name!r}, but the field {name!r} of the records is read from "
                 f"{rows.columns.get(name, 'a constant')!r}: rename the column"
             )
 

@@ -138,7 +138,7 @@ def _checked_folder(output: Path) -> Path:
     out = output.absolute()
     names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
     if out.is_file() or (FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"})):
-        raise UserError(f"{output} is not empty and not the folder of a loop: choose another --output")
+        raise UserError(f"{output} is not empty and was not made by `beam loop`: choose another --output")
     return out
 
 
@@ -212,8 +212,8 @@ def _check_rows(loop: Loop, step: Step) -> None:
         reasons = ", ".join(f"{name} {n}" for name, n in summary.counts.by_reason.most_common(3))
         remedy = "change the config of the curation" if step.name == SFT else "change rl.set, such as its difficulty"
         raise UserError(
-            f"{loop.out / wanted[0]} has no {wanted[1]} rows for the step {step.name} (rejected: {reasons or 'none'}): "
-            f"its report.html shows why; {remedy}, then run the same command again"
+            f"the step {step.name} needs {wanted[1]} rows, but {loop.out / wanted[0]} has none (rejected records: "
+            f"{reasons or 'none'}). Read report.html in this folder, {remedy}, and run the same command again"
         )
 
 

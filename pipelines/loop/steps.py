@@ -80,7 +80,8 @@ class Loop:
         """
         if not self.settings.trainer.config and self.model != TINY:
             raise UserError(
-                f"trainer.config is not set: name a trainer's config for {self.model} in --config, such as argos-lora"
+                f"trainer.config is not set: set trainer.config to a trainer's config for {self.model}, such as "
+                "argos-lora"
             )
         return self.settings.trainer.config or TINY
 

@@ -157,13 +157,14 @@ def test_some_questions_are_solved_in_text_and_some_solutions_rewritten_with_cod
     [
         (
             "ratio={direct=1}",
-            "ratio must have a weight for each of direct and code, got weights for direct; you can give weights ",
+            "ratio must have exactly the keys direct, code, or exactly the keys direct, computation, drawing, "
+            "transform, got direct",
         ),
         (
             "ratio={direct=1, drawing=1}",
-            "drawing; you can give weights for computation, drawing, transform instead of the one for code",
+            "direct, code, or exactly the keys direct, computation, drawing, transform, got direct, drawing",
         ),
-        ("ratio={direct=1, code=1, text=1}", "ratio must have a weight for each of direct and code"),
+        ("ratio={direct=1, code=1, text=1}", "ratio must have exactly the keys direct, code, or"),
         ("text_from=1.5", "text_from"),
     ],
 )

@@ -34,7 +34,7 @@ def export(named: str, to: str) -> int:
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):
-        raise CacheCommandError(f"--to takes a .jsonl or a .parquet file, got {to}")
+        raise CacheCommandError(f"--to must name a .jsonl or .parquet file, got {to}")
     if target.is_dir():
         raise CacheCommandError(f"cannot write {to}: it is a folder, so name a file")
     write = _write_jsonl if target.suffix == ".jsonl" else _write_parquet

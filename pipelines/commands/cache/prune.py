@@ -39,7 +39,7 @@ def prune(parsed: argparse.Namespace) -> int:
             finally:
                 cache.close()
     except CacheInUse as error:
-        raise CacheCommandError(f"{error}, and repeat the command") from error
+        raise CacheCommandError(f"cannot remove replies from {place}: {error}, and repeat the command") from error
     say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 
@@ -75,5 +75,5 @@ def age_s(text: str) -> float:
     """
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text, re.ASCII)
     if found is None:
-        raise CacheCommandError(f"--older-than takes an age such as 30d, 12h or 2w, got {text!r}")
+        raise CacheCommandError(f"--older-than must be an age such as 30d, 12h or 2w, got {text!r}")
     return float(found[1]) * _UNITS_S[found[2]]

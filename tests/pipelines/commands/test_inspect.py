@@ -348,7 +348,7 @@ def test_a_query_over_several_runs(two_runs: list[str], sql: str, expected: str)
         ("SELECT id FROM sft", "the tables are a.sft, a.rl, a.rejected, b.sft and so on (a is "),
         ("DROP VIEW a.sft", "got DROP"),
         ("SELECT * FROM read_text('/etc/hostname')", "disabled by configuration"),
-        (None, "several runs need a query: add --sql, or compare two runs with `beam diff"),
+        (None, "beam inspect reads several runs only with a query: add --sql, or compare two runs with `beam diff"),
     ],
 )
 def test_mistakes_in_a_query_over_several_runs(

@@ -219,5 +219,5 @@ def test_runs_have_names(tmp_path: Path) -> None:
     (tmp_path / "a=b").mkdir()
     found = runs_named([str(tmp_path), f"x={tmp_path}", str(tmp_path / "a=b")])
     assert found == {str(tmp_path): tmp_path, "x": tmp_path, str(tmp_path / "a=b"): tmp_path / "a=b"}
-    with pytest.raises(ServeError, match="has the name x twice"):
+    with pytest.raises(ServeError, match="two --data options have the name x"):
         runs_named([f"x={tmp_path}", f"x={tmp_path}"])

@@ -189,7 +189,9 @@ def test_what_a_killed_split_left_is_removed(plain: Path, tmp_path: Path) -> Non
 def test_a_kept_column_must_not_hide_a_field(plain: Path, tmp_path: Path) -> None:
     rows = RowSettings(columns={"question": "query"}, keep=("question",))
     found = find_input(str(plain), PLAIN, STANDARD)
-    with pytest.raises(SplitError, match="the column 'question' has the name of a field of the records"):
+    with pytest.raises(
+        SplitError, match=r"input\.keep has the column 'question', but the field 'question' of the records"
+    ):
         divide(tmp_path / "out", found, rows, STANDARD, HeldOutSettings())
 
 

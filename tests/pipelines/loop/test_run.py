@@ -100,11 +100,15 @@ def json_of(path: Path) -> str:
 @pytest.mark.parametrize(
     ("rows", "step", "message"),
     [
-        ({"sft": 0, "rl": 3}, "sft", "no sft rows for the step sft .*too_hard 4.*change the config of the curation"),
+        (
+            {"sft": 0, "rl": 3},
+            "sft",
+            "step sft needs sft rows, but .* has none .*too_hard 4.*change the config of the curation",
+        ),
         (
             {"sft": 2, "rl": 0},
             "grpo",
-            "no rl rows for the step grpo .*too_hard 4.*change rl.set, such as its difficulty",
+            "step grpo needs rl rows, but .* has none .*too_hard 4.*change rl.set, such as its difficulty",
         ),
     ],
 )
@@ -222,5 +226,5 @@ def test_paths_of_a_config_are_relative_to_it_and_those_of_set_to_the_working_di
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/thesis.tex").write_text("")
-    with pytest.raises(UserError, match="not empty and not the folder of a loop"):
+    with pytest.raises(UserError, match="not empty and was not made by `beam loop`"):
         made(tmp_path, LoopSettings())

@@ -63,7 +63,7 @@ def test_the_commands_of_a_real_model() -> None:
 
 
 def test_a_real_model_needs_a_trainers_config() -> None:
-    with pytest.raises(UserError, match="config is not set: name a trainer"):
+    with pytest.raises(UserError, match=r"config is not set: set trainer\.config to a trainer"):
         make_steps(loop_of(OUT, "Qwen/Qwen3-VL-2B-Instruct"))
 
 
