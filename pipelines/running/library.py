@@ -59,7 +59,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
-        raise UserError(f"run() has no argument {unknown!r}{near(unknown, known)}; it has {', '.join(known)}")
+        raise UserError(
+            f"run() has no argument {unknown!r}{near(unknown, known)}; its arguments are {', '.join(known)}"
+        )
     execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)
 
@@ -127,7 +129,9 @@ def verify(
     elif endpoints is None and roles is None:
         endpoints, roles = _configured(config)
     else:
-        raise UserError("verify() has config and also endpoints or roles: leave out one of them")
+        raise UserError(
+            "verify() cannot use config together with endpoints or roles: pass only config, or leave config out"
+        )
     try:
         check_access(endpoints, roles)
     except ValueError as error:
@@ -139,7 +143,7 @@ def verify(
     if not answer.strip():
         raise UserError("verify() has an empty answer: pass the gold answer")
     if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
-        raise UserError(f"verify() cannot keep replies in {cache}: it is not a folder: pass a folder as cache")
+        raise UserError(f"verify() cannot keep replies in {cache}, because it is not a folder: pass a folder as cache")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
         store = MediaStore(folder, folder)
         refs = tuple(_medium(Path(path), store) for path in media)

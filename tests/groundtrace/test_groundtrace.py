@@ -54,7 +54,7 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
         gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1")
     with pytest.raises(gt.UserError, match=r"unknown answer_type 'angel': use one of .*numeric"):
         gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1", answer_type="angel")
-    with pytest.raises(gt.UserError, match=r"no argument 'conf': did you mean config\?; it has pipeline"):
+    with pytest.raises(gt.UserError, match=r"no argument 'conf': did you mean config\?; its arguments are pipeline"):
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
 
 
@@ -113,7 +113,7 @@ def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> No
             "How many squares are there?", "<think>Three.</think><answer>3</answer>", [squares], "3", config=config
         )
     assert "\n" not in str(error.value)
-    with pytest.raises(gt.UserError, match="leave out one of them"):
+    with pytest.raises(gt.UserError, match="pass only config, or leave config out"):
         gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
 
 

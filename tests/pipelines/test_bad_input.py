@@ -168,7 +168,7 @@ MISTAKES = [
     (["--limit", "0"], "--limit must be at least 1, got 0"),
     (
         ["--", "--direct_num_worker=2"],
-        "unknown Beam option '--direct_num_worker=2'; did you mean --direct_num_workers?",
+        "the Beam option '--direct_num_worker=2' is unknown; did you mean --direct_num_workers?",
     ),
     (["--", "--direct_num_workers=two"], "invalid int value: 'two'"),
     (["--", "--runner=Nope"], "Nope"),
@@ -192,7 +192,7 @@ def test_mistakes_in_the_command(words: list[str], message: str, good: Path, tmp
 
 PIPELINES = [
     ("missing", None, "there is no pipeline"),
-    ("empty", "x = 1\n", "define RECIPE = Recipe(…) in it"),
+    ("empty", "x = 1\n", "define RECIPE = Recipe(…) in this file"),
     ("broken", "def (\n", "invalid syntax"),
 ]
 
@@ -208,9 +208,9 @@ def test_pipeline_files_that_are_none(
 
 
 INPUTS = [
-    ("/no/such/folder", "/no/such/folder: no file or folder has this name: --input takes a .csv, "),
-    ("./nosuch", "./nosuch: no file or folder has this name: --input takes a .csv, "),
-    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file; "),
+    ("/no/such/folder", "the input /no/such/folder does not exist: --input takes a .csv, "),
+    ("./nosuch", "the input ./nosuch does not exist: --input takes a .csv, "),
+    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file, and "),
     ("cut.parquet", "cut.parquet is not a Parquet file"),
 ]
 
@@ -309,7 +309,8 @@ def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> N
 def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_short: RunBeam) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file/below", read_only, read_only / "below"):
-        run_short(good, tmp_path / "run", "--cache", str(folder)).check_refused(2, f"--cache {folder}: ")
+        ran = run_short(good, tmp_path / "run", "--cache", str(folder))
+        ran.check_refused(2, f"--cache {folder} cannot be used, because ")
     assert (tmp_path / "file").read_text() == "mine"
     assert run_short(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
 
@@ -326,7 +327,7 @@ def test_something_else_in_the_place_of_the_cache(
     (cache / name).mkdir() if is_folder else (cache / name).write_text("mine")
     option = ("--cache", str(cache)) if named else ()
     ran = run_short(good, tmp_path / "run", *option)
-    ran.check_refused(2, f"--cache {cache}: " if named else f"the cache {cache}: ")
+    ran.check_refused(2, f"{'--cache' if named else 'the cache'} {cache} cannot be used, because ")
     assert str(cache / name) in ran.err
 
 

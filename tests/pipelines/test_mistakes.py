@@ -276,7 +276,7 @@ def test_the_output_of_another_input(home: Path) -> None:
     LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
     assert "run belongs to the input the first" in answer
-    assert "or replace its outputs with --resume=never (replies in the cache are kept)" in answer
+    assert "or add --resume=never to replace the outputs in this folder (replies in the cache are kept)" in answer
 
 
 RECORDS = {
@@ -315,7 +315,7 @@ def test_what_to_do_about_records_that_are_all_rejected(home: Path, run_beam: Ca
     shutil.rmtree(home / "photos")
     (home / "good/a.png").unlink()
     ran = run_beam("good", home / "run")
-    ran.check_refused(2, "good: all records were rejected, 1 of 1 as media_missing (")
-    assert "No earlier output was replaced: correct the records; `beam validate` lists their problems" in ran.err
+    ran.check_refused(2, "good were rejected, 1 of 1 as media_missing (")
+    assert "No earlier output was replaced. Correct the records: `beam validate` lists their problems" in ran.err
     assert {path.name for path in (home / "run").iterdir()}.isdisjoint(("sft", "rl", "rejected", "run.json"))
     assert "media_missing" in (home / "run/failed.html").read_text("utf-8").split('id="rejections"')[1]

@@ -54,8 +54,8 @@ def check_records(summary: RunSummary) -> None:
     if sum(reasons.values()) == counts.input:
         reason, records = max(reasons.items(), key=itemgetter(1))
         raise InputError(
-            f"{summary.input}: all records were rejected, {records} of {counts.input} as {reason} "
-            f"({summary.detail_of(reason)}). No earlier output was replaced: correct the records; `beam validate` "
+            f"all records of {summary.input} were rejected, {records} of {counts.input} as {reason} "
+            f"({summary.detail_of(reason)}). No earlier output was replaced. Correct the records: `beam validate` "
             "lists their problems"
         )
 
@@ -88,11 +88,11 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             found = tuple(reason for reason in failures if reasons.get(reason))
             detail = most_frequent_detail(staging, stage.name, found)
             by_replies = found != (CALL_FAILED,)
-            fresh = "with --fresh if the replies are the cause, " if by_replies else ""
+            fresh = " (with --fresh if the replies are the cause)" if by_replies else ""
             raise StageFailed(
-                f"the stage {stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most "
-                f"often: {detail}. No earlier output was replaced, and the replies are kept: remove the cause and run "
-                f"again, {fresh}or raise max_failed",
+                f"in the stage {stage.name}, {failed} of {read} records were rejected as {' or '.join(found)}; most "
+                f"often: {detail}. No earlier output was replaced, and the replies are kept. Remove the cause and run "
+                f"again{fresh}, or raise max_failed",
                 by_replies,
             )
 

@@ -50,11 +50,11 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
     why = why_no_rows(summary) or "it read no records"
     [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
     detail = summary.detail_of(reason)
-    lines = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
+    why = "; ".join([f"{why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)])
     change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
     raise NothingKept(
-        f"{'; '.join(lines)}. The old outputs were not replaced: {output} still holds {held}. {change}; "
-        "to replace them by the empty set anyway, add --replace (replace=True in Python)"
+        f"this run kept no rows: {why}. The old outputs were not replaced: {output} still holds {held}. {change}. "
+        "To replace the old outputs by the empty set, add --replace (replace=True in Python)"
     )
 
 

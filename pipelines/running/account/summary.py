@@ -94,8 +94,8 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     sft = figures.counts.sft
     if target is not None and sft > target:
         raise PipelineError(
-            f"{arguments.pipeline} made {sft} SFT rows for --target-sft {target}, because it does not use the stage "
-            "CutToTarget: add this stage to the recipe, or remove --target-sft"
+            f"{arguments.pipeline} made {sft} SFT rows, more than --target-sft {target}, because its recipe does not "
+            "use the stage CutToTarget: add this stage to the recipe, or remove --target-sft"
         )
     reached = None
     if target is not None:

@@ -36,8 +36,8 @@ def check_plan(plan: Plan) -> None:
         check_workers(asked, plan.models.cache_path, arguments.budget.bounded and not plan.is_local)
     if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
         raise OptionError(
-            f"the endpoint kind {served[0]} starts its server on this machine, where remote workers cannot use it: "
-            "remove --runner"
+            f"an endpoint of the kind {served[0]} starts its server on this machine, but remote workers cannot use a "
+            "server on this machine: remove --runner"
         )
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
@@ -58,8 +58,8 @@ def _check_apart(plan: Plan) -> None:
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
-            f"{plan.folder.root} is inside the input folder, so the next run would read its outputs as input: "
-            "choose another --output"
+            f"the run folder {plan.folder.root} is inside the input folder, so the next run would read the outputs as "
+            "input: choose another --output"
         )
 
 
@@ -95,12 +95,18 @@ def check_cache(plan: Plan) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{which}: cannot create this folder ({error.strerror}): name another folder") from error
+        raise OptionError(
+            f"{which} cannot be used, because this folder cannot be created ({error.strerror}): name another folder "
+            "with --cache"
+        ) from error
     log, remedy = path.parent / "log", "move it away, or name another folder with --cache"
     if path.is_dir():
-        raise OptionError(f"{which}: {path} is a folder, but it must be the cache's file: {remedy}")
+        raise OptionError(f"{which} cannot be used, because {path} is a folder instead of a file: {remedy}")
     if log.exists() and not log.is_dir():
-        raise OptionError(f"{which}: {log} is a file, but it must be the cache's log folder: {remedy}")
+        raise OptionError(f"{which} cannot be used, because {log} is a file instead of a folder: {remedy}")
     for held in (path.parent, path, log):
         if held.exists() and not os.access(held, os.W_OK):
-            raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its permissions")
+            raise OptionError(
+                f"{which} cannot be used, because {held} cannot be written: name another folder with --cache, or "
+                "change the permissions"
+            )

@@ -72,13 +72,12 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
             f"roles.{role} is the embedded engine, which finds drawn shapes only, while roles.{real[0]} is a real model"
         )
         if role == "segmenter":
-            no_masks = 'leave it out with roles.segmenter = "" (boxes then replace masks)'
             raise ConfigError(
-                f"the roles do not fit together: {beside}: choose another endpoint, {no_masks}, or set "
-                "allow_embedded = true"
+                f"the roles do not fit together, because {beside}: name another endpoint for {role}, set "
+                'roles.segmenter to "" (boxes then replace masks), or set allow_embedded = true'
             )
         if role not in named:
             raise ConfigError(
-                f"the roles do not fit together: {beside}: name another endpoint for {role}, or set "
+                f"the roles do not fit together, because {beside}: name another endpoint for {role}, or set "
                 "allow_embedded = true"
             )

@@ -37,4 +37,4 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     given_values(None if config is not None and is_pipe(config) else config, overrides)
     is_path = input.strip() and "://" not in input and not may_be_hub_id(input) and not set("~*?[") & set(input)
     if is_path and not os.path.lexists(Path(input)):
-        raise CommandError(f"{input}: no file or folder has this name: {INPUT_REMEDY}")
+        raise CommandError(f"the input {input} does not exist: {INPUT_REMEDY}")

@@ -41,7 +41,8 @@ def fresh_since(root: Path) -> str:
         return ""
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FreshnessError(
-            f"{file} is damaged ({type(error).__name__}): remove it; a run without --fresh then uses replies of any age"
+            f"{file} is damaged ({type(error).__name__}): remove this file. Without it, a run uses stored replies of "
+            "any age unless you add --fresh"
         ) from error
 
 

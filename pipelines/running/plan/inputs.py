@@ -118,7 +118,7 @@ def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = Fal
         seen = f"it looks like {shape.title}" if shape.name != OneRecordPerRow.name else f"its columns are {names}"
         raise InputError(
             f"{found.name} has no column for {', '.join(missing)} ({seen}): "
-            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name the columns"
+            f"run `beam init {shlex.quote(found.name)} --output my.toml`, and name the columns in my.toml"
         )
 
 
@@ -165,7 +165,8 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
     check_bucket(path)
     *files, last = map(str, absent)
     raise InputError(
-        f"{name} cannot be used as the input (found {' and '.join(files)}; {last}): {INPUT_REMEDY}"
+        f"{name} cannot be used as the input, because Groundtrace found {' and '.join(files)}, and {last}. "
+        f"{INPUT_REMEDY}"
     ) from absent[-1]
 
 
@@ -202,5 +203,7 @@ def _check_columns(rows: RowSettings, found: Input) -> None:
             hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(names)}"
             raise InputError(f"{key}: the input has no column {column!r}; {hint}")
     if (media := media_column(rows, found.columns)) in rows.keep:
-        remedy = "every row already has them as images, with their names in media_names: leave the column out"
-        raise InputError(f"input.keep: the column {media!r} cannot be kept, because it holds the media; {remedy}")
+        raise InputError(
+            f"input.keep: the column {media!r} cannot be kept, because it holds the media, which every row already has "
+            "in the columns images and media_names: remove the column from input.keep"
+        )

@@ -60,8 +60,8 @@ def _check_locations(options: PipelineOptions) -> None:
         bucket, slash, _ = location.split("://", 1)[1].partition("/")
         if not _BUCKET.fullmatch(bucket):
             raise OptionError(
-                f"--{option}={location}: {bucket!r} is not the name of a bucket: a name has 3 or more lower-case "
-                "letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
+                f"--{option}={location}: {bucket!r} is not the name of a bucket. Use 3 or more lower-case letters, "
+                "digits, '-', '_' or '.', with a letter or digit at the beginning and the end"
             )
         if not slash:
             raise OptionError(
@@ -77,7 +77,9 @@ def _check_dataflow(options: PipelineOptions) -> None:
     if not google.region and not os.environ.get("CLOUDSDK_COMPUTE_REGION"):
         raise OptionError("--runner=DataflowRunner needs --region=REGION, such as europe-west4")
     if not google.temp_location:
-        raise OptionError("--runner=DataflowRunner needs --temp_location=gs://BUCKET/FOLDER, in which it stages files")
+        raise OptionError(
+            "--runner=DataflowRunner needs --temp_location=gs://BUCKET/FOLDER, a folder for Dataflow's temporary files"
+        )
     for option in ("temp_location", "staging_location"):
         location = getattr(google, option)
         if location and not location.startswith("gs://"):

@@ -40,7 +40,9 @@ def load_recipe(name: str) -> "Recipe":
     module = adopt_file(str(recipe_file(name)))
     recipe = getattr(module, "RECIPE", None)
     if not isinstance(recipe, Recipe):
-        raise PipelineError(f"{name} is not a pipeline: define RECIPE = Recipe(…) in it, as docs/extend.md shows")
+        raise PipelineError(
+            f"{name} is not a pipeline: define RECIPE = Recipe(…) in this file, as docs/extend.md shows"
+        )
     return recipe
 
 
@@ -112,7 +114,10 @@ def adopt_file(path: str) -> ModuleType:
     if file.suffix != ".py":
         raise PipelineError(f"{file}: the name of a pipeline's file must end in .py: rename the file")
     if not file.stem.isidentifier():
-        raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")
+        raise PipelineError(
+            f"{file}: the name of a pipeline's file must be a valid module name, such as my_pipeline.py: rename the "
+            "file"
+        )
     if (file.parent / "prompts").is_dir():
         from groundtrace.prompts.loader import add_prompt_folder  # a wrong name does not need it
 

@@ -166,8 +166,8 @@ class LocalRun:
             raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
         if found != fingerprint and resume:
             raise RunFolderError(
-                f"{self.name} belongs to the input {name} (digest {found[:12]}): choose another --output, "
-                "or replace its outputs with --resume=never (replies in the cache are kept)"
+                f"the run folder {self.name} belongs to the input {name} (digest {found[:12]}): choose another "
+                "--output, or add --resume=never to replace the outputs in this folder (replies in the cache are kept)"
             )
 
     def _is_others(self, fingerprint: str) -> bool:

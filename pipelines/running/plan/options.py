@@ -41,8 +41,8 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     """
     if broken := next((flag for flag in flags if "\n" in flag.strip()), None):
         raise OptionError(
-            f"the Beam option {broken.strip()!r:.80} has several lines: pass each option as an argument of its own; a "
-            "$(command) that prints several options must not be in quotes"
+            f"the Beam option {broken.strip()!r:.80} has several lines: pass each option as a separate argument. If "
+            "a $(command) prints several options, do not put the $(command) in quotes"
         )
     flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -57,7 +57,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
         hint = f"did you mean {near[0]}?" if near else "remove it"
-        raise OptionError(f"unknown Beam option {flag!r}; {hint}")
+        raise OptionError(f"the Beam option {flag!r} is unknown; {hint}")
     options = Options(list(flags), save_main_session=False)
     workers = options.view_as(DirectOptions).direct_num_workers
     if workers < 0:
@@ -135,8 +135,8 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):
             raise OptionError(
-                f"{option} {name}: Dataflow's workers cannot read this machine's disk: name a place in a store, such "
-                "as gs://BUCKET/FOLDER"
+                f"{option} {name} is on this machine, but Dataflow's workers cannot read this machine's disk: name a "
+                "path in an object store, such as gs://BUCKET/FOLDER"
             )
 
 

@@ -63,7 +63,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
-        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__}: return an Ends instead")
+        raise PipelineError(f"build of the recipe {recipe.name} returned {type(ends).__name__}: return an Ends instead")
     seen = _StageVisitor()
     pipeline.visit(seen)
     outer = [node for node in seen.stages if _outermost(node) is node]
@@ -77,7 +77,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     )
     if not read:
         raise PipelineError(
-            f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads: "
+            f"no stage of the recipe {recipe.name} has the output {READ!r}, which must hold the records of the input: "
             "begin the DAG with IngestRecords, or return this output from your own first stage"
         )
     return WiredPipeline(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
@@ -233,8 +233,8 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
             )
         if all(stage.name != each.name for each in _described(outer.transform)):
             raise PipelineError(
-                f"the recipe {recipe.name}: the stage {outer.transform.stage.name} does the work of the stage "
-                f"{stage.name} too: add the description of this inner stage to `inner` of "
+                f"in the recipe {recipe.name}, the stage {outer.transform.stage.name} also does the work of the stage "
+                f"{stage.name}: add the description of the stage {stage.name} to `inner` of "
                 f"{type(outer.transform).__name__}"
             )
 
@@ -246,7 +246,7 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
         raise PipelineError(
             f"the recipe {recipe.name} loses the records that the stage {stage.name} rejects: return them as "
-            f"{REJECTED!r} from the expand of {type(_outermost(node).transform).__name__}"
+            f"{REJECTED!r} from the method expand of {type(_outermost(node).transform).__name__}"
         )
     if lost >= outputs.keys() - {REJECTED, READ, SIDE_CALLS}:
         raise PipelineError(

@@ -469,7 +469,7 @@ def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
     ("content", "said"),
     [
         (None, "there is no pipeline"),
-        ("RECIPE = 'x'", "is not a pipeline: define RECIPE = Recipe(…) in it"),
+        ("RECIPE = 'x'", "is not a pipeline: define RECIPE = Recipe(…) in this file"),
     ],
 )
 def test_files_that_are_no_pipeline(

@@ -115,7 +115,7 @@ def test_when_a_fresh_run_goes_on(tmp_path: Path) -> None:
 def test_a_damaged_mark_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FRESH).write_bytes(text.encode("latin-1"))
     for ask in (fresh_since, begin_fresh):
-        with pytest.raises(FreshnessError, match=rf"{FRESH} is damaged \(.+\): remove it"):
+        with pytest.raises(FreshnessError, match=rf"{FRESH} is damaged \(.+\): remove this file"):
             ask(tmp_path)
 
 

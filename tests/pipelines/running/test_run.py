@@ -41,7 +41,7 @@ def test_a_run_inside_a_folder_that_datasets_reads_is_refused(data: Path, run_be
     ran = run_beam(data, data / "run")
     assert ran.code == 2
     assert (
-        "run is inside the input folder, so the next run would read its outputs as input: choose another --output"
+        "run is inside the input folder, so the next run would read the outputs as input: choose another --output"
         in ran.err
     )
     assert not (data / "run").exists()

@@ -20,8 +20,8 @@ print(code, [name for name in ("apache_beam", "pyarrow", "numpy", "duckdb") if n
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["grounded_cot", "--input", "no/such/folder"], "no/such/folder: no file or folder has this name: "),
-        (["grounded_cot", "--input", "absent.csv"], "absent.csv: no file or folder has this name: "),
+        (["grounded_cot", "--input", "no/such/folder"], "the input no/such/folder does not exist: "),
+        (["grounded_cot", "--input", "absent.csv"], "the input absent.csv does not exist: "),
         (["grounded", "--input", "."], "there is no pipeline grounded: name a bundled pipeline"),
         (["grounded_cot", "--input", ".", "--config", "absent.toml"], "cannot read the config absent.toml: "),
         (["grounded_cot", "--input", ".", "--config", "bad.toml"], "bad.toml is not TOML: "),
@@ -70,5 +70,5 @@ def test_an_input_that_may_exist_is_left_to_the_plan(name: str, tmp_path: Path, 
 def test_a_missing_input_beside_one_that_exists(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "here.csv").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^her\.csv: no file or folder has this name: --input takes a \.csv, "):
+    with pytest.raises(UserError, match=r"^the input her\.csv does not exist: --input takes a \.csv, "):
         check_command("grounded_cot", "her.csv", None, ())

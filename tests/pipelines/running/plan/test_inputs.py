@@ -97,7 +97,7 @@ def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
 def test_nothing_to_read(name: str, here: Path) -> None:
-    with pytest.raises(InputError, match=r"no \.csv or \.tsv file and no records\.jsonl and no \.parquet file; "):
+    with pytest.raises(InputError, match=r"no \.csv or \.tsv file and no records\.jsonl and no \.parquet file, and "):
         find_input(str(here / name))
 
 
@@ -290,8 +290,8 @@ def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
     (asked / "notes/a.xyz").write_text("?")
     with pytest.raises(
         InputError,
-        match=r"notes cannot be used as the input \(found no \.csv or \.tsv file and no records\.jsonl and no "
-        r"\.parquet file; the library datasets cannot read the folder: ",
+        match=r"notes cannot be used as the input, because Groundtrace found no \.csv or \.tsv file and no "
+        r"records\.jsonl and no \.parquet file, and the library datasets cannot read the folder: ",
     ):
         find_input(str(asked / "notes"))
 
@@ -323,7 +323,7 @@ def test_images_alone_are_questions_where_the_config_gives_one() -> None:
 KEPT = [
     ("collected_by", ""),
     ("colected_by", "input.keep: the input has no column 'colected_by'; did you mean collected_by?"),
-    ("image", "input.keep: the column 'image' cannot be kept, because it holds the media; every row already has them"),
+    ("image", "input.keep: the column 'image' cannot be kept, because it holds the media, which every row already has"),
 ]
 
 

@@ -30,9 +30,12 @@ def test_no_options() -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--direct_num_worker=2"], "unknown Beam option '--direct_num_worker=2'; did you mean --direct_num_workers?"),
-        (["--xyzzy"], "unknown Beam option '--xyzzy'; remove it"),
-        (["stray"], "unknown Beam option 'stray'"),
+        (
+            ["--direct_num_worker=2"],
+            "the Beam option '--direct_num_worker=2' is unknown; did you mean --direct_num_workers?",
+        ),
+        (["--xyzzy"], "the Beam option '--xyzzy' is unknown; remove it"),
+        (["stray"], "the Beam option 'stray' is unknown"),
         (["--direct_num_workers=-3"], "--direct_num_workers must be at least 0 (one for each core), got -3"),
         (
             ["--direct_num_workers=two"],
@@ -40,7 +43,7 @@ def test_no_options() -> None:
         ),
         (["--direct_running_mode=fast"], "a Beam option is wrong: argument --direct_running_mode: invalid choice"),
         (["--direct_num_workers"], "a Beam option is wrong: argument --direct_num_workers: expected one argument"),
-        (["--direct_num_workers=2", "--xyzzy=1"], "unknown Beam option '--xyzzy=1'"),
+        (["--direct_num_workers=2", "--xyzzy=1"], "the Beam option '--xyzzy=1' is unknown"),
     ],
 )
 def test_options_that_beam_would_ignore(flags: list[str], said: str) -> None:

@@ -244,26 +244,26 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
             "the recipe mine loses the records that the stage noop keeps: pass them to another stage, or return them "
             "from build",
         ),
-        (_no_ends, "the recipe mine: build returned list: return an Ends instead"),
+        (_no_ends, "build of the recipe mine returned list: return an Ends instead"),
         (
             _reads_nothing,
-            "the recipe mine: no stage has an output 'read' with the records that it reads: begin the DAG with "
-            "IngestRecords, or return this output from your own first stage",
+            "no stage of the recipe mine has the output 'read', which must hold the records of the input: begin the "
+            "DAG with IngestRecords, or return this output from your own first stage",
         ),
         (
             ending(Outer),
-            "the recipe mine: the stage outer does the work of the stage noop too: add the description of this "
-            "inner stage to `inner` of Outer",
+            "in the recipe mine, the stage outer also does the work of the stage noop: add the description of the "
+            "stage noop to `inner` of Outer",
         ),
         (
             ending(Dropping),
             "the recipe mine loses the records that the stage noop rejects: return them as 'rejected' from "
-            "the expand of Dropping",
+            "the method expand of Dropping",
         ),
         (
             _plain(PlainWithReasons),
             "the recipe mine loses the records that the stage plain rejects: return them as 'rejected' from "
-            "the expand of PlainWithReasons",
+            "the method expand of PlainWithReasons",
         ),
         (
             ending(Bare),
