@@ -170,7 +170,7 @@ def _pieces(
         )
     pieces = [(_ids(vlm, between[0]), False)]
     for answer, after in zip(answers, between[1:], strict=True):
-        end, rest = _split_end(vlm, _ids(vlm, after))
+        end, rest = _split_end(vlm, id, _ids(vlm, after))
         pieces += [(_ids(vlm, neutral(vlm, answer)) + end, True), (rest, False)]
     return pieces
 
@@ -190,11 +190,11 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
     return vlm.tokenizer(text, add_special_tokens=False).input_ids
 
 
-def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
+def _split_end(vlm: VisionLanguageModel, id: str, ids: list[int]) -> tuple[list[int], list[int]]:
     """Return the tokens after an answer, split after its end token. Raises UnusableRow if they have no end token."""
     if not ids or ids[0] not in vlm.end_ids:
         raise UnusableRow(
-            "the chat template does not put an end-of-sequence token after an answer: use another template"
+            f"{id}: the chat template does not put an end-of-sequence token after an answer: use another template"
         )
     return ids[:1], ids[1:]
 

@@ -87,7 +87,7 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
         except BrokenPipeError:  # the output of the command, as in `beam inspect … | head`
             raise
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            raise InspectError(f"the query failed: {one_line(error)}{_tables_of(runs, sql)}") from error
+            raise InspectError(f"{_failed(runs, sql)}: {one_line(error)}{_tables_of(runs, sql)}") from error
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
@@ -185,6 +185,11 @@ def _note_if_empty(rows: Sequence[object]) -> None:
     """Print a note on stderr if a query has no rows. Programs that read stdout are not affected."""
     if not rows:
         say("beam: no rows", file=sys.stderr)
+
+
+def _failed(runs: Sequence[Path], sql: str | None) -> str:
+    """Return what failed: the user's query, or the reading of the run's shards if there is no query."""
+    return f"the shards of {runs[0]} cannot be read" if sql is None else "the query failed"
 
 
 def _tables_of(runs: Sequence[Path], sql: str | None) -> str:

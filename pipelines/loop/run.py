@@ -137,7 +137,9 @@ def _checked_folder(output: Path) -> Path:
     """
     out = output.absolute()
     names = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
-    if out.is_file() or (FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"})):
+    if out.is_file():
+        raise UserError(f"{output} is a file, but `beam loop` needs a folder: choose another --output")
+    if FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"}):
         raise UserError(f"{output} is not empty and was not made by `beam loop`: choose another --output")
     return out
 

@@ -219,8 +219,8 @@ def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str
             raise  # an error of the connection to the Hub
         reason = (str(error).strip().splitlines() or [""])[0]
         raise InputError(
-            f"a file in the folder {path} cannot be read ({type(error).__name__}: {reason}): correct or "
-            "remove this file, even if it is empty, or set --input to one file"
+            f"the folder {path} has a file that cannot be read, perhaps an empty one ({type(error).__name__}: "
+            f"{reason}): correct or remove this file, or set --input to one file"
         ) from error
 
 

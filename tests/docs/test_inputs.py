@@ -104,7 +104,7 @@ def test_without_the_config_its_command_is_named(tmp_path: Path, capsys: pytest.
     assert main(["run", "grounded_cot", "--input", str(path), "--output", str(tmp_path / "run")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "it looks like conversations (LLaVA, ShareGPT)" in line
-    assert f"`beam init {path} --output my.toml` writes a config" in line
+    assert f"`beam init {path} --output my.toml`, and name the columns" in line
     assert main(["validate", "grounded_cot", "--input", str(path)]) == 2
     said = capsys.readouterr().out
     assert f"looks like conversations (LLaVA, ShareGPT): `beam init {path} --output my.toml` writes the config" in said

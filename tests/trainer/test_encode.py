@@ -146,7 +146,7 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][0][
         ("{% for m in messages %}{{ m['role'] }}<|im_end|>{% endfor %}", "q: the chat template leaves out 1 assistant"),
         (
             TURNS + "\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-            "does not put an end-of-sequence token after an answer",
+            "q: the chat template does not put an end-of-sequence token after an answer",
         ),
         (
             TURNS + "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}",

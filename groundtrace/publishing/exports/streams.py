@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.exports.base import ExportRow
 from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
+from groundtrace.schemas.text import counted
 
 COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 """The columns of the shards that hold the names of a question's streams, and the prompt of each stream. A stream is one
@@ -65,9 +66,9 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{found} questions of {run} have several streams (prompts), whose responses must be scored together. "
-                f"{trainer} requests the reward of each response separately: choose --format trl, swift or easyr1, or "
-                "train with `trainer grpo`"
+                f"{counted(found, 'question')} of {run} cannot be exported: the responses to the several streams "
+                f"(prompts) of a question must be scored together, but {trainer} requests the reward of each response "
+                "separately. Choose --format trl, swift or easyr1, or train with `trainer grpo`"
             )
 
     return check

@@ -121,9 +121,10 @@ class Tracker:
             self._module.init(project=log.project, name=name, config=config, resume="allow", **own)
         except Exception as error:  # each service has its own types of errors
             line = " ".join(str(error).split())[:300]
+            offline = "set WANDB_MODE=offline, " if log.tracker == "wandb" else ""
             raise UserError(
-                f"the tracker {log.tracker!r} cannot start ({line}): log in to this tracker, set "
-                "WANDB_MODE=offline, or set log.tracker = none"
+                f"the tracker {log.tracker!r} cannot start ({line}): log in to this tracker, "
+                f'{offline}or set log.tracker = "none"'
             ) from error
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:

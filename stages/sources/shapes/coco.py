@@ -215,7 +215,10 @@ def _instances(path: Place, stamp: tuple[float, int]) -> CocoFile:
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a COCO file of boxes ({type(error).__name__}: {error}): {remedy}") from error
     if not held.images or not held.names:
-        raise UserError(f"{path} has no {'images' if held.names else 'categories'}: {remedy}")
+        lacking = " and no ".join(
+            name for name, found in (("images", held.images), ("categories", held.names)) if not found
+        )
+        raise UserError(f"{path} has no {lacking}: {remedy}")
     return held
 
 

@@ -228,3 +228,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out/thesis.tex").write_text("")
     with pytest.raises(UserError, match="not empty and was not made by `beam loop`"):
         made(tmp_path, LoopSettings())
+
+
+def test_a_file_is_refused_as_output(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(UserError, match="out is a file, but `beam loop` needs a folder"):
+        made(tmp_path, LoopSettings())

@@ -53,7 +53,10 @@ def test_a_data_set_without_the_split(saved: Path, read: Read) -> None:
 def test_an_empty_file_of_a_folder_is_one_line(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.csv").write_text("", "utf-8")
     (tmp_path / "b.csv").write_text("question,answer\n", "utf-8")
-    with pytest.raises(InputError, match=r"a file in the folder .+ cannot be read \(EmptyDataError: No columns"):
+    with pytest.raises(
+        InputError,
+        match=r"the folder .+ has a file that cannot be read, perhaps an empty one \(EmptyDataError: No columns",
+    ):
         read(Source(DataSets.name, str(tmp_path)), RowSettings())
 
 

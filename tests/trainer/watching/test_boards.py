@@ -107,7 +107,7 @@ def test_a_tracker_that_refuses(name: str, service: Service, tmp_path: Path, mon
     monkeypatch.setattr(sys.modules[name], "init", refuses)
     said = (
         f"the tracker '{name}' cannot start \\(api_key not configured \\(no-tty\\)\\): log in to this tracker, "
-        "set WANDB_MODE=offline"
+        f"{'set WANDB_MODE=offline, ' if name == 'wandb' else ''}or set log.tracker"
     )
     with pytest.raises(UserError, match=said):
         watched(tmp_path, settings_with(tracker=name), 0, 1, lambda step: False)

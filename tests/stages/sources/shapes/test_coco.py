@@ -81,6 +81,7 @@ def test_records_that_are_refused(row: dict[str, Any], parts: Any, said: str, re
     [
         ({"images": []}, "has no images: set input.coco_instances"),
         ({"categories": []}, "has no categories"),
+        ({"images": [], "annotations": [], "categories": []}, "has no images and no categories"),
         ({"annotations": one(bbox=[1, 2, 3])}, "is not a COCO file of boxes (ValueError"),
         ({"annotations": one(bbox=[1, 2, 3, float("nan")])}, "the bbox of annotation 1 has a value that is not finite"),
         ({"annotations": [{"id": 1}]}, "is not a COCO file of boxes (KeyError: 'bbox')"),
