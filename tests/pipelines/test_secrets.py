@@ -154,4 +154,4 @@ def test_a_key_in_the_config_is_refused(url: str, run_beam: Callable[..., Any], 
     config = tmp_path / "config.toml"
     config.write_text(f'[endpoints.a]\nkind = "openai"\nmodel = "m"\nbase_url = "{url}"\n')
     ran = run_beam(tmp_path, tmp_path / "run", "--config", str(config))
-    ran.check_refused(2, "base_url must not hold")
+    ran.check_refused(2, "base_url must be a URL without")
