@@ -4,10 +4,10 @@ A detector finds the boxes of a label, and a segmenter finds the mask in each bo
 that points at objects, replaces the detector: for synthetic images, and for labels that the detector does not know or
 refuses. In these cases, the segmenter gets points instead of boxes (Argos, before Eq. 3).
 
-Some labels have no instances: labels that do not name an object, and labels that the detector does not know or refuses
-and for which the pointer finds nothing. Such a label is a fault of the response, and the points with this label are
-wrong. If a call fails for any other reason, or if a reply is empty or cannot be parsed, the points cannot be checked,
-and an error is raised.
+A label has no instances if it does not name an object. It also has no instances if the detector does not know it or
+refuses it, and the pointer finds nothing for it. A label without instances is a fault of the response, and the points
+with this label are wrong. If a call fails for any other reason, or if a reply is empty or cannot be parsed, the points
+cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
 on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
@@ -66,12 +66,13 @@ class ServedRoles:
     def locators(self, source: str) -> tuple[str, ...]:
         """Return the roles that can find the objects of a label in an image, in the order in which they are tried.
 
-        ``source`` is the name of the data set that the image is from. By default the roles are the detector and then
-        the pointer (the model that points at objects). For synthetic images, the only role is the pointer (Argos §3.1).
-        If the role that is tried first has no endpoint, the result is ().
+        ``source`` is the name of the data set that the image is from. The rules are, in this order:
 
-        Without a segmenter, no mask can be made from a point, so the pointer is left out. Then the result is only the
-        detector, whose boxes replace masks, and () for synthetic images.
+        - The roles are the detector and then the pointer (the model that points at objects). Synthetic images are an
+          exception: for them, the only role is the pointer (Argos §3.1).
+        - If the first of these roles has no endpoint, the result is ().
+        - If there is no segmenter, the pointer is left out, since no mask can be made from a point. The boxes of the
+          detector then replace masks. For synthetic images, the result is then ().
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -92,8 +93,8 @@ def served_by(
     Args:
         models: the settings of the run's models, with the endpoint of each role.
         synthetic_sources: the names of data sets with synthetic images, such as drawn charts and maps.
-        makers: the roles that made the points that are verified. The field ``own_pointer`` of the result is True if one
-            of these roles has the same endpoint (model server) as the pointer, the model that points at objects.
+        makers: the roles that made the points to verify. The field ``own_pointer`` of the result is True if one of
+            these roles has the same endpoint (model server) as the pointer, the model that points at objects.
     """
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
@@ -132,9 +133,9 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        The result has no masks if the label does not name an object. It also has no masks if a model does not know the
-        label or refuses it (:func:`is_of_label`), and no other model finds objects. Raises CallError if a call fails
-        for another reason. Raises BadReply if a reply cannot be parsed. Errors are not cached.
+        The result has no masks if the label does not name an object, or if no model finds an object of the label. A
+        model that does not know the label or refuses it finds nothing (:func:`is_of_label`). Raises CallError if a call
+        fails for another reason. Raises BadReply if a reply cannot be parsed. Errors are not cached.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)

@@ -72,7 +72,7 @@ def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_PO
     """Return the score for pointing, which is in [-ε, 1], and 0 if there are no points.
 
     If at least one target is pointed at, the score is r / (r + w) · (s + (1 - s) · r / n). Otherwise, it is
-    -ε · w / (w + 1), so that only wrong points give a negative score.
+    -ε · w / (w + 1). So a response whose points are all wrong has a negative score.
 
     A target is an object that the question is about. r is the number of targets that are pointed at
     (``pointed.right``). w is the number of wrong points (``pointed.wrong``). n is the number of all targets

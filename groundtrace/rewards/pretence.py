@@ -22,8 +22,8 @@ reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). One such number is
   detected: the mean colour of the whole image. If an object is removed from the image, the mean changes so little that
   it counts as the same number. But code can magnify this change, and is then not detected;
-- a long list of random digits whose seed is computed from the pixels: by chance, some digits are the same for the
-  nudged image, but not for the image without an object, as if they depended on this object;
+- a long list of random digits whose seed is computed from the pixels. By chance, some digits are the same for the
+  image and the nudged image, but differ for the image without an object. So they seem to depend on this object;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
 - crops of all objects in the image, by a policy that does not know which of them the question is about.
 """
@@ -164,12 +164,12 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     number.
 
     If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
-    image, only the marks are considered, which are pixels that the code drew.
+    image, only its marks (pixels that the code drew) are considered.
 
     If the objects of the question are unknown, ``groups`` holds one empty group, which has the index 0. The code is
     then run on a copy in which the whole image is changed (:func:`without_objects`). The result contains 0 if the
-    output depends on this change. It also contains 0 if the code draws its marks at other places on the changed copy,
-    but not on a copy with a few pixels changed: such code looks at the image to choose the places of its marks.
+    output depends on this change. It also contains 0 if the code looks at the image to choose the places of its marks:
+    the marks are at other places on this copy, but keep their places on a copy with a few pixels changed.
 
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).
@@ -247,8 +247,8 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     with the pixels. Such code gives another output for the copy. Honest code gives the same output: the counts and
     positions of objects do not change, and the copy has no new colour.
 
-    Only pixels whose right neighbour has another colour are changed. Pixels near ``boxes``, the boxes of the question's
-    objects in pixels, are changed only if there are no such pixels elsewhere.
+    Only pixels whose right neighbour has another colour can be changed. ``boxes`` are the boxes of the question's
+    objects, in pixels. Pixels near these boxes are changed only if no pixel elsewhere can be changed.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]

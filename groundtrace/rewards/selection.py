@@ -32,8 +32,8 @@ class Choice:
         scorer: the scorer.
         chosen: whether the scorer runs.
         reason: the reason for the decision.
-        failed: for a scorer that does not run: whether it is applicable, but cannot run, for example because a model
-            role has no endpoint. False means that the scorer is not applicable, or that it runs.
+        failed: True if the scorer is applicable but cannot run, for example because a model role has no endpoint. False
+            if the scorer runs, or if it is not applicable.
     """
 
     scorer: Scorer
@@ -73,10 +73,9 @@ async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> 
     """Return the choices after the judge has left out scorers (checks) that it does not consider useful.
 
     ``choices`` holds, for each scorer, the decision whether it runs (:func:`select_scorers`), and ``case`` holds the
-    response. The judge cannot add a scorer that does not run according to ``choices``. It can also not leave out three
-    kinds of scorers: gates (a value of 0 makes the whole score 0), grounding scorers (they compare the response with
-    the images), and the scorer with the name ``always``. The reason is that a response could contain instructions for
-    the judge.
+    response. A response could contain instructions for the judge. So the judge cannot add a scorer that does not run
+    according to ``choices``, and cannot leave out three kinds of scorers: gates (a value of 0 makes the whole score 0),
+    grounding scorers (they compare the response with the images), and the scorer whose name is ``always``.
 
     If the call of the judge fails, or its reply is bad, no scorer is left out, and the reasons mention the failure.
     """

@@ -113,10 +113,13 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
 
     The result is True if the words of the label name the targets, or if all objects of this label in the image are
-    targets. For example, if the targets are "black blocks", the result is True for the label "black square" if all
-    black squares in the image are black blocks. But if the targets are black circles, and the image also shows white
-    circles, the result is False for the label "circle". It is also False for a label that names several things. Raises
-    CallError and BadReply if the objects cannot be searched for.
+    targets. It is always False for a label that names several things. Two examples:
+
+    - The targets are black blocks, and all black squares in the image are black blocks. The result is True for the
+      label "black square".
+    - The targets are black circles, and the image also shows white circles. The result is False for the label "circle".
+
+    Raises CallError and BadReply if the objects cannot be searched for.
     """
     if names_several(point.label):
         return False

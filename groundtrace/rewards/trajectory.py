@@ -59,7 +59,7 @@ class Execution:
             (:func:`groundtrace.rewards.pretence.pretence`).
         looked_at: the indices of the object groups that the code looked at. A group is one or several neighbouring
             objects of the question. The code looked at a group if its output depends on the group, or marks it.
-        selectivity: how much more the output shows these objects than the rest of the image, from 0 to 1
+        selectivity: how much more the output shows the question's objects than the rest of the image, from 0 to 1
             (:func:`groundtrace.rewards.selectivity.selectivity`).
         is_overview: whether the output is only an overview: the unchanged image, or a text that does not depend on the
             image's content, such as the image's size.
@@ -126,9 +126,9 @@ class Trajectory:
 
         A group is one or several neighbouring objects of the question. A call looked at a group if the call's output
         depends on the group or marks the group, e.g. with a box. The selectivity of a call, from 0 to 1, is how much
-        more its output shows such objects than the rest of the image. The value of a group is the highest selectivity
-        of the calls that looked at it, or 0 if no call did. The result is the mean of the values of all groups. So a
-        call that shows the whole image before a crop does not lower the result.
+        more its output shows the question's objects than the rest of the image. The value of a group is the highest
+        selectivity of the calls that looked at the group; 0 if no call looked at it. The result is the mean of the
+        values of all groups. So a call that shows the whole image before a crop does not lower the result.
         """
         best = dict[int, float]()
         for turn in self.turns:

@@ -48,8 +48,8 @@ async def verify(
         case: the response with its question.
         gate: the weights of the score, τ, and the names of scorers to skip.
         scorers: the scorers that can run. One of them must be named ``outcome``.
-        planner: who decides which of the applicable scorers run: ``rules`` (all of them run) or ``judge`` (a model may
-            leave out some).
+        planner: how the scorers to run are selected from the applicable scorers: ``rules`` (all of them run) or
+            ``judge`` (a model may leave out some).
 
     Raises:
         UserError: if no scorer is named ``outcome``.

@@ -126,7 +126,8 @@ def filter_program() -> bytes:
 
 
 def _is_known(seccomp: Any, name: str) -> bool:
-    """Return whether this architecture has the system call, according to libseccomp: arm64 has no ``open``, for
-    example.
+    """Return whether this architecture has the system call ``name``, according to the library libseccomp.
+
+    For example, arm64 does not have ``open``.
     """
     return seccomp.resolve_syscall(seccomp.Arch.NATIVE, name) >= 0

@@ -82,9 +82,10 @@ def parents() -> dict[str, Path]:
 
 
 def _own_groups(controller: str) -> list[Path]:
-    """Return the folders of the Linux control groups (cgroups) to which this process belongs. ``controller`` is the
-    limited resource, ``memory`` or ``pids``. The result has the folder of the group for this controller (version 1 of
-    control groups) and the folder of the common group (version 2), if they exist.
+    """Return the folders of the Linux control groups (cgroups) to which this process belongs.
+
+    ``controller`` is the limited resource, ``memory`` or ``pids``. The result has the folder of the group for this
+    controller (version 1 of control groups) and the folder of the common group (version 2), if they exist.
     """
     folders = []
     with contextlib.suppress(OSError):
@@ -98,8 +99,9 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Return whether the control groups in this folder have the controller. In version 2 of control groups, a file in
-    the folder lists their controllers.
+    """Return whether the control groups in this folder have the controller.
+
+    In version 2 of control groups, a file in the folder lists their controllers.
     """
     control = folder / "cgroup.subtree_control"
     if not control.exists():
@@ -136,8 +138,10 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
 
 
 def _set_limit(folder: Path, controller: str, limit: int) -> None:
-    """Write the limit of a controller (bytes or processes) to its file in the folder. Raises OSError if the folder has
-    no such file, or if the file cannot be written."""
+    """Write the limit of a controller (bytes or processes) to the controller's file in the folder.
+
+    Raises OSError if the folder does not have this file, or if the file cannot be written.
+    """
     files = [folder / name for name in _LIMITS[controller] if (folder / name).exists()]
     if not files:
         raise FileNotFoundError(f"the control group {folder} must have a file {' or '.join(_LIMITS[controller])}")

@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the code ended without an error, so that the next call continues from its state."""
+        """Return whether the code ended without an error. If so, the next call continues from the code's state."""
         return self.status in ("ok", "silent")
 
     @property

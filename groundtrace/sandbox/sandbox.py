@@ -104,10 +104,10 @@ class Sandbox:
     def _drop(self, starting: "Future[Session]") -> None:
         """Close a session that was started but never returned, because :meth:`open_async` was cancelled meanwhile.
 
-        ``starting`` is the future of the start, which has ended; its result is the session. For each session, one of
-        the ``sessions`` places in the sandbox is reserved before the start. If the start was cancelled before it began,
-        there is no session to close, and only this place is released. If the start failed, nothing is done: the failed
-        start has already released the place.
+        ``starting`` is the future of the start, and its result is the session. The start has already ended. For each
+        session, one of the ``sessions`` places in the sandbox is reserved before the start. If the start was cancelled
+        before it began, there is no session to close, and only this place is released. If the start failed, nothing is
+        done: the failed start has already released the place.
         """
         if starting.cancelled():
             self._places.release()
@@ -115,8 +115,11 @@ class Sandbox:
             starting.result().close()
 
     def _start(self, images: Sequence[bytes]) -> Session:
-        """Open a trajectory. The caller has acquired one of the ``sessions`` places for it. If the trajectory cannot be
-        opened, the place is released."""
+        """Open a trajectory, and return it as a session.
+
+        The caller has reserved one of the ``sessions`` places for the trajectory. If the trajectory cannot be opened,
+        the place is released.
+        """
         starting = None
         try:
             starting = self._next()

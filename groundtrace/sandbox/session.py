@@ -232,8 +232,9 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """Execute code as :meth:`run` does, but as a coroutine. It waits for the result in a thread of the sandbox, so
-        it does not block the event loop.
+        """Execute code as :meth:`run` does, but as a coroutine.
+
+        The coroutine waits for the result in a thread of the sandbox, so it does not block the event loop.
         """
         return await asyncio.get_running_loop().run_in_executor(self._callers, self.run, code)
 

@@ -1,6 +1,6 @@
 """Converts the errors of the libraries for S3 and Google Cloud Storage into errors of this package.
 
-The message of such an error has one line, and names the URL.
+The message of a converted error has one line, and names the URL.
 """
 
 import errno

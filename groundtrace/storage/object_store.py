@@ -126,16 +126,20 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
 
 
 def _endpoint_variable(scheme: str) -> str:
-    """Return the name of the environment variable that holds the URL of the store's server if no setting holds it."""
+    """Return the name of the environment variable for the URL of the store's server.
+
+    The variable is used only if no setting holds the URL.
+    """
     if scheme == "gs":
         return "STORAGE_EMULATOR_HOST"
     return "AWS_ENDPOINT_URL_S3" if os.environ.get("AWS_ENDPOINT_URL_S3") else "AWS_ENDPOINT_URL"
 
 
 def _check_endpoint(url: str, variable: str) -> None:
-    """Raise StorageError if the endpoint is not a URL or contains a key, which the library's errors would show.
+    """Raise StorageError if the endpoint is not a URL, or if it contains a key.
 
-    ``variable`` is the environment variable that holds the URL. A URL from the settings has been checked already.
+    A key is refused because the error messages of the store's library would show it. ``variable`` is the environment
+    variable that holds the URL. A URL from the settings has been checked already.
     """
     try:
         _endpoint(url)

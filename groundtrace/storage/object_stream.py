@@ -28,7 +28,7 @@ class ObjectStream(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the offset of the next read, and return it. An offset before the start of the object becomes 0.
 
-        ``whence`` says from which position ``offset`` counts, as in ``io.IOBase.seek``.
+        ``whence`` is the position from which ``offset`` counts, as in ``io.IOBase.seek``.
         """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         self._at = max(0, start + offset)

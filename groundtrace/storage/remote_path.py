@@ -73,7 +73,7 @@ class RemotePath:
 
     @property
     def parent(self) -> "RemotePath":
-        """Return the folder that contains this path. If this path is a bucket, it is returned itself."""
+        """Return the folder that contains this path. If this path is a bucket, the result is the bucket itself."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
@@ -88,7 +88,7 @@ class RemotePath:
 
     @property
     def bucket(self) -> "RemotePath":
-        """Return the bucket that contains this path. If this path is a bucket, it is returned itself."""
+        """Return the bucket that contains this path. If this path is a bucket, the result is the bucket itself."""
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
@@ -109,7 +109,7 @@ class RemotePath:
     def stat(self) -> Stat:
         """Return the metadata of the object at this path: its size, the time of its last write, and its version.
 
-        Raises FileNotFoundError if there is no such object, or if this path is a folder.
+        Raises FileNotFoundError if the object does not exist, or if this path is a folder.
         """
         info = self._info()
         if info["type"] != "file":

@@ -42,7 +42,7 @@ class Argos(Recipe):
     alone, and the other scorers do not run. Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right
     point never lowers the reward, and a wrong point lowers it. The targets of a question are the objects that it is
     about. If there are targets, a response that points at none of them earns less than a response that points at one.
-    So if all answers to a question are right, they still give a gradient if their pointing scores differ.
+    So even responses that all have the right answer give a gradient, as long as their pointing scores differ.
     :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score already includes missed targets.
 
     ``settings`` are the settings of the reward. ``scorers`` are the scorers that can run; scorers that the settings
@@ -112,11 +112,12 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """Return the recipe's settings, with more scorers in the list ``skip`` of scorers that do not run for ``case``.
+        """Return the recipe's settings, with more names in ``skip``, the list of the scorers that do not run.
 
-        ``counting`` is always added, since the pointing score already includes missed targets. A scorer that needs a
-        role (a model's job, such as judge) without an endpoint is added, too. Grounding scorers, such as ``spatial``,
-        are an exception: without the endpoint they stay in use, fail, and leave the response unscored.
+        ``case`` is the response with its question. ``counting`` is always added, since the pointing score already
+        includes missed targets. A scorer that needs a role (a model's job, such as judge) without an endpoint is added,
+        too. Grounding scorers, such as ``spatial``, are an exception: without the endpoint they stay in use, fail, and
+        leave the response unscored.
         """
         judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
         absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]

@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 class HasVerdicts:
-    """Adds the method :meth:`value`, which returns the value of one verdict, to a class with a field ``verdicts``.
+    """Provides a method for classes with a field ``verdicts``: :meth:`value` returns the value of one verdict.
 
     A verdict is the result of a scorer.
     """
@@ -206,8 +206,8 @@ class Recipe(Protocol):
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
         """Return the recipe's own metrics of a training step, by name; None means that a metric has no data.
 
-        ``memory`` holds what the recipe had learnt when the responses were scored, before it learns from them. ``step``
-        holds these responses with their rewards.
+        ``step`` holds the responses of the step with their rewards. ``memory`` holds what the recipe had learnt when
+        these responses were scored, before it learns from them.
         """
         return {}
 

@@ -178,9 +178,10 @@ class Ivgr(Recipe):
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
         """Return the verdict on whether a textual response is consistent with ``best``.
 
-        ``best`` is the best grounded reasoning (with boxes) for the same question; None if there is none. The verdict
-        is not applicable if the weight of the consistency is 0. It is not applicable either if ``is_dual`` is False:
-        the question has no grounded responses, and no grounded reasoning of an earlier training step was kept for it.
+        ``best`` is the best grounded reasoning (with boxes) for the same question; None if there is none. ``is_dual``
+        is whether the question has grounded responses in this training step, or a grounded reasoning that was kept in
+        an earlier step. The verdict is not applicable if ``is_dual`` is False, or if the weight of the consistency is
+        0.
         """
         if not self.settings.weights.consistency_weight:
             return Verdict(consistency.NAME, None, "its weight is 0")
@@ -193,9 +194,9 @@ class Ivgr(Recipe):
     def _reference(self, text: str, earned: Earned) -> Reference | None:
         """Return a grounded response's reasoning and box score, if the response may be a reference (§3.3), else None.
 
-        Textual responses to the question are compared with a reference. The response must have a valid format, a right
-        answer, and a box score above the setting ``min_box_score``, or in ``reference_band`` if this setting is given.
-        ``text`` is the response, and ``earned`` holds its verdicts.
+        Textual responses to the question are compared with a reference. A reference must have a valid format, a right
+        answer, and a box score above the setting ``min_box_score``. If the setting ``reference_band`` is given, the box
+        score must be in this band instead. ``text`` is the response, and ``earned`` holds its verdicts.
         """
         response, box_score = parse_response(text), earned.value(boxes.NAME)
         bounds = self.settings.min_box_score, self.settings.reference_band

@@ -76,8 +76,10 @@ class SailRl(Recipe):
 
     @property
     def _judged(self) -> tuple[Scorer, ...]:
-        """Return the scorers that ask the judge: first judging (is it right that the response thinks, or answers
-        directly?), then thinking (is its reasoning good?). Judging is left out if the setting ``decision`` is ``free``.
+        """Return the scorers that ask the judge: first judging, then thinking.
+
+        Judging scores the decision to think or to answer directly, and thinking scores the reasoning. Judging is left
+        out if the setting ``decision`` is ``free``.
         """
         decision = () if self.settings.decision == "free" else (judging.SCORER,)
         return (*decision, self._thinking)

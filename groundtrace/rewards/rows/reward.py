@@ -214,7 +214,7 @@ class Reward:
         """Return the scores of the responses: a list for each part, which holds a list for each prompt of the part.
 
         A part is the prompts of one question whose responses are scored together. All parts are scored at the same
-        time, by :meth:`scored`, which describes the errors.
+        time. Raises the same errors as :meth:`scored`.
         """
         return runtime().submit(self._all(parts)).result()
 

@@ -54,8 +54,9 @@ class TrainingRow:
         pointable: the entities that the images show.
         frames: for each image, the clip and the frame that it belongs to; () if no image belongs to a clip.
         context: further data for some rewards, such as rubrics.
-        streams: pairs of a stream, ``grounded`` (with boxes) or ``textual`` (only in words), and the user turn that
-            requests it; () if the question has a single prompt. :func:`per_stream` makes one row of each pair.
+        streams: one pair for each stream: its name, which is ``grounded`` (with boxes) or ``textual`` (only in words),
+            and the user turn that requests it; () if the question has a single prompt. :func:`per_stream` makes one
+            row of each pair.
     """
 
     id: str

@@ -104,11 +104,10 @@ class Shards:
         return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
-        """Return whether any row has a value in the column ``name``, if the pipeline added this column to the rows.
+        """Return whether any row has a value in ``name``, a column that the pipeline can add, such as ``rubrics``.
 
-        An example is ``rubrics``. The result is False for a column that the pipeline did not add. If ``name`` is
-        ``stream``, the result is True if a row has a prompt for each of several forms of response (with boxes, or only
-        in words).
+        The result is False if the pipeline did not add the column. The name ``stream`` is a special case: the result is
+        True if a row has a prompt for each of several forms of response (with boxes, or only in words).
         """
         if name == "stream":
             return any(self.streams)

@@ -178,9 +178,10 @@ def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Return the recall and the precision of one response that has boxes. ``given`` are the boxes of the response, and
-    ``wanted`` are the gold boxes. ``gold`` has the gold boxes again, as an array (:func:`_columns`). ``names`` compares
-    labels (:func:`match_group`).
+    """Return the recall and the precision of one response that has boxes.
+
+    ``given`` are the boxes of the response, and ``wanted`` are the gold boxes. ``gold`` has the gold boxes again, as an
+    array (:func:`_columns`). ``names`` compares labels (:func:`match_group`).
     """
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
@@ -243,8 +244,10 @@ def _columns(places: Sequence[Place]) -> Values:
 
 
 def _iou(a: Values, b: Values) -> Values:
-    """Return the IoU of each of n boxes with each of m boxes, (n, m). ``a`` holds the n boxes as an array (6, n), and
-    ``b`` the m boxes as an array (6, m); both are results of :func:`_columns`.
+    """Return the IoU of each of n boxes with each of m boxes, as an array (n, m).
+
+    ``a`` holds the n boxes as an array (6, n), and ``b`` holds the m boxes as an array (6, m). Both arrays are results
+    of :func:`_columns`.
     """
     a = a[:, :, None]
     b = b[:, None, :]

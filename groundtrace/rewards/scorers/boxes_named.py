@@ -57,10 +57,11 @@ async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") 
 
 
 def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
-    """Return the pairs of labels that a judge must compare: the label of a response's box, the label of a gold box.
+    """Return the pairs of labels that a judge must compare.
 
-    The two boxes overlap, and the words of their labels do not show whether both labels can name the same object.
-    ``written`` holds the boxes of the response, and ``gold`` the gold boxes.
+    The first label of a pair is that of a response's box, and the second is that of a gold box. The two boxes overlap,
+    and the words of their labels do not show whether both labels can name the same object. ``written`` holds the boxes
+    of the response, and ``gold`` the gold boxes.
     """
     pairs = {(box.label, other.label) for box in written for other in gold if box.iou(other) > 0}
     return {pair for pair in pairs if names_alike(*pair) is None}

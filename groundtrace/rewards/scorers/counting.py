@@ -10,11 +10,13 @@ A detector often finds more objects than the question is about. For example, it 
 squares touch the edge?". So the check depends on the number of instances. (The answer is right, because the outcome is
 scored first.)
 
-- There are as many instances as the answer: points and instances must match one to one.
-- There are more instances than the answer: the number of instances with a point must be at least the answer.
-- There are fewer instances than the answer: nothing is checked.
-- No point is meant for a counted object, by its label or its place: the value is 0 if the answer is above 0, and the
-  pointer (the model that points at objects) finds the counted objects. Otherwise nothing is checked.
+- If there are as many instances as the answer, points and instances must match one to one.
+- If there are more instances than the answer, the number of instances with a point must be at least the answer.
+- If there are fewer instances than the answer, nothing is checked.
+
+There is one exception: no point of the response is meant for a counted object, neither by its label nor by its place.
+The value is then 0 if the answer is above 0 and the pointer (the model that points at objects) finds the counted
+objects. Otherwise nothing is checked.
 """
 
 import json
@@ -120,9 +122,10 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """Return for each medium how its points match the instances (detected objects) in it, as a :class:`Pairing`. The
-    instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. A last pairing
-    holds the points on media that the question does not have.
+    """Return one :class:`Pairing` for each medium: how its points match its instances (detected objects).
+
+    The instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. One more
+    pairing, the last one, has the points on media that the question does not have.
     """
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))

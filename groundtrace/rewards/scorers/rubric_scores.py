@@ -33,8 +33,8 @@ MAX_RATIONALE_CHARS = 300
 class JudgedRubric:
     """Holds what a judge decided about one rubric (a criterion of grading) for one response.
 
-    ``score`` is the score and whether the rubric is applicable. ``rationale`` is the judge's reason for the score, cut
-    to :data:`MAX_RATIONALE_CHARS`.
+    ``score`` holds two things: whether the rubric is applicable, and the score. ``rationale`` is the judge's reason for
+    the score, cut to :data:`MAX_RATIONALE_CHARS`.
     """
 
     score: RubricScore

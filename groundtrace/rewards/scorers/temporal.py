@@ -172,7 +172,7 @@ T = TypeVar("T")
 
 
 async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """Return the results in order, after all coroutines have ended, so that no coroutine still runs if one raises."""
+    """Return the results in order. If a coroutine raises, the error is raised only after all coroutines have ended."""
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
     for result in results:

@@ -1,6 +1,6 @@
 """Holds the state of a call (an execution of code) while it runs: its output, its answer, and the reason if it failed.
 
-The supervisor, which is the first process in the sandbox, uses it.
+This module is used by the supervisor, which is the first process in the sandbox.
 """
 
 import os
@@ -50,7 +50,7 @@ class RunningCall:
         control: the socket from which the answer of the call's process is read.
         out: the file descriptor from which stdout is read.
         err: the file descriptor from which stderr is read.
-        max_output: the maximum number of bytes of stdout that are kept, and of stderr.
+        max_output: the maximum number of bytes that are kept of stdout, and of stderr.
         max_answer: the maximum number of bytes of all images in the answer.
         max_images: the maximum number of images in the answer.
         pid: the id of the process that sent the last message; 0 before the first message.
@@ -61,8 +61,8 @@ class RunningCall:
         header: the answer without its images.
         pixels: the pixels of each image of the answer.
 
-    The attributes ``streams`` and ``dropped`` are dicts by file descriptor: the output that was read, and the number of
-    bytes beyond ``max_output``.
+    Two more attributes are dicts whose keys are the file descriptors ``out`` and ``err``. ``streams`` holds the output
+    that was read, and ``dropped`` the number of bytes beyond ``max_output``.
     """
 
     control: socket.socket

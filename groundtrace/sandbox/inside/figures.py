@@ -35,8 +35,7 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add an image to the images that a call (an execution of code) shows, and return whether ``shown`` is an
-        image.
+        """Add ``shown`` to the images of the call (an execution of code); return whether ``shown`` is an image.
 
         An image is a PIL image, an array of pixels, or a matplotlib figure. An image beyond the limit on images is only
         counted. An image that the call has shown before is ignored.
@@ -115,7 +114,7 @@ def _drawn(figure: Any) -> Any:
 
 
 def open_figures() -> Iterator[Any]:
-    """Yield the figures that matplotlib's pyplot has open. If the code has not loaded pyplot, no figure is yielded."""
+    """Yield the open figures of matplotlib's pyplot. If the code has not loaded pyplot, no figure is yielded."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         yield from (pyplot.figure(number) for number in pyplot.get_fignums())
 
@@ -148,12 +147,11 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that a call (an execution of code) has written to the images that it shows, in the order of
-    writing.
+    """Add the image files that a call (an execution of code) has written to the images that the call shows.
 
-    ``shown`` collects the images of the call. ``before`` holds the state of each image file before the call, by path
-    (:func:`files_at`). A file below ``folder`` was written if its state differs from ``before``. Only the last
-    :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
+    They are added in the order of writing. ``shown`` collects the images of the call. ``before`` holds the state of
+    each image file before the call, by path (:func:`files_at`). A file below ``folder`` was written if its state
+    differs from ``before``. Only the last :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
     """
     from PIL import Image
 

@@ -88,8 +88,10 @@ def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
-    """Return the names in the folder. If the folder's owner lacks a permission, the owner gets it until ``closing``
-    ends."""
+    """Return the names in the folder.
+
+    If the folder's owner lacks a permission on the folder, the owner gets this permission until ``closing`` ends.
+    """
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(folder, 0o700)

@@ -146,8 +146,9 @@ def _seek(positions: dict[int, tuple[int, int]]) -> None:
 
 
 def _is_fork() -> bool:
-    """Fork twice, so that the supervisor becomes the parent of the new process. Returns True in the new process, and
-    False in this one.
+    """Fork this process, and return True in the new process and False in this one.
+
+    The process forks twice, so that the supervisor becomes the parent of the new process.
 
     Python gives the module ``random`` a new seed in a fork. The new process sets ``random`` back to its state before
     the fork. So if the code of an earlier call has set a seed, the next random numbers still depend on it.
@@ -222,7 +223,7 @@ def show_open_figures() -> None:
 
 
 def _run(code: str, limits: dict[str, Any]) -> bytes:
-    """Run a call's code; returns the answer to the supervisor: status, error and images, as bytes."""
+    """Run a call's code, and return the answer to the supervisor: status, error and images, as bytes."""
     state.calls += 1
     state.shown = shown = figures.Shown(limits["max_images"], limits["max_image_pixels"])
     with contextlib.suppress(OSError):
@@ -261,7 +262,7 @@ def _quiet() -> None:
     """Block all signals and clear all timers of this process, after it has run model-written code.
 
     This process or its fork becomes the holder: the process that keeps the variables of the code for the next call.
-    Signal handlers and timers that the code has set must not run there.
+    Signal handlers and timers that the code has set must not run in the holder.
     """
     state.shown = None
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())

@@ -81,8 +81,9 @@ class Holder:
     def kill(self) -> None:
         """Kill the holder (SIGKILL); nothing happens if it has ended.
 
-        The holder is the process that holds the variables of executed code. The method does not wait for its end, some
-        milliseconds later. If the holder was stopped (:meth:`stop`) before this call, it runs no more code until then.
+        The holder is the process that holds the variables of executed code. The method does not wait until the process
+        has ended, which takes some milliseconds. If the holder was stopped (:meth:`stop`) before it is killed, it runs
+        no more code during this time.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)

@@ -91,8 +91,10 @@ def restrict_files(readable: list[str], writable: list[str]) -> int:
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    """Add a rule that allows these rights on a path. For a file, only the rights to read and to write it are added,
-    since Landlock accepts no folder rights for it.
+    """Add a rule that allows these rights on a path.
+
+    For a file, only the rights to read and to write are added, since Landlock does not accept the rights of folders for
+    a file.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -39,8 +39,10 @@ def _text_of(error: BaseException) -> str:
 
 
 def _str(thing: object) -> str:
-    """Return ``str(thing)``, or a fixed text if ``str`` raises: the thing's class may have a method ``__str__`` that
-    was written by the model."""
+    """Return ``str(thing)``, or a fixed text if ``str`` raises an error.
+
+    ``str`` can raise any error, since the model may have written the method ``__str__`` of the thing's class.
+    """
     try:
         return str(thing)
     except BaseException:

@@ -218,9 +218,10 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
-        """Raise TooMuchMemory if the processes together use more memory than the limit of a call, multiplied by
-        ``times``. The factor is above 1 while a process forks: the processes then share memory, and it is counted for
-        each of them (:data:`_FORKING`). The process with the id ``without`` is not counted.
+        """Raise TooMuchMemory if the processes together use more memory than a call may use, multiplied by ``times``.
+
+        ``times`` is above 1 while a process forks: the processes then share memory, and the shared memory is counted
+        for each of them (:data:`_FORKING`). The process with the id ``without`` is not counted.
         """
         held = sum(map(processes.memory_kib, processes.others() - {without})) + processes.sockets_kib()
         if held > times * self.limits["memory_mb"] * 1024:
