@@ -162,9 +162,9 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
 
     ``draft`` is a question with the results of the stages (steps) so far, such as the response from which the row is
     made. A row with the answer alone has the class ``direct``, and a row with reasoning in text has the class ``text``.
-    ``weights`` holds a weight for each class. If it has the class ``code``, all rows with code have this class.
-    Otherwise the class of a row with code is its kind of operation, such as ``drawing``, or :data:`SEVERAL` if it does
-    not have exactly one kind.
+    ``weights`` holds a weight for each class. If ``weights`` has the class ``code``, all rows with code have this
+    class. Otherwise the class of a row with code is its kind of operation, such as ``drawing``, or :data:`SEVERAL` if
+    it does not have exactly one kind.
     """
     mode = draft.added(MODE) or DIRECT
     if mode != WITH_CODE or WITH_CODE in weights:

@@ -75,9 +75,9 @@ class SampledRubrics(RubricSettings):
     (RuCL §4.1).
 
     20 candidates (proposed rubrics) are measured on N = 2,000 questions. The applicability η of a candidate is the
-    share of attempts (the policy's sampled answers) to which it applies. A candidate is kept if η is at least 0.99. The
-    setting ``easy_pass_rate`` is the pass rate from which on a rubric is easy, and not hard. The paper does not state
-    this rate; the default 0.8 reproduces the paper's Table 1.
+    share of attempts (the policy's sampled answers) to which it applies. A candidate is kept if η is at least 0.99. A
+    kept rubric is easy if its pass rate is at least ``easy_pass_rate``, and otherwise hard. The paper does not state
+    this limit; the default 0.8 reproduces the paper's Table 1.
     """
 
     sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (

@@ -73,8 +73,10 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """Return the draft (a question with its data) with ``attempts`` in the columns of the answers for which the policy
-    model saw crops (parts of the images around boxes). Attempts are the policy's sampled answers.
+    """Return the draft (a question with its data) with ``attempts`` in its columns for the answers with crops.
+
+    Attempts are the policy model's sampled answers. Here they are answers for which the policy saw crops (parts of the
+    images around boxes).
     """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))

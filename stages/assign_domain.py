@@ -62,10 +62,10 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Add the domain to a draft (a question with its data), and return it as a route, which names the output by which
-    the draft leaves this stage (step of the pipeline).
+    """Return the draft (a question with its data) with its domain, as a route to the output ``stem`` or ``general``.
 
-    The route leads to the stage's output with the name of the domain: ``stem`` or ``general``.
+    A route holds a draft and names the output by which the draft leaves this stage (step of the pipeline). The output
+    has the name of the domain.
     """
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))

@@ -123,8 +123,7 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Check that enough attempts (sampled answers to one question) were graded. Raises :class:`Reject` if fewer than
-    ``settings.k_min`` were.
+    """Raise :class:`Reject` if fewer than ``settings.k_min`` attempts (sampled answers to one question) were graded.
 
     The detail of the rejection has the number of graded attempts, and the most frequent reason why attempts could not
     be graded. ``key`` is the cache key of the first attempt's reply; the rejection holds this key.

@@ -72,10 +72,10 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """Return the list of proposed events for the teacher model's prompt, with one line for each event; "none" if there
-    are none.
+    """Return the list of proposed events for the teacher model's prompt, with one line for each event.
 
-    An event is an action or interaction in a clip. Its line has its description and its times.
+    Returns "none" if there are no events. An event is an action or interaction in a clip. Its line has its description
+    and its times.
     """
     lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
     return "\n".join(lines) or "none"

@@ -2,9 +2,9 @@
 
 The inputs are drafts, i.e. questions with their data. Here the teacher wrote each question, and named its object. The
 outputs are the same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected
-if the teacher finds no such object, or too many. Later stages use these boxes as gold boxes, and the column
-``boxes_source`` of every row marks them as boxes of a model. Coordinates in prompts and replies have the form and the
-frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's endpoint.
+if the teacher finds no box around its object, or too many boxes. Later stages use these boxes as gold boxes, and the
+column ``boxes_source`` of every row marks them as boxes of a model. Coordinates in prompts and replies have the form
+and the frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's endpoint.
 
 A box over nearly the whole image is left out, because the boxes of every response would be inside it. A box of less
 than a pixel is left out, because nothing is inside it. A repeated box is used once.
@@ -96,8 +96,8 @@ STAGE = Stage(
 class GroundObjects(CallingStage):
     """Stage that lets the teacher model box the object of each question; the teacher also wrote these questions.
 
-    ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no such object, or
-    more than ``settings.max_boxes``.
+    ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no box around its
+    object, or more than ``settings.max_boxes`` boxes.
     """
 
     settings: GroundObjectSettings

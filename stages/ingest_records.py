@@ -68,7 +68,7 @@ class CheckedMedium:
 
 @record
 class InvalidRow:
-    """Holds the reason why a record cannot be used, for a record whose id could be read.
+    """Describes a record that cannot be used, but whose id could be read.
 
     ``number`` is the record's number in the input. ``reason`` is a code from
     :class:`groundtrace.schemas.reasons.Reason`, and ``detail`` explains it in a sentence. ``origin`` has the values of

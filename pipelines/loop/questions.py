@@ -73,8 +73,8 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
         storage: The settings of an object store, for an input in a store.
         settings: The share (0–1) of the usable records to hold out, and the seed by which they are chosen.
 
-    Raises :class:`groundtrace.pipelines.loop.held_out.SplitError` if the input cannot be divided, or if the folder has
-    the division of another input or with other settings. Raises
+    Raises :class:`groundtrace.pipelines.loop.held_out.SplitError` if the input cannot be divided, or if the folder
+    holds the division of another input, or a division with other settings. Raises
     :class:`groundtrace.pipelines.running.endings.RunPaused` if a store is unreachable.
     """
     _check_kept(rows)
@@ -225,7 +225,7 @@ def _line(raw: RawRecord, rows: RowSettings) -> str:
 
 
 def _parsed(raw: RawRecord) -> tuple[str, InputRecord | None]:
-    """Return a record's id ("" if it cannot be read) and the record; None if it is invalid."""
+    """Return the id of a record ("" if the id cannot be read), and the record itself (None if it is invalid)."""
     try:
         record = parse_record(raw, may_lack_question=True)
     except InvalidRecord as error:
@@ -273,9 +273,9 @@ class _Media:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        A part is the questions to train on, or the questions to evaluate on. If the medium is a link to a file outside
-        the input's folder, which is not allowed, the part gets such a link, too. So a run that reads the part rejects
-        the question for the same reason as a run that reads the input.
+        A part is the questions to train on, or the questions to evaluate on. Special case: a medium must not be a link
+        to a file outside the input's folder. If it is, the part gets a link to the same file. So a run that reads the
+        part rejects the question for the same reason as a run that reads the input.
         """
         scheme, _, relative = uri.partition(":")
         parts = PurePosixPath(relative).parts

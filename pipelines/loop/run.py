@@ -116,7 +116,7 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
 
 
 def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None:
-    """Raise an error for a config of a later step that cannot be used, or for a server that cannot be started.
+    """Raise an error if the config of a later step is invalid, or if a server for a later step cannot be started.
 
     ``recipe`` is the class of the recipe's settings, and ``trainer`` holds the values of the trainer's config.
     """
@@ -205,7 +205,7 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
 
 
 def _check_rows(loop: Loop, step: Step) -> None:
-    """Raise UserError if the run that a training reads has no rows for this training."""
+    """Raise UserError if ``step`` is a training, and the run of the pipeline before it has made no rows for it."""
     wanted = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}.get(step.name)
     if wanted is None:
         return

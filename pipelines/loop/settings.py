@@ -84,10 +84,13 @@ class LoopSettings:
     """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
     The second run measures the pass rates of the trained policy (the model after SFT). Its config is the config of the
-    first run with these changes. The trained policy is the endpoint of the role ``policy``. ``attempt.k``,
-    ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults. ``allow_embedded`` is True. If the
-    recipe has these settings, ``attempt.as_trained`` is True and ``split.sft_ratio`` is 0. Finally, each value in
-    ``rl.set`` replaces the value of its key.
+    first run with the following changes:
+
+    - The endpoint of the role ``policy`` is the trained policy.
+    - ``attempt.k``, ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults.
+    - ``allow_embedded`` is True.
+    - ``attempt.as_trained`` is True and ``split.sft_ratio`` is 0, if the recipe has these settings.
+    - Finally, each value in ``rl.set`` replaces the value of its key.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

@@ -99,8 +99,9 @@ class Step:
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
         depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
-        starts_anew: Whether the folder is moved away before the step begins if its content was made with another
-            identity. An identity is a digest of the command, the config and the steps before.
+        starts_anew: If True, a folder that was made with another identity is moved away before the step begins. If
+            False, the step works in this folder. An identity is a digest of the command, the config and the steps
+            before.
         resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away
             before the next attempt.
     """
@@ -141,12 +142,12 @@ def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
 
 
 def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
-    """Return a digest for each step of ``beam loop``, by name. If its digest changes, a step must be done again.
+    """Return a digest for each step of ``beam loop``, by name. A step must be done again if its digest has changed.
 
     ``steps`` are all steps of the ``loop`` in order. The digest of a step is made from its command, its config, its
-    field ``depends_on``, and the digests of the steps whose results it reads. It does not change if the loop's folder,
-    the recipe or the trainer's config is moved to another path. The content of the recipe and of the trainer's config
-    is in ``depends_on``.
+    field ``depends_on``, and the digests of the steps whose results it reads. The digest does not change if the loop's
+    folder, the recipe or the trainer's config is moved to another path. The content of the recipe and of the trainer's
+    config is in ``depends_on``.
     """
     found: dict[str, str] = {}
     names = {loop.recipe: "RECIPE", loop.trainer_config: "CONFIG"}
@@ -239,7 +240,7 @@ def _trainer(loop: Loop, command: str, data: Path, output: Path, model: str, own
 
 
 def _toml(value: Any) -> str:
-    """Return a value as ``--set`` reads it. A text is quoted only if ``--set`` would otherwise change it."""
+    """Return a value as text for ``--set``. A string is quoted only if ``--set`` would otherwise change it."""
     text = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) or value != value.strip() or not value.isprintable():
         return text

@@ -242,8 +242,8 @@ def _blind(out: Path, done: set[str]) -> float | None:
     folder of the loop, and ``done`` holds the names of the finished steps. The numbers are from the report of the first
     finished evaluation.
 
-    Return None if no evaluation has finished, or if its report has no accuracy of the constant answer for an answer
-    type.
+    Return None if no evaluation has finished, or if its report lacks the accuracy of this policy for one of the answer
+    types.
     """
     name = next((name for name in EVALUATIONS.values() if name in done), None)
     if name is None:

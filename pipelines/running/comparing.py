@@ -21,9 +21,10 @@ LISTED = 20
 def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: int | None = LISTED) -> ShownComparison:
     """Compare two finished runs, as ``beam diff`` does, and return the comparison. A notebook shows it as a page.
 
-    ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. ``limit`` is the maximum
-    number of records to list whose set (``sft``, ``rl`` or ``rejected``) or reason of rejection differs between the two
-    runs; None lists all of them. Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. A record is listed if its
+    set (``sft``, ``rl`` or ``rejected``) or its reason of rejection differs between the two runs. ``limit`` is the
+    maximum number of records to list; None lists all of them. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
     names = [str(each.folder if isinstance(each, OpenedRun) else each) for each in (first, second)]
@@ -43,10 +44,10 @@ def diff_runs(
         first: The folder of the first run.
         second: The folder of the second run.
         names: The names of the two runs for the user; None for their paths.
-        limit: The maximum number of records to list whose set (``sft``, ``rl`` or ``rejected``) or reason of rejection
-            differs; None lists all of them.
-        all_settings: Whether to list also differences that the user did not make, such as a key that only one config
-            has and that has its default value there.
+        limit: The maximum number of records to list; None lists all of them. A record is listed if its set (``sft``,
+            ``rl`` or ``rejected``) or its reason of rejection differs between the runs.
+        all_settings: Whether to also list differences of the configs that the user did not make. For example, only one
+            of the configs has a key, and the key has its default value.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """

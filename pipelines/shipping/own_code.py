@@ -89,7 +89,8 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 def _as_installed(requires: Sequence[str]) -> list[str]:
     """Return the requirements, sorted and pinned to the installed versions.
 
-    Packages that every worker image has are left out. The line of a package that is not installed stays.
+    Packages that every worker image has are left out. The requirement of a package that is not installed stays
+    unchanged.
     """
     pinned = {}
     for line in requires:

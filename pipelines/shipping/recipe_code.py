@@ -79,7 +79,7 @@ def belongs_to(module: str, folder: Path) -> bool:
 
 
 def _record_modules(folders: Collection[Path]) -> list[str]:
-    """Return the modules in the folders that declare records.
+    """Return the names of the imported modules in ``folders`` that define record classes.
 
     A worker must import these modules before it decodes its first row.
     """
@@ -109,7 +109,7 @@ def _imported(folder: Path) -> set[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files in a recipe's folder that it can import or load as a prompt, except hidden files."""
+    """Yield the files in a recipe's folder that the recipe can import or load as a prompt, except hidden files."""
     yield from sorted(folder.glob("prompts/*.yaml"))
     modules = set(folder.glob("*.py"))
     for package in folder.glob("*/__init__.py"):

@@ -20,13 +20,13 @@ _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/c
 
 @contextlib.contextmanager
 def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
-    """Add the Python packages that the workers of a Beam job need to the options of this job.
+    """Add to the options of a Beam job the Python packages that its workers need.
 
     The body of the ``with`` statement runs the job. The files of these packages are in a temporary folder, which is
     removed after the body. The user's own ``--extra_package`` and ``--requirements_file`` stay. If the user names no
     requirements file, a file ``requirements.txt`` beside the user's recipe is used. If one of the user's packages is a
-    wheel of Groundtrace, no other wheel of Groundtrace is made. If the user has chosen an own container image for the
-    workers, the image must contain Groundtrace, and only the recipe's code is added. If the workers are on this
+    wheel of Groundtrace, no other wheel of Groundtrace is made. If the options name the user's own container image for
+    the workers, this image must contain Groundtrace, and only the recipe's code is added. If the workers are on this
     machine, the options stay unchanged.
 
     Args:

@@ -59,8 +59,8 @@ class RunCounts:
             first judge, and the label of the second judge for the same item.
         refused: Whether the run's budget was exhausted, and at least one record or sampled element was rejected for
             this reason.
-        forecast: The sums, over all records, of values such as the number of calls, from which a larger run is forecast
-            (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
+        forecast: Values that are summed over all records, such as the number of calls. A larger run is forecast from
+            these sums (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
             the largest ``max_tokens`` of a truncated reply.
         unbalanced: A message that names lost records, records that were never read, and records with several outcomes;

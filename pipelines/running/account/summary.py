@@ -131,11 +131,11 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the figures of a run with a budget: the limits, what was spent, and how many records it left out.
+    """Return the figures of a run with a budget: the limits, the spending, and how many records the budget rejected.
 
     ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role (such as teacher); its
-    dollars and tokens are summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and the
-    number of records that were rejected because of this.
+    dollars and tokens are summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and how
+    many records were rejected for this reason.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -147,7 +147,7 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
     """Return how many replies of each endpoint (model server) name another model than the requested one.
 
     The result maps the endpoint's name to the requested model, and to the number of replies for each other model name.
-    It has only endpoints with such replies.
+    An endpoint is left out if all its replies name the requested model.
     """
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
@@ -206,7 +206,7 @@ def truncated_replies(
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
-    """Return the name of a stage's config section and its ``max_tokens``; "" and None without a section."""
+    """Return the name of a stage's config section and its ``max_tokens``; "" and None if the stage has no section."""
     described = plan.stages.stage(stage)
     kind: type | None = None if described is None else described.settings
     for each in fields(plan.settings):

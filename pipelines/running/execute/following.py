@@ -34,8 +34,9 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 class EndpointRefuses(UserError):
-    """Raised if an endpoint (model server) refuses the run's requests or mostly fails. The message names what to change
-    in the config.
+    """Raised if the run cannot continue until the user changes something. The message states what to change.
+
+    For example, an endpoint (model server) refuses the run's requests or mostly fails, and its config must be changed.
     """
 
 
@@ -88,15 +89,18 @@ def stop_of(error: BaseException) -> Exception | None:
 def _typed_text(error: BaseException) -> str:
     """Return the error's type and text in the form of a traceback's last line.
 
-    Some runners of Beam raise an error that contains only the text of the worker's traceback. With this form,
-    :func:`stop_of` can search the worker's own error and such an error for the same pattern.
+    Some runners of Beam raise the worker's own error. Others raise an error that contains only the text of the worker's
+    traceback. With this form, :func:`stop_of` can search both kinds of error for the same pattern.
     """
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager
 def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
-    """Replace gRPC's error for a lost job server, which has several lines, with an error of the run."""
+    """Replace a gRPC error in the body of the ``with`` statement with a one-line error of the run.
+
+    If the job server is lost or fails, gRPC raises an error whose message has several lines.
+    """
     before, threading.excepthook = threading.excepthook, _pass_over_server
     try:
         yield
@@ -152,7 +156,7 @@ def _job_of(result: Any) -> str:
 
 
 def _where(result: Any, options: PipelineOptions) -> str:
-    """Return a line with the address of Dataflow's page on the job; "" for other engines."""
+    """Return a line with the address of Dataflow's page on the job; "" for other runners."""
     google = options.view_as(GoogleCloudOptions)
     if not callable(getattr(result, "job_id", None)):
         return ""

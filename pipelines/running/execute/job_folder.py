@@ -1,6 +1,6 @@
 """Creates the folder into which one Beam job writes its files, and reads the outcome of the job from it.
 
-The folder is on this machine, or in a store (remote storage such as S3) if workers on other machines write it. A
+The folder is on this machine, or in a store (remote storage such as S3) if workers on other machines write the files. A
 manifest is a list of files that the job writes last. The outcome consists of the files that a manifest names; all other
 files are ignored. This is necessary because runners may run a part of a job twice, stop in the middle of it, or report
 a job as done although nothing ran.
@@ -172,8 +172,8 @@ def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
     The folder is in the run's staging folder, which holds outputs that do not yet replace the old ones. The staging
     folder is emptied first, so that files of earlier or abandoned jobs are ignored. A job on this machine writes the
     data that Beam moves between the steps of the pipeline (shuffles) to the subfolder :data:`SPOOL`, to save memory.
-    ``run`` manages the run folder. ``elsewhere`` is True if the workers are on other machines. If the run folder is
-    then in a store, the job also gets a folder in the store, until the run ends.
+    ``run`` manages the run folder. ``elsewhere`` is True if the workers are on other machines. If the workers are on
+    other machines and the run folder is in a store, the job also gets a folder in the store, until the run ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"
@@ -218,7 +218,7 @@ def read_job(folder: Path) -> Job:
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """Return the outcome of the Beam job that each complete manifest in a folder describes.
+    """Return the outcomes of the Beam job that wrote into a folder, one for each complete manifest.
 
     A manifest is a list of the job's files, which the job writes last. If the job wrote it twice, the folder has two
     manifests. The files that a manifest names may still be missing, e.g. because they were not yet downloaded.

@@ -61,7 +61,7 @@ def _report_wait() -> None:
 
 
 def _is_alive(path: Path) -> bool:
-    """Return whether the process whose id is the file's name is running and has not removed the file."""
+    """Return whether a process is running and its file ``path`` exists. The name of the file is the process's id."""
     try:
         os.kill(int(path.name), 0)
     except ProcessLookupError:

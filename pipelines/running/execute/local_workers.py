@@ -32,9 +32,10 @@ class WorkersRunner(FnApiRunner):
 
     ``python`` is the path of the interpreter. ``imports`` and ``work`` are the Python code of
     :class:`groundtrace.pipelines.running.execute.worker_forks.Template`. ``more`` are further arguments of Beam's
-    class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker
-    process ends too early, for example because the system killed it, and
-    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if a module of the user cannot be imported there.
+    class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker process ends
+    too early, for example because the system killed it, and
+    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if a worker process cannot import a module of the
+    user.
     """
 
     def __init__(self, python: str, imports: str, work: str, **more: Any) -> None:

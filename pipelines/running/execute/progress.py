@@ -143,7 +143,7 @@ def _redraw(stop: threading.Event, view: RunView) -> None:
 
 
 def _print_lines(stop: threading.Event, view: RunView) -> None:
-    """Print changed figures every few seconds, and at once when the run begins to wait or continues."""
+    """Print the progress every few seconds if it has changed, and at once when the run begins to wait or continues."""
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
         ended = stop.wait(CHECK_EVERY_S)

@@ -68,5 +68,8 @@ def _worker_code(recipe_file: Path | None) -> str:
 
 
 def _is_quiet() -> bool:
-    """Return whether workers print nothing: without ``--verbose``, because the error of a run reaches the driver."""
+    """Return whether workers print nothing. The result is True without ``--verbose``.
+
+    Their output is not needed then, because the error of a run reaches the driver.
+    """
     return not logging.getLogger().isEnabledFor(logging.INFO)

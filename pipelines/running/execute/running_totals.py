@@ -23,8 +23,8 @@ class RunningTotals:
     """Holds the sums of a run so far.
 
     ``requests`` is the number of requests, ``tokens`` the number of input and output tokens, and ``usd`` the cost in
-    dollars. ``failed_tries`` is the number of failed requests. ``rate_limited`` is how many of these a server answered
-    with HTTP 429. ``last_error`` is the message of the last failure; "" if there was none.
+    dollars. ``failed_tries`` is the number of failed requests. ``rate_limited`` is the number of failed requests that a
+    server answered with HTTP 429. ``last_error`` is the message of the last failure; "" if there was none.
     """
 
     requests: int = 0

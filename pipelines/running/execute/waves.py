@@ -46,11 +46,11 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """Return the id hash below which the given share (0–1) of all questions lies, as a hexadecimal number; "" for a
-    share of 1.
+    """Return the threshold that selects the given share (0–1) of all questions by the hashes of their ids.
 
     :class:`groundtrace.stages.plumbing.recipe.Draw` selects the questions whose ids have a hash below this threshold.
-    For example, half of the questions have a hash below the threshold for the share 0.5, ``8000000000000000``.
+    The threshold is a hexadecimal number; "" for a share of 1. For example, for the share 0.5 it is
+    ``8000000000000000``, since half of the questions have a lower hash.
     """
     if share >= 1:
         return ""

@@ -112,9 +112,9 @@ class Template:
 def serve_forks(parent: int, socket_fd: int, folder: str, imports: str, work: str) -> None:
     """Fork a worker for each client until the signal :data:`END`; then wait until all workers have ended.
 
-    This process ends at once if its parent, which has the process id ``parent``, ends or if ``folder`` is removed. So
-    do the workers. ``socket_fd`` is the file descriptor of the listening socket; the others are those of
-    :class:`Template`.
+    This process and its workers end at once if the parent of this process (with the id ``parent``) ends, or if
+    ``folder`` is removed. ``socket_fd`` is the file descriptor of the listening socket; the other arguments are those
+    of :class:`Template`.
     """
     signal.signal(END, lambda *_: sys.exit())
     exec(imports, {"__name__": "template"})

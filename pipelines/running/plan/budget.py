@@ -1,5 +1,5 @@
-"""Defines the spending limit of a run. It holds for all worker processes and all waves (passes over the input) of the
-run together.
+"""Defines the spending limit of a run. The limit applies to all worker processes and all waves (passes over the input)
+of the run together.
 """
 
 from dataclasses import dataclass, replace
@@ -34,8 +34,8 @@ class RunBudget:
     def check_prices(self, models: ModelsSettings) -> None:
         """Raise OptionError if a limit in dollars is set, but an endpoint (model server) of the run has no price.
 
-        Without a price, such a limit would have no effect. ``models`` are the settings of the run's models. A price of
-        0 is accepted. A model in the worker process needs no price.
+        Without a price, the limit would have no effect. ``models`` are the settings of the run's models. A price of 0
+        is accepted. A model in the worker process needs no price.
         """
         if self.usd is None:
             return

@@ -91,16 +91,16 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> tuple[list[str], list[str]]:
-    """Check whether a judge can grade gold answers in free text, and return two lists of lines: the problems and the
-    notes.
+    """Check whether a judge can grade gold answers in free text, and return two lists of lines: problems and notes.
 
     A judge is a model that grades answers. A problem prevents a useful run, and a note does not. Both lists are empty
     if the judge is a real model (not the embedded engine), or if ``scan`` has found no free text. Otherwise one list
     has one line, and the other is empty:
 
-    - If a stage (step of the pipeline) rejects records with such answers, the line names this stage. It is a problem if
-      all records of the input have such answers and reach the stage, and otherwise a note.
-    - If no stage rejects them, the line is a note that answers in other words than the gold answer are unscored.
+    - If a stage (step of the pipeline) rejects records with free text as their gold answer, the line names this stage.
+      The line is a problem if all records of the input have free text and reach this stage. Otherwise it is a note.
+    - If no stage rejects these records, the line is a note. It says that answers in other words than the gold answer
+      are unscored.
 
     ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
     stages of the recipe.

@@ -54,7 +54,10 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside an input folder whose files are all read: the next run would read the outputs."""
+    """Refuse a run folder inside the input folder, if a run reads all files of the input folder.
+
+    Otherwise the next run would read the outputs as its input. Raises :class:`RunFolderError`.
+    """
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
@@ -84,9 +87,9 @@ def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the reply cache (the stored replies of models) cannot be written where the user
     wants it.
 
-    The reason is one of these: its folder cannot be created or written, the cache's file is a folder, or the cache's
-    log folder is a file. ``plan`` holds the arguments and settings of the run. If the folder is missing, it is created.
-    The cache is not checked if it is remote or if the workers are on other machines.
+    The error is raised in three cases: a folder or file of the cache cannot be created or written, the cache's file is
+    a folder, or the cache's log folder is a file. ``plan`` holds the arguments and settings of the run. If the folder
+    is missing, it is created. The cache is not checked if it is remote or if the workers are on other machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

@@ -78,7 +78,7 @@ def suggestions(unused: Iterable[str]) -> list[str]:
     """Return config lines, as comments, that show the user which unused columns may hold an answer type or boxes.
 
     The lines belong to the config's section ``[input.columns]``. ``unused`` are the names of the input's columns that
-    hold no field of a record. A line is returned for each of them whose name is similar to ``answer_type`` or
+    hold no field of a record. The result has a line for each unused column with a name similar to ``answer_type`` or
     ``boxes``, e.g. ``# boxes = "bbox"  # if it holds gold boxes``.
     """
     return [
@@ -93,11 +93,12 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     """Return the names of the required fields that neither a column nor a constant of the config provides.
 
     A field is a part of a record, such as the question. A column provides a field if it has the field's name, or if the
-    config names it for the field. ``columns`` are the names of the input's columns. ``rows`` holds the config's section
-    ``[input]``, with these names and constants. ``are_rows`` is True for all input formats except JSON Lines, e.g. for
-    Parquet files.
+    config names this column for the field. ``columns`` are the names of the input's columns. ``rows`` holds the
+    config's section ``[input]``, with these names and constants. ``are_rows`` is True for all input formats except JSON
+    Lines, e.g. for Parquet files.
 
-    The id is not required, and a column ``images`` or ``image`` provides the media, if one of these is true:
+    Special cases: the id is not required, and a column ``images`` or ``image`` also provides the media, if at least one
+    of these conditions is met:
 
     - ``are_rows`` is True.
     - The ids are generated: the config sets ``number_ids`` or ``file_ids``.
@@ -148,7 +149,7 @@ def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
     The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. ``unused`` are the names
     of the columns that hold no field (part of a record, such as the question). The result is empty if there are none.
     ``suggested`` is the result of :func:`suggestions`: comments that propose a field for some unused columns. The
-    example line ``# keep = […]`` leaves out these columns, and columns with a dot in their name.
+    example line ``# keep = […]`` leaves out the columns with a proposed field, and columns with a dot in their name.
     """
     if not unused:
         return []

@@ -57,9 +57,9 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
     """Refuse the embedded engine as pointer, detector or segmenter in a run in which another role has a real model.
 
     The engine finds only drawn shapes. On photographs it finds neither objects nor masks, so that good traces would be
-    rejected. A real model in a role other than a judge shows that the images may be photographs. As pointer or
-    detector, the engine is accepted if the user's config sets this role (``named``). As segmenter, it is refused even
-    then. If the setting ``allow_embedded`` is True, nothing is refused.
+    rejected. A real model in a role other than a judge shows that the images may be photographs. There are two
+    exceptions. If the setting ``allow_embedded`` is True, nothing is refused. As pointer or detector (but not as
+    segmenter), the engine is accepted if the user's config sets this role; ``named`` holds the roles that it sets.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

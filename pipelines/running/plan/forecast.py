@@ -75,9 +75,9 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence``.
 
     ``degrees`` is the number of degrees of freedom of T. Up to 200 degrees, the quantile is found by bisection on the
-    distribution function. This function is a finite sum for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and
-    26.7.4). Above 200 degrees, the expansion around the normal quantile is used (Abramowitz and Stegun 26.7.5). Raises
-    ValueError for fewer than 1 degree.
+    distribution function. For whole degrees of freedom, the distribution function is a finite sum (Abramowitz and
+    Stegun 26.7.3 and 26.7.4). Above 200 degrees, the expansion around the normal quantile is used (Abramowitz and
+    Stegun 26.7.5). Raises ValueError for fewer than 1 degree.
     """
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")

@@ -71,8 +71,8 @@ def end_fresh(root: Path) -> None:
 def is_unfinished_fresh(root: Path) -> bool:
     """Return whether the last run with ``--fresh`` in a run folder is unfinished, or was ended by its budget.
 
-    A run that failed because replies were unusable (:func:`end_fresh`) is not unfinished. With this option, a run
-    ignores older stored replies of models. ``root`` is the run folder RUN. The result is False if no run had
+    A run with this option ignores older stored replies of models. A run that failed because replies were unusable
+    (:func:`end_fresh`) does not count as unfinished. ``root`` is the run folder RUN. The result is False if no run had
     ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     since = fresh_since(root)

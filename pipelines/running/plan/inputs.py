@@ -142,8 +142,8 @@ def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) ->
 def check_questions(found: Input, rows: RowSettings) -> None:
     """Raise :class:`InputError` if the input is a folder of images without questions.
 
-    ``found`` describes the input: its files and columns. ``rows`` holds the config's section ``[input]``, which may
-    give a constant question; then no error is raised. The user cannot correct this by naming columns, so the error
+    ``found`` describes the input: its files and columns. ``rows`` holds the config's section ``[input]``. If this
+    section gives a constant question, no error is raised. The user cannot add questions by naming columns, so the error
     describes another remedy.
     """
     if found.columns == {"image"} and "question" not in rows.constants:

@@ -121,7 +121,7 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 def _check_java(options: PipelineOptions, runner: str) -> None:
-    """Raise OptionError if the job server that Beam would start itself cannot start: no jar or no Java."""
+    """Raise OptionError if Beam would start a job server itself, but cannot, because its jar or Java is missing."""
     spark = options.view_as(SparkRunnerOptions)
     flink = options.view_as(FlinkRunnerOptions)
     is_spark = runner == "sparkrunner"

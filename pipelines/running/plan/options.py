@@ -75,7 +75,10 @@ def pipeline_options(flags: Sequence[str]) -> Options:
 
 
 def _with_word(flags: Sequence[str]) -> list[str]:
-    """Add ``=True`` to ``--dry_run`` without a value: Beam would refuse it, or take the next option as its value."""
+    """Add ``=True`` to the option ``--dry_run`` if it has no value.
+
+    Otherwise Beam would refuse the option, or take the next option as its value.
+    """
     ended = [*flags, "--"]
     return [
         "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag

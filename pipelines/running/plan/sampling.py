@@ -36,9 +36,9 @@ _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 class Problem:
     """Describes why some records of the input cannot be used.
 
-    ``reason`` is the code, and ``detail`` the explanation, with which a run would reject the first such record.
-    ``records`` is the number of records with this problem. ``first_number`` is the number of the first such record,
-    counted in the input.
+    ``reason`` is the code, and ``detail`` the explanation, with which a run would reject the first record with this
+    problem. ``records`` is the number of records with this problem. ``first_number`` is the number of the first of
+    these records, counted in the input.
     """
 
     reason: str

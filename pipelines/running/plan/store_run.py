@@ -50,7 +50,7 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """Manages a run folder in a store (remote storage such as S3). ``target`` is its location there.
+    """Manages a run folder in a store (remote storage such as S3). ``target`` is its location in the store.
 
     ``root`` is its working copy on this machine: a temporary folder, which is removed with this object. The constructor
     raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if the target is neither empty nor a run
@@ -245,9 +245,9 @@ def _versions(folder: RemotePath) -> dict[str, str]:
 def _own(found: Mapping[str, str]) -> dict[str, str]:
     """Return the files of a run folder that only one process at a time may write.
 
-    This is the process that holds the lease: a lock on the run folder in the store. Left out are the folders and files
-    that several processes may write, such as ``cache`` and ``logs``. ``found`` maps the path of each file to its
-    version.
+    Only the process with the lease (the lock of the run folder in the store) may write them. The folders and files that
+    several processes may write, such as ``cache`` and ``logs``, are left out. ``found`` maps the path of each file to
+    its version.
     """
     return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
 

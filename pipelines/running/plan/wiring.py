@@ -181,8 +181,8 @@ class _StageVisitor(PipelineVisitor):
     """Collects nodes of a pipeline, and the inputs of all nodes. A node is one step in Beam's graph.
 
     ``stages`` holds the nodes of whole stages, each of which contains smaller nodes. ``working`` holds pairs of a stage
-    and a node. The nodes in these pairs are the nodes in ``stages``, and the smaller nodes that process the stage's
-    records or call its models. ``taken`` holds all collections that are inputs of a node.
+    and a node. Each stage has a pair with its whole node, and a pair with each smaller node that processes the stage's
+    records or calls its models. ``taken`` holds all collections that are inputs of a node.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
 """Divides the limits of the endpoints (model servers) between the machines of a run, and checks that the number of
-machines is set if they share limits or a budget.
+machines is set if the machines share limits or a budget.
 """
 
 from collections.abc import Mapping
@@ -59,9 +59,10 @@ def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_
     may use it. These machines then share the budget and the limits of the endpoints (model servers). With any other
     cache, nothing is shared, and no error is raised.
 
-    ``endpoints`` are the settings of the endpoints by name. A limit, e.g. the maximum number of requests at the same
-    time, is an error if it is not the default; endpoints in the worker process are not checked. ``shares_budget`` is
-    True if the run has a budget that workers on other machines share; this is also an error.
+    ``endpoints`` are the settings of the endpoints by name. The error is raised if a limit of an endpoint, e.g. the
+    maximum number of requests at the same time, is not the default. Endpoints in the worker process are not checked.
+    The error is also raised if ``shares_budget`` is True, i.e. if the run has a budget that workers on other machines
+    share.
     """
     if shared_location(cache) is None:
         return
