@@ -217,8 +217,8 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Return an Arrow schema with these columns (name and type). Its metadata tell the library ``datasets`` the feature
-    type of each column. For example, they state that a column holds images.
+    """Return an Arrow schema with these ``columns`` (name and type). The schema's metadata hold the feature type of
+    each column, e.g. image, for the library ``datasets``.
     """
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}

@@ -210,9 +210,11 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
 
 
 def _number(value: object, kind: pa.DataType, where: str) -> float:
-    """Convert the value to a finite float.
+    """Return ``value``, a number of the Arrow type ``kind``, as a finite float. ``where`` is the place for error
+    messages.
 
-    Raises _Unfit for all other values. NaN and infinity are refused, because exports write JSON, which lacks them.
+    Raises _Unfit if ``value`` is not a number, is NaN or infinite, or is too large for ``kind``. NaN and infinity are
+    refused, because exports write JSON, which lacks them.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _unfit(value, "a number", where)

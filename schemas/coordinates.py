@@ -307,7 +307,9 @@ def _check_sides(width_px: float, height_px: float) -> None:
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
-    """Clip the value to [0, side]. Raises OutOfFrame beyond the tolerance, and for a value that is not a number."""
+    """Clip the value to [0, side]. Raises OutOfFrame if the value is NaN, or outside this range by more than 1 % of the
+    side.
+    """
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.
     if not -slack_px <= value_px <= side_px + slack_px:

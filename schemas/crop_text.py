@@ -8,9 +8,9 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Return a sentence that tells a model which images of its prompt are whole images and which are crops (cut-out
-    parts of them). ``images`` is the number of whole images, and ``crops`` is the number of crops. The whole images are
-    first.
+    """Return a sentence for a prompt. The sentence says which images of the prompt are whole, and which are crops
+    (cut-out parts of the whole images). The whole images are first. ``images`` is the number of whole images, and
+    ``crops`` is the number of crops.
     """
     parts = counted(crops, "part")
     if images == 1:
@@ -21,12 +21,12 @@ def crop_hint(images: int, crops: int) -> str:
 def with_crops(user_text: str, images: int, crops: int) -> str:
     """Add placeholders for crops (cut-out parts) of the images to the text of a user turn, and return the new text.
 
-    ``user_text`` is the text. It begins with one ``<image>`` for each of its ``images`` images. The new text has one
-    more ``<image>`` for each of the ``crops`` crops, and after them a sentence which explains the crops. If ``crops``
-    is 0, the text is returned unchanged.
+    ``user_text`` is the text. It begins with one ``<image>`` for each image; ``images`` is the number of images. In the
+    new text, these placeholders are followed by one ``<image>`` for each crop, and by a sentence that explains the
+    crops. ``crops`` is the number of crops. If it is 0, the text is returned unchanged.
 
-    Raises ValueError if the text has more placeholders, or does not begin with one ``<image>`` for each image. The text
-    of a question about a clip, for example, begins with a line about the clip, and so with no placeholder.
+    Raises ValueError if ``user_text`` does not begin with one ``<image>`` for each image, or if other placeholders
+    follow. For example, the text of a question about a clip begins with a line about the clip instead of a placeholder.
     """
     if not crops:
         return user_text

@@ -2,8 +2,8 @@
 other only in this form.
 
 Coordinates are float pixels of the upright original image (or video frame) with the origin at the top left. Boxes are
-``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. :mod:`groundtrace.schemas.coordinates` converts coordinates of a
-model, when a request to the model is written or its reply is read.
+``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. A model may use other coordinates. In this case,
+:mod:`groundtrace.schemas.coordinates` converts the coordinates in the requests to the model and in its replies.
 """
 
 from groundtrace.schemas.coding import record

@@ -63,9 +63,9 @@ def _combined(
 ) -> tuple[float, float]:
     """Return the interval of the difference B − A of two shares. ``middle`` is this difference.
 
-    ``of_b`` holds two distances: from B down to the lower bound, and from B up to the upper bound of B's own interval.
-    ``of_a`` holds the same for A. ``correlation`` is that of the two shares, and 0 if they were measured on different
-    items.
+    Share B has its own interval. ``of_b`` holds two distances: from the lower bound of this interval to B, and from B
+    to the upper bound. ``of_a`` holds the same distances for share A. ``correlation`` is the correlation of the two
+    shares; it is 0 if the shares were measured on different items.
     """
     (down_b, up_b), (down_a, up_a) = of_b, of_a
     down = math.sqrt(max(0.0, down_b**2 - 2 * correlation * down_b * up_a + up_a**2))

@@ -21,7 +21,7 @@ class NotAnObject(ValueError):
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line that is not blank. ``stream`` yields the lines of a file as bytes.
-    ``first_number`` is the number of its first line. Blank lines are counted.
+    ``first_number`` is the number of the first line that ``stream`` yields. The line numbers also count blank lines.
     """
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line

@@ -40,5 +40,7 @@ def _named(plain: str) -> str:
 
 
 def _is_noun(words: list[str]) -> bool:
-    """Return whether the last word is a noun, i.e. neither an attribute nor a participle; False without words."""
+    """Return whether the last word is a noun, i.e. neither an attribute nor a participle. Returns False if ``words`` is
+    empty.
+    """
     return bool(words) and words[-1] not in _DESCRIBING and not words[-1].endswith(("ing", "ed"))

@@ -161,7 +161,8 @@ def thing_of(label: str) -> str:
 def _is_plural(label: str) -> bool:
     """Return whether the noun of the label looks like a plural, such as "squares" in "two black squares in the box".
 
-    It does if it ends in "s" but not in "ss" (as "glass" does), or if it is "people", "men", "women" or "children".
+    A noun that ends in "s" looks like a plural, except if it ends in "ss", such as "glass". The nouns "people", "men",
+    "women" and "children" look like plurals, too.
     """
     words = _before_relation(_ASIDE.split(label)[0].split())
     last = words[-1] if words else ""

@@ -106,12 +106,12 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Return the reason why a label does not name an object for which one can search. Returns None if it names such an
-    object.
+    """Return the reason why a label is faulty, i.e. does not name an object that a model can search for. Returns None
+    if the label has no fault.
 
-    A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
-    has a special token, a control character or an unreadable character, names the whole image ("picture"), has only
-    numbers or ordinals ("#1", "two"), or contains more than one sentence.
+    A label is faulty in these cases: it is blank, has neither letters nor digits, has more than
+    :data:`MAX_LABEL_CHARS` characters, has a special token, a control character or an unreadable character, names the
+    whole image ("picture"), has only numbers or ordinals ("#1", "two"), or contains more than one sentence.
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -263,11 +263,12 @@ def names_alike(label: str, other: str) -> bool | None:
 
 
 def _general_things(text: str) -> Iterator[frozenset[str]]:
-    """Yield the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
+    """Yield one set for each general noun of the text: the attributes that describe the noun.
 
-    A general noun is a noun that can mean any object, such as "item". For a general noun without a known attribute
-    ("the items"), an empty set is yielded. But the noun is left out if another describing word is directly before it,
-    such as "metal" in "metal things": the list of attributes has no materials, so it is unknown which things are meant.
+    A general noun is a noun that can mean any object, such as "item". For "yellow items" and for "items that are
+    yellow", the set is {yellow}. For a noun without a known attribute ("the items"), the set is empty. Exception: if
+    another describing word is directly before this noun, such as "metal" in "metal things", nothing is yielded for it.
+    The list of attributes has no materials, so it is unknown which things are meant.
     """
     for clause in _CLAUSE.split(text):
         words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]
@@ -281,10 +282,10 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
-    """Return whether the text contains the noun, and only with attributes that contradict a label.
+    """Return whether the text contains the noun, and the noun's attributes in the text contradict a label.
 
-    ``own`` are the words of the label. For example, the text "the black circle" contradicts the label "yellow circle"
-    for the noun "circle". Attributes are words before the noun, such as colours and sizes. If the noun occurs several
+    Attributes are words before the noun, such as colours and sizes. ``own`` are the words of the label. For example,
+    the text "the black circle" contradicts the label "yellow circle" for the noun "circle". If the noun occurs several
     times, the attributes of each occurrence must contradict the label.
     """
     words = [singular(match.group().lower()) for match in _WORD.finditer(text)]
@@ -303,10 +304,10 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """Return the attributes (e.g. colours) with which the list of words ``behind`` a noun begins.
+    """Return the attributes (e.g. colours) at the beginning of ``behind``, the words after a noun.
 
-    For example, "items that are black or blue and touch" has the words "black or blue and touch" behind the noun and
-    its "that are". The result is {black, blue}, since "touch" is not an attribute.
+    Words such as "that are" are not in ``behind``. For "items that are black or blue and touch", ``behind`` has the
+    words "black or blue and touch". The result is {black, blue}, since "touch" is not an attribute.
     """
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 

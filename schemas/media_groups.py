@@ -7,9 +7,11 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
     """Divide questions into groups that have no media in common, and yield (question id, group name) for each question.
 
     ``uses`` has one item for each question: its id and the hashes of its media. Two questions are in the same group if
-    they have a medium in common, or if a chain of such questions connects them. The name of a group is its smallest
-    media hash. An item may have the id None, if it only states that its media belong together. Nothing is yielded for
-    such an item, but its media also connect other questions.
+    they have a medium in common. They are also in the same group if a chain of questions connects them, in which each
+    question has a medium in common with the next one. The name of a group is its smallest media hash.
+
+    Special case: an item with the id None is not a question. It only states that its media belong together, so that the
+    questions with these media are in the same group. Nothing is yielded for this item.
     """
     parent: dict[str, str] = {}
 

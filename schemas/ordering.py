@@ -20,8 +20,8 @@ def unit_hash(text: str, seed: int, purpose: str) -> float:
 
 
 def order_key(text: str) -> str:
-    """Return a hash of ``text`` as 64 hexadecimal digits. Items that are sorted by it are in a random order, which is
-    the same in every run.
+    """Return a hash of ``text`` as 64 hexadecimal digits. Sorting items by this hash gives a random order, which is the
+    same in every run.
     """
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

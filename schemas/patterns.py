@@ -23,7 +23,9 @@ class _LatePattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        """Compile the pattern, and store its attribute in this object, where Python finds it the next time."""
+        """Return the attribute ``name`` of the compiled pattern. The attribute is also stored in this object, so that
+        Python finds it without this method the next time.
+        """
         value = getattr(re.compile(self.pattern, self._flags), name)
         setattr(self, name, value)
         return value

@@ -54,11 +54,11 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Make texts safe for a prompt, and return them with the word that marks the beginning and end of each quotation.
+    """Make texts safe for a prompt, and return them with the mark, i.e. the word in the lines around a quotation.
     Invisible characters are removed, and special tokens are broken up (:func:`visible`).
 
-    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned,
-    with a line ``CUT mark`` between them, where ``mark`` is this word. Raises ValueError for a limit below 2.
+    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned.
+    The line between them is ``CUT`` with the mark. Raises ValueError for a limit below 2.
     """
     if limit < 2:
         raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")
@@ -109,11 +109,11 @@ def _has_meaning(char: str) -> bool:
 def _ends(text: str, limit: int) -> tuple[str, ...]:
     """Return the visible form of a text (:func:`visible`), or its beginning and its end if it is too long.
 
-    In the visible form, invisible characters are removed, look-alike characters are replaced, and special tokens are
-    broken up by a blank, which can make the text longer.
+    The visible form is made in two steps. First, invisible characters are removed. Then look-alike characters are
+    replaced, and special tokens are broken up by a blank; this can make the text longer.
 
-    The text is too long if it has more than ``limit`` characters without its invisible characters, or in its visible
-    form. The beginning and the end are in the visible form, too, and have at most ``limit // 2`` characters each.
+    The text is too long if it has more than ``limit`` characters after the first or after the second step. The
+    beginning and the end are in the visible form, too, and have at most ``limit // 2`` characters each.
     """
     text = _without_invisible(text)
     if len(text) <= limit:

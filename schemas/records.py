@@ -33,11 +33,14 @@ class RawRecord:
     """Holds one record as it was read from the input. ``number`` is its line or row number (from 1), and ``text`` holds
     its fields as JSON text.
 
-    If ``materialised`` is True, the media in ``text`` are URIs: the reader has written media that the row held as bytes
-    to the run folder (``run:media/…``), and has made a URI of each path (``input:…``). ``origin`` then holds the names
-    that the media had in the input, such as "cat.png". If ``materialised`` is False, the media in ``text`` are the
-    paths in the input, from which a later stage takes the names. ``problem`` is a fault of the record that the reader
-    found; "" if there is no fault.
+    ``materialised`` determines the form of the media in ``text``:
+
+    - True: the media are URIs. If the input held a medium as bytes, the reader has written the bytes to a file in the
+      run folder (``run:media/…``). If the input held a path, the reader has made a URI of it (``input:…``). ``origin``
+      holds the names that the media had in the input, such as "cat.png".
+    - False: the media are the paths in the input. A later stage takes the names from these paths.
+
+    ``problem`` is a fault of the record that the reader found; "" if there is no fault.
     """
 
     number: int
@@ -138,7 +141,7 @@ class Call:
 
     - ``keys`` are the cache keys of the samples.
     - ``worth_usd`` are the costs that the samples would have had without the cache.
-    - ``answered_by`` are the models that the server named; "" if it named ``model``.
+    - ``answered_by`` are the models that the server named; "" if the server named ``model``, the requested model.
     - ``taken_from`` are the other run folders from whose caches samples were copied; "" for a sample that was not
       copied.
 
@@ -192,7 +195,8 @@ class Verdict:
     """Holds the result of one scorer for a response, and the reason for it. A scorer is code that checks one property
     of a response, and ``name`` is its name. A verdict has one of three states:
 
-    - Scored: ``value`` is in [0, 1]; only the value of the scorer ``spatial`` is negative if all points are wrong.
+    - Scored: ``value`` is in [0, 1]. Exception: the value of the scorer ``spatial`` is negative if all points are
+      wrong.
     - Not applicable: ``value`` is None, since the response has nothing that the scorer could check.
     - Failed: ``value`` is None and ``failed`` is True, since the scorer could not check the response, for example
       because a server did not answer. A failed verdict never passes.

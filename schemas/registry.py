@@ -227,8 +227,8 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """Import the module of ``path``, which is ``module:NAME``, and return the value with this name in it. Raises
-    RegistryError if the value cannot be imported.
+    """Import the value that ``path`` names, and return it. ``path`` has the form ``module:NAME``, where ``NAME`` is the
+    name of the value in the module. Raises RegistryError if the value cannot be imported.
 
     The module is searched for on Python's import path, and then in the current folder.
     """
@@ -252,7 +252,7 @@ def load(path: str) -> Any:
 
 
 def _line_of(error: BaseException, module: str) -> str:
-    """Return the number of the line of the module's file in which the error arose, as a text such as ", line 12".
+    """Return the line number at which the error was raised in the module's file, as a text such as ", line 12".
 
     Return "" if the line is not known.
     """

@@ -200,7 +200,8 @@ class RunSummary:
         revision, config_sha256: the commit of the code, and the hash of the config.
         self_judged: whether the judge used the same endpoint as the teacher.
         self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
-        target, budget: the results for a requested number of rows and for a budget; None if there was none.
+        target: the result of a run that ends when it has a given number of SFT rows; None for other runs.
+        budget: the spending limits and the amounts spent; None if the run had no limits.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
         judges: for each scorer, how well two judges agree; empty if the run had only one judge.
         roles: the model of each role (a model's job, such as judge).
@@ -252,8 +253,8 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Return the most frequent explanation with which records were rejected for ``reason``. Returns "" if there is
-        none.
+        """Return the most frequent explanation of the rejections for ``reason``. Returns "" if they have no
+        explanation.
 
         Only the stage (step of the pipeline) with the most rejections for this reason is considered.
         """

@@ -1,13 +1,13 @@
 """Measures how reliably the three judges of SAIL-RL (§3.1) find faults in a chain of thought.
 
 The inputs are verified drafts (questions with their data). The output is one :class:`JudgeReport` for the run,
-``judges.json``; no draft is passed on. The sample consists of the chains of thought with the lowest hashes of their
-questions' ids. First, all three judges judge each chain unchanged, and should find no fault. Then rules put (plant) a
-fault into a copy of the chain for each judge (:mod:`groundtrace.rewards.planting`). The fault is a wrong step for the
-judge of logic, a wrong claim for the judge of grounding, and another answer for the judge of consistency. Each judge
-should find the fault that was planted for it. An unchanged trace is called clean because its answer and form were
-verified. If a judge finds a fault in a clean trace, the judge may be right, because verification may have missed the
-fault. The paper gives no figures for its judges.
+``judges.json``; no draft is passed on. The judges are measured on a sample: the chains of thought of the drafts with
+the lowest id hashes. First, all three judges judge each chain unchanged, and should find no fault. Then rules put
+(plant) a fault into a copy of the chain for each judge (:mod:`groundtrace.rewards.planting`). The fault is a wrong step
+for the judge of logic, a wrong claim for the judge of grounding, and another answer for the judge of consistency. Each
+judge should find the fault that was planted for it. An unchanged chain is called clean, because the answer and the form
+of its response were verified. If a judge finds a fault in a clean chain, the judge may be right, because verification
+may have missed the fault. The paper gives no figures for its judges.
 """
 
 import json

@@ -60,7 +60,7 @@ def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
 
 
 def _count(streams: Any) -> Counter[Streams]:
-    """Return the number of rows for each combination of streams. A stream is one of the prompts for a question.
+    """Return the number of rows for each combination of streams. A stream is a way to answer a question.
 
     An element of ``streams`` is a tuple with the names of the streams of one row. It can also be an earlier result of
     this function, because Beam's CombineGlobally counts parts of the rows first and then adds up the results.

@@ -168,10 +168,10 @@ async def executed(
     """Execute the scripts of a rewritten solution. Returns the solution with the real outputs of the scripts, and the
     images that the scripts showed.
 
-    ``turns`` is the solution. A turn is a text. In all turns but the last, a script and the output that the teacher
-    model expects of this script follow the text. Only the standard output of a script is compared with the expected
-    output, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the sandbox,
-    and ``store`` opens the question's images and stores the new ones.
+    ``turns`` is the solution. A turn is a text. In all turns but the last, the text is followed by a script, and by the
+    output that the teacher model expects of this script. Only the standard output of a script is compared with the
+    expected output, because the teacher cannot foresee the warnings of libraries. ``sandbox`` holds the settings of the
+    sandbox, and ``store`` opens the question's images and stores the new ones.
 
     Raises :class:`Reject` if a script fails, or if its output differs from the expected output. Raises SandboxLost if
     the sandbox loses the state of the scripts.
@@ -197,8 +197,8 @@ async def rewrite(
     with its data) with the new solution.
 
     ``session`` makes the call. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
-    folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if none of the
-    teacher's rewritten solutions is usable, with the reason why the first of them is not.
+    folders of the images. Raises :class:`Reject` if a medium is a clip. Also raises :class:`Reject` if all of the
+    teacher's rewritten solutions are unusable; the reason and the detail are then those of the first solution.
     """
     question, solution = draft.question, draft.traces[0].text
     if any(medium.frames for medium in question.media):

@@ -3,8 +3,10 @@ questions).
 
 The inputs are drafts (questions with their data). The outputs are ``kept``, the ``size`` questions with the lowest
 hashes of their ids, and ``others``, all other questions, which need no attempts. The hash replaces a random choice, so
-that the sample depends on the ids alone. A question with free text as its gold answer is rejected before the sample is
-selected if no judge can grade free text, because no reward could be computed for it.
+that the sample depends on the ids alone.
+
+If no judge can grade free text, questions whose gold answer is free text are rejected before the sample is selected. No
+reward could be computed for these questions.
 """
 
 from collections.abc import Iterator
@@ -70,8 +72,8 @@ class SampleQuestions(DraftStage):
     """Stage that selects a sample of ``size`` questions for the policy model to attempt. All others go to the output
     ``others``.
 
-    ``judged`` is True if a judge model grades answers in free text; without one, questions with such answers are
-    rejected.
+    ``judged`` is True if a judge model grades answers in free text. If it is False, questions whose gold answer is free
+    text are rejected.
     """
 
     size: int

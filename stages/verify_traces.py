@@ -53,8 +53,8 @@ class VerifySettings:
     (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point is on its object. If the question counts
     objects, each of these objects must also have a point. The scorer ``counting`` compares the points with the counted
     objects. The scorer ``temporal`` gives the share of the statements about a clip that the clip's frames show. A
-    verdict that is not applicable does not reject a trace. A failed verdict does; its scorer could not check the trace.
-    ``gate`` holds the weights and the threshold of Argos Eq. 9.
+    verdict that is not applicable does not reject a trace. A failed verdict means that its scorer could not check the
+    trace; it rejects the trace. ``gate`` holds the weights and the threshold of Argos Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

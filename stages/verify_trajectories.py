@@ -272,8 +272,8 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft (a question with its data) with its first trajectory (response with code) that passes all checks
-    as its best trace.
+    """Check the trajectories (responses with code) of a draft (a question with its data) in order, and return the draft
+    with the first trajectory that passes all checks as its best trace.
 
     ``session`` makes the calls. ``settings`` are the settings of the checks, ``writing`` those with which the
     trajectories were written, and ``sandbox`` those of the sandbox that executes the code. ``roots`` holds the folders

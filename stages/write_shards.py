@@ -82,8 +82,10 @@ class SizedRow:
     Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
     of its entry in the table of final outcomes, which lists the stages and calls of each record
     (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is a folder of files on this machine
-    (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to the JSON in these files. A value
-    with an empty ``packed`` is not a row. Each shard gets one such value, so that a shard without rows is written, too.
+    (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to the JSON in these files.
+
+    Special case: an object with an empty ``packed`` is not a row. Each shard gets one of these objects, so that a shard
+    without rows is written, too.
     """
 
     id: str
@@ -117,8 +119,9 @@ class SizedRowCoder(Coder):
     """Encodes a :class:`SizedRow`, which holds a row as compressed JSON, for the shuffles of Beam.
 
     The spool is a set of files on this machine that keep the data of shuffles, to save memory. ``folder`` is the folder
-    of the spool. The compressed JSON is written there, unless it is very short, and the encoded row then holds only a
-    reference to the JSON. "" means that there is no spool, so the encoded row holds the JSON itself.
+    of the spool; "" means that there is no spool. If there is a spool, the compressed JSON is written to it, and the
+    encoded row holds only a reference to the JSON. If there is no spool, or if the JSON is very short, the encoded row
+    holds the JSON itself.
     """
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
@@ -136,8 +139,8 @@ class SizedRowCoder(Coder):
     def encode(self, value: SizedRow) -> bytes:
         """Return the row as bytes: its id, its size, and its content as compressed JSON (``value.packed``).
 
-        If there is a spool (files on this machine), the compressed JSON is written to it. The bytes then hold a short
-        reference to the place in the spool instead of the JSON, unless the JSON is very short.
+        If there is a spool (files on this machine), the compressed JSON is written to it, and the bytes hold a short
+        reference to the place in the spool instead of the JSON. Exception: a very short JSON stays in the bytes.
         """
         packed = value.packed
         if packed and value.spool != self._folder:
@@ -145,7 +148,7 @@ class SizedRowCoder(Coder):
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
-        """Return the row for which :meth:`encode` returned the bytes ``encoded``."""
+        """Decode ``encoded``, a result of :meth:`encode`, and return the row."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
@@ -310,7 +313,7 @@ class _Write(beam.DoFn):
         pa.set_memory_pool(pa.system_memory_pool())
 
     def process(self, keyed: tuple[tuple[str, int], Iterable[SizedRow]], plan: Mapping[str, int]) -> Iterator[str]:
-        """Write a shard, and emit its line of the manifest."""
+        """Write a shard (Parquet file), and emit its line of the job's manifest (list of complete files)."""
         (of_set, shard), rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
         target, name = self._targets[of_set], f"train-{shard:05d}-of-{_shards_of(of_set, plan):05d}.parquet"

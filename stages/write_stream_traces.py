@@ -3,10 +3,10 @@
 
 The inputs are drafts (questions with their data) in which an earlier stage chose the form of the trace: reasoning with
 boxes, or in words alone. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call
-failed or all traces were truncated. The teacher sees the question and the original image without drawn points or boxes,
-so that it boxes only things that it has found itself. It writes boxes in the coordinate frame of its model (pixels, 0–1
-or 0–1000), and this stage converts them to pixels of the original. A box outside of that frame is made invalid, so that
-the trace fails the check of its form.
+failed or all traces were truncated. The teacher sees the question and the original image without drawn points or boxes.
+So it writes boxes only of things that it has found itself. The boxes are in the coordinate frame of its model (pixels,
+0–1 or 0–1000), and this stage converts them to pixels of the original. A box outside of the coordinate frame is made
+invalid, so that the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.
@@ -50,7 +50,7 @@ def speech_of(family: Family) -> Speech:
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Return the sentence of the prompt that tells the model the unit of box coordinates, such as pixels or 0 to 1000.
+    """Return the sentence of the prompt that states the unit of box coordinates, such as pixels or 0 to 1000.
 
     ``frame`` is the coordinate frame of the model. ``media`` are the media of the question, whose sizes the sentence
     may state.

@@ -230,8 +230,8 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher model write trajectories (traces with executed code) for a question, and return the draft (a
-    question with its data) with those that reached an answer.
+    """Let the teacher model write trajectories (traces with executed code) for a question. Returns the draft (the
+    question with its data) with the trajectories that reached an answer.
 
     ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
     folders of the images. Raises :class:`Reject` if no trajectory reached an answer, or if a medium is a clip.
@@ -253,7 +253,11 @@ async def write(
 
 
 def _rejection(found: Sequence[Written], key: str) -> Reject:
-    """Return the rejection with the fault of the first trajectory."""
+    """Return the rejection of a question for which no trajectory (trace with executed code) is usable.
+
+    Its reason and its detail are those of the first trajectory in ``found``. ``key`` is the cache key of the model
+    reply that led to the rejection.
+    """
     which = "the trajectory" if len(found) == 1 else f"each of {len(found)} trajectories, the first"
     return Reject(found[0].reason, f"{which}: {found[0].fault}", key)
 

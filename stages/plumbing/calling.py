@@ -100,8 +100,8 @@ class CallModels(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the remaining results of the bundle (Beam's unit of work) as they are finished.
 
-        The elements of the bundle were processed with requests to models. Notes hold the tokens and the cost of each
-        request. The method returns when these notes are in a file that the run's other processes read.
+        For each request to a model, a note with its tokens and cost is written to a file. The method returns only when
+        the run's other processes can read the notes of this bundle.
         """
         while self._pending:
             yield from self._emit(self._done.get())

@@ -1,10 +1,10 @@
 """Defines the table of final outcomes (``ends``), which has one row for each record: what became of it in the run.
 
 A row holds the names of the stages that the record passed, and the calls made for the record. Each shard (Parquet file
-of rows) has its own table, which is written once. The figures of the run are sums over the rows of these tables. They
-are the funnel (records left after each stage), the ledger (calls and costs) and the agreement of judges. The live
-counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used for this. They may be too large or too small,
-because runners may repeat work and lose workers.
+of rows) has its own table, which is written once. Three results of the run are sums over the rows of these tables: the
+funnel (records left after each stage), the ledger (calls and costs) and the agreement of judges. The live counts of
+stages (:mod:`groundtrace.stages.plumbing.metrics`) are not used for these results. The live counts may be too large or
+too small, because runners may repeat work and lose workers.
 """
 
 from typing import Any, TypedDict

@@ -35,7 +35,7 @@ def packed(data: bytes) -> bytes:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the bytes from which :func:`packed` made ``data``.
+    """Decompress ``data``, a result of :func:`packed`, and return the original bytes.
 
     Raises ValueError if ``data`` is truncated, has extra bytes at its end, or is not compressed.
     """
@@ -92,16 +92,17 @@ class PackedCoder(Coder):
         return spill(packed(self._row.encode(value)), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """Return the record for which :meth:`encode` returned the bytes ``encoded``. Raises ValueError for any other
-        bytes.
+        """Decode ``encoded``, a result of :meth:`encode`, and return the record. Raises ValueError if ``encoded`` is
+        not a result of :meth:`encode`.
         """
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def estimate_size(self, value: Any) -> int:
-        """Return the number of bytes of the encoded record, which Beam asks for some records.
+        """Return the number of bytes of the encoded record. Beam calls this method for some records.
 
-        Beam's own method encodes the record for this. That would write it to the spool once more. The result is an
-        estimate for the few records that are too short for the spool.
+        If there is a spool (files on this machine), the record is not encoded here, because this would write the record
+        to the spool once more. The result is then the size of a reference to the spool. For the few records that are
+        too short for the spool, this is only an estimate.
         """
         return SPILLED_BYTES if self._folder else len(self.encode(value))
 

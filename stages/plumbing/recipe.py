@@ -24,10 +24,10 @@ from groundtrace.vision.media import MediaRoots
 class Draw:
     """Determines which questions one pass over the input uses. A question that is used is called drawn.
 
-    ``below`` is a threshold in hexadecimal digits: a question is drawn if the hash of its id is below it. If ``below``
-    is "", all questions are drawn. ``target_sft`` is the wanted number of SFT rows; None means that there is no wanted
-    number. ``last`` is True in the last pass. If any other pass gives too few SFT rows, a new pass draws more
-    questions.
+    ``below`` is a threshold in hexadecimal digits: a question is drawn if the hash of its id is below this threshold.
+    If ``below`` is "", all questions are drawn. ``target_sft`` is the wanted number of SFT rows; None means that there
+    is no wanted number. ``last`` is True in the last pass. If a pass before the last one gives too few SFT rows, a new
+    pass draws more questions.
     """
 
     below: str = ""
@@ -55,8 +55,8 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Holds the outputs of a recipe, i.e. of a pipeline as a graph of Beam transforms. Rejections are not in it; they
-    are collected from the stages.
+    """Holds the outputs of a recipe, i.e. of a pipeline as a graph of Beam transforms. Rejections are not among these
+    outputs; they are collected from the stages.
 
     Attributes:
         sft: the verified drafts (questions with their data) that become SFT rows; None if the recipe makes no SFT rows.

@@ -183,7 +183,8 @@ def _boxes_to_learn(draft: Draft) -> Row:
     """Return the columns on the boxes with which a reward compares responses.
 
     ``boxes_source`` is "gold" for gold boxes, "detector" for boxes that the detector found, and None without boxes.
-    Boxes of the detector are used only if the question has no gold boxes; the column ``gold_boxes`` then holds them.
+    Boxes of the detector are used only if the question has no gold boxes. In this case the column ``gold_boxes``
+    holds the detector's boxes.
     """
     if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
         return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}

@@ -62,11 +62,11 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """Return the data for which :func:`spill` returned the bytes ``crossed``. These bytes have crossed a shuffle of
-    Beam, and are either the data itself or a reference to it.
+    """Return the data that the caller gave to :func:`spill`.
 
-    ``folder`` is the folder of the spool (files on this machine). Raises ValueError for bytes that :func:`spill` did
-    not make, and OSError if the file of the spool cannot be read.
+    ``crossed`` is the result of :func:`spill`, which has crossed a shuffle of Beam: a reference to the data, or the
+    data itself. ``folder`` is the folder of the spool (files on this machine). Raises ValueError if ``crossed`` is not
+    a result of :func:`spill`. Raises OSError if the file of the spool cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:

@@ -214,8 +214,8 @@ class Format(abc.ABC):
 
         ``source`` is a part of the input, such as a file. ``rows`` holds the settings by which rows become records; its
         column map (``input.columns``) determines which columns hold these fields. The bytes of media are not read.
-        Yields nothing if the format cannot read records without these bytes, and possibly if no column holds these
-        fields.
+        Yields nothing if the format cannot read records without these bytes. If no column holds the fields of
+        :data:`ANSWER_FIELDS`, a format may also yield nothing.
         """
         return iter(())
 

@@ -217,10 +217,16 @@ def _first_line(path: Place) -> bytes:
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     """Return the keys of the records in a file, which are the input's columns.
 
-    Only the first :data:`MAX_LINES_FOR_KEYS` lines are read, and further lines until all columns in ``rows.keep`` are
-    found. Some columns need not be in the lines that are read, because their fields may be missing in a record (such as
-    ``choices``) or do not come from the file (constants, and fields that the shape adds). If the config maps a column
-    to such a field, the name of the column is added to the result. The result is empty if no key is found.
+    The keys are collected in three steps:
+
+    1. The first :data:`MAX_LINES_FOR_KEYS` lines are read for their keys.
+    2. If a column in ``rows.keep`` is not among these keys, further lines are read until all of these columns are
+       found.
+    3. Some fields may be missing in these lines: optional fields, such as ``choices``, fields with a constant in the
+       config, and fields that the shape (layout of rows) adds. If the config maps a column to one of these fields, the
+       name of the column is added.
+
+    The result is empty if no key is found.
     """
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)

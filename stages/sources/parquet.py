@@ -103,8 +103,8 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield, for each record, those of the fields :data:`ANSWER_FIELDS` (answer, choices, …) for which the file has
-        a column.
+        """Yield the fields about the answer of each record, as a mapping from field names to values. These are the
+        fields in :data:`ANSWER_FIELDS` (answer, choices, …) for which the file has a column.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
         column map (``input.columns``) determines which columns hold these fields.
@@ -152,8 +152,8 @@ def _files(path: Any) -> tuple[list[Any], Any]:
 def _identity(file: Place) -> bytes:
     """Return a digest that identifies a file's content.
 
-    On a disk it is the SHA-256 of the content. In a store it is made of the file's version there, so that the content
-    need not be downloaded.
+    For a file on a disk, the digest is the SHA-256 of the content. For a file on remote storage, the digest is made of
+    the file's path, size and version, so that the content need not be downloaded.
     """
     if isinstance(file, RemotePath):
         stat = file.stat()
@@ -170,10 +170,10 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Convert an error in the body to an InputError that names the file, if the file cannot be read as Parquet.
+    """Raise an InputError that names the file ``path`` if code in the ``with`` block cannot read the file as Parquet.
 
-    The records of such a file cannot be rejected one by one. Errors of a store (StorageError and StoreUnavailable) are
-    not converted.
+    The InputError replaces the error of the library, because the records of an unreadable file cannot be rejected one
+    by one. Errors of remote storage (StorageError and StoreUnavailable) are not replaced.
     """
     try:
         yield
@@ -192,7 +192,7 @@ def _line(error: Exception) -> str:
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
     """Return the subfields of a column to read: all except ``bytes``, which holds the content of media files. Return
-    the column itself if it has no subfields, or none but ``bytes``.
+    the column itself if it has no subfields, or if ``bytes`` is its only subfield.
     """
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]

@@ -139,9 +139,9 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """Writes the media that rows contain as bytes to the run folder.
 
-    In one layout of rows (that of VLMEvalKit), a row may use the image of an earlier row, and names it by the index of
-    that row. ``_uris`` maps these names to the URIs of the written images. It needs about 150 bytes for each row with
-    an image. For other layouts it is empty.
+    In VLMEvalKit's layout of rows, a row may hold the index of an earlier row instead of an image, and then uses that
+    row's image. For this purpose, ``_uris`` maps the index of each row with an image to the URI of the written image.
+    The mapping needs about 150 bytes for each of these rows. For other layouts it is empty.
     """
 
     def __init__(self, store: MediaStore) -> None:

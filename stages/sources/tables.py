@@ -43,10 +43,12 @@ class Tables(Format):
         """Return the file ``path``, or the only CSV or TSV file of the folder ``path``, as an input.
 
         ``name`` is the input as the user typed it, and ``path`` is a path object for the same input. ``rows`` holds the
-        settings by which rows become records. A file ``metadata.csv`` in the folder does not count as a table: it
-        describes the images of the folder for the library ``datasets``, which reads such folders. Raises NothingHere
-        if there is no such file. Raises InputError if rows do not fit the header, or if the file's content does not fit
-        its name.
+        settings by which rows become records. A file ``metadata.csv`` in a folder does not count as a table, because it
+        describes the images of the folder for the library ``datasets``.
+
+        Raises NothingHere if ``path`` is neither a CSV file, a TSV file or a JSON array, nor a folder with exactly one
+        CSV or TSV file and without ``records.jsonl``. Raises InputError if rows do not fit the header, or if the file's
+        content does not fit its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -126,7 +128,9 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
 
 
 def _first_odd_byte(path: Place) -> int:
-    """Return the offset of the first byte that is not UTF-8; if the file ends within a character, the file's length."""
+    """Return the offset of the first byte that is not UTF-8. Special case: if the last character of the file is
+    incomplete, the result is the file's length.
+    """
     decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_CHARS):
@@ -189,7 +193,9 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """Return the row. In columns whose field may be a list, cells that contain a JSON list are converted."""
+    """Return a copy of the row in which cells with a JSON list are converted to lists. Only the cells of columns whose
+    field may be a list are converted.
+    """
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
     columns |= SHAPES.named(rows.shape).list_columns
     return {name: _as_list(cell) if name in columns else cell for name, cell in row.items()}

@@ -85,7 +85,7 @@ class Shape(abc.ABC):
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
         """Return whether the rows of an input seem to have this shape (layout of rows).
 
-        ``columns`` are the names of its columns. ``first`` are its first rows; it may be empty.
+        ``columns`` are the names of the input's columns. ``first`` are its first rows; this sequence may be empty.
         """
 
     @abc.abstractmethod

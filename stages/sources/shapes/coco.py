@@ -180,7 +180,7 @@ def _listed(value: Any) -> list[Any] | None:
 
 
 def _number(value: Any) -> int:
-    """Return the id as a number; -1, which is never an id, for other values."""
+    """Return the id ``value`` as a number. Returns -1, which is never an id, if ``value`` is not a number."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):

@@ -109,10 +109,9 @@ def read_turns(value: Any) -> list[Turn]:
 def placed(text: str, shown_before: int, media_count: int) -> str:
     """Return the text of a turn without the placeholders ``<image>`` and ``<video>``.
 
-    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. For example, "Is it
-    larger in <image>?" becomes "Is it larger in picture 2?" if one image is shown before. ``shown_before`` is the
-    number of media before this text. ``media_count`` is the number of all media; if it is 1, the words are "the
-    picture".
+    A placeholder inside a sentence is replaced by words, and any other placeholder is removed. ``shown_before`` is the
+    number of media before this text. For example, if it is 1, "Is it larger in <image>?" becomes "Is it larger in
+    picture 2?". ``media_count`` is the number of all media. If it is 1, the words are "the picture", without a number.
     """
     if media_count > 1:
         number = shown_before
@@ -188,7 +187,9 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
 
 
 def _listed(row: Row, *names: str) -> list[Any]:
-    """Return the media of a row, from the first of the columns ``names`` that holds media; empty if none does."""
+    """Return the media of a row, from the first of the columns ``names`` that holds media. The result is empty if these
+    columns hold no media.
+    """
     for name in names:
         value = row.get(name)
         if value is not None and value != [] and value != "":
