@@ -51,9 +51,10 @@ a wheel, this folder contains them.
 
 
 def _require_linked(home: Path) -> None:
-    """Raise ImportError if a package of ``_LINKED`` is not in the folder ``home``, or if its symbolic link is broken.
+    """Raise ImportError if one of the top-level packages (``_LINKED``) is not in the folder ``home``.
 
-    For example, a program that unpacks a zip file may write symbolic links as plain files.
+    In a checkout of the repository, ``home`` has a symbolic link to each package. The error is also raised if a link is
+    broken, or is a plain file. For example, a program that unpacks a zip file may write links as plain files.
     """
     for folder in (home / name for name in _LINKED):
         if (folder / "__init__.py").is_file():

@@ -52,10 +52,11 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of ``base``, changed by the values of ``changes``. Both hold nested dicts of a config.
+    """Return the values of ``base``, changed by the values of ``changes``. Both are nested dicts of a config.
 
-    If only one of them has a key, its value is used. If both have the key, the value of ``changes`` is used. If both
-    values are sections (mappings), the two sections are merged in the same way. The arguments stay unchanged.
+    If only one of the two dicts has a key, the value in this dict is used. If both have the key, the value of
+    ``changes`` is used. There is one exception: if both values are sections (mappings), the two sections are merged in
+    the same way. The arguments stay unchanged.
     """
     found = dict(base)
     for name, value in changes.items():
@@ -65,8 +66,10 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _place(path: str, extended: str, bundled: Path | None) -> str:
-    """Return the path of the config that the file at ``path`` extends. Raises ConfigError if
-    ``extended`` cannot be a path."""
+    """Return the path of the config that the file at ``path`` extends.
+
+    ``extended`` is the value of the file's key ``extends``. Raises ConfigError if ``extended`` cannot be a path.
+    """
     try:
         beside = local_path(path).parent / Path(extended).expanduser()
         named = None if bundled is None else bundled / f"{extended}.toml"

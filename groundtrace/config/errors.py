@@ -70,7 +70,12 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """Return the message of one of our own checks, with the key of the value or section in front."""
+    """Return the ``message`` of one of this project's own checks (not of pydantic), with the key in front.
+
+    ``key`` is the dotted key of the checked value or section; "" for the whole config. ``fields`` are the keys of the
+    section; empty for a value. If the message begins with one of ``fields``, the result has its full key: for the
+    section ``trace``, "n must be even" becomes "trace.n must be even".
+    """
     if not key:
         return message
     if not fields:

@@ -29,7 +29,7 @@ class ConfigKey:
     Attributes:
         name: The key without its section, such as ``n``.
         takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for the keys of the ``entries``
-            of a :class:`ConfigSection`, as the Markdown reference shows these keys without types.
+            of a :class:`ConfigSection`, because the Markdown reference shows these keys without types.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.

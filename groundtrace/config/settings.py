@@ -245,9 +245,9 @@ def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any
 
     A mapping such as ``endpoints`` keeps its default entries. If the user sets ``endpoints.colour.model``, the given
     value replaces only this key of the default entry ``colour``. A config may give a section other defaults than the
-    section's class ``cls`` declares. ``holder`` is then an object of ``cls`` with these other defaults. Only those
-    values of ``holder`` are added that differ from the defaults in ``cls``. ``where`` is the dotted key of the section,
-    such as ``trace.``, for error messages. Raises :class:`ConfigError` for a key that was renamed.
+    section's class ``cls`` declares. ``holder`` is then an object of ``cls`` with these other defaults. A value of
+    ``holder`` is added only if it differs from the default in ``cls``. ``where`` is the dotted key of the section, such
+    as ``trace.``, for error messages. Raises :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):

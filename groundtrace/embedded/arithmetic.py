@@ -62,10 +62,10 @@ _PART = re.compile(rf"(?P<sign>[-+*/])|(?P<n>{_N})")
 class Calculation:
     """Holds an equation or comparison of numbers, and whether it is right.
 
-    ``text`` is its normal form, which has digits and signs in place of words and keeps the counted things: "2 squares +
-    1 square = 3" for "two squares plus one square = 3". ``before`` and ``behind`` are the rest of the text in which it
-    was found, before and after it, also in normal form. ``holds`` is True for "2 + 1 = 3", and False for "2 + 1 = 4".
-    ``is_comparison`` is True for "3 > 2", and False for "2 + 1 = 3".
+    ``text`` is its normal form: digits and signs replace words, and the names of the counted things stay. For example,
+    "two squares plus one square = 3" becomes "2 squares + 1 square = 3". ``before`` and ``behind`` are the parts of the
+    searched text before and after the calculation, also in normal form. ``holds`` is True for "2 + 1 = 3", and False
+    for "2 + 1 = 4". ``is_comparison`` is True for "3 > 2", and False for "2 + 1 = 3".
     """
 
     text: str

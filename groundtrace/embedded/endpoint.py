@@ -1,11 +1,13 @@
 """Implements the embedded engine (OpenCV, no model) as an endpoint. It needs no download, no key and no GPU.
 
 The engine uses only the image and the question of a request. It ignores the gold answer, which some prompts contain. It
-does not guess: if it cannot read the image or the question, the reply is "cannot read", or an empty result if the
-prompt requires another form. The setting ``model`` names the algorithm. ``colour`` clusters colours and follows
-contours; ``edges`` fits outlines to gradients. Only a detector and a segmenter can use ``edges``; all other roles (jobs
-of a model, such as "judge") use ``colour``. A request can ask for several samples (texts), which are numbered. A sample
-depends only on the request and on its number.
+does not guess: if it cannot read the image or the question, the reply is "cannot read". Special case: if the prompt
+requires another form of reply, such as a list, the reply has an empty result.
+
+The setting ``model`` names the algorithm. ``colour`` clusters colours and follows contours; ``edges`` fits outlines to
+gradients. Only a detector and a segmenter can use ``edges``; all other roles (jobs of a model, such as "judge") use
+``colour``. A request can ask for several samples (texts), which are numbered. A sample depends only on the request and
+on the sample's number.
 """
 
 import asyncio

@@ -128,7 +128,11 @@ def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength
 
 
 def _program(query: Query | None) -> str | None:
-    """Return the code that selects and counts the objects of a question; None for a question of another kind."""
+    """Return code that counts the objects of a question and prints the answer; None if no such code can be written.
+
+    ``query`` is the parsed question. It must ask for a number of objects, or whether a statement about this number is
+    true. It must not have a condition such as "touching the edge".
+    """
     if not isinstance(query, CountQuery | ObjectStatement) or query.touch is not None:
         return None
     code = _SELECT.format(condition=_condition(query.noun))

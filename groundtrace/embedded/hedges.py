@@ -31,10 +31,13 @@ _NEGATIONS = words("negations")
 def asserted(sentence: str) -> str:
     """Return the part of a sentence that is asserted, without its suppositions.
 
-    A sentence without a supposition ("it may be …") is returned unchanged. From a sentence with a supposition and
-    "but", the text after the last "but" is returned. Without "but", the text after the supposition may state what is
-    true instead. Then this text is returned: "it may be black, on a closer look it is blue" becomes
-    ", on a closer look it is blue". Otherwise the result is "".
+    The first of these rules that applies is used:
+
+    - A sentence without a supposition ("it may be …") is returned unchanged.
+    - If the sentence has the word "but", the text after the last "but" is returned.
+    - If the text after the supposition states what is true, this text is returned. For example, "it may be black, on a
+      closer look it is blue" becomes ", on a closer look it is blue".
+    - For all other sentences, the result is "".
     """
     if not HYPOTHETICAL.search(sentence):
         return sentence

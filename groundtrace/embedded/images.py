@@ -131,7 +131,7 @@ def _questions(noun: str, scene: Scene, rng: np.random.Generator) -> Iterator[st
 
 
 def _answer(question: str, scene: Scene) -> str | None:
-    """Return the answer to a question that the embedded engine (OpenCV, no model) finds in the image.
+    """Answer a question about an image with the embedded engine (OpenCV, no model).
 
     ``scene`` holds the image. The result is None if the engine cannot read the question or the image.
     """

@@ -2,8 +2,8 @@
 
 The engine judges the complexity of a question by the number of steps in which it would answer the question itself. It
 writes traces (reasoning and answers) from the shapes that it finds. It judges texts only by their words and their
-arithmetic. If it cannot read a question or an image, its reply is "cannot judge". If a text contains nothing that it
-can check, it raises CallError.
+arithmetic. If the engine cannot read a question or an image, its reply is "cannot judge". If it can check nothing in a
+text, it raises CallError.
 """
 
 import json
@@ -142,10 +142,9 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
     """Yield the sentences of a reasoning that leads to the embedded engine's answer.
 
-    The first text lists the steps that lead to the answer. The second states how many objects of each class that the
-    question is about are in the image. Each further sentence is about those objects of one class on which the answer is
-    based. The sentence states how many of them are at each place, and the sum: "2 on the left, 1 in the middle; 2 + 1 =
-    3".
+    The first text lists the steps that lead to the answer. The second text counts the objects in the image, for each
+    class that the question is about. Each further text is about one class. It counts, at each place, only the objects
+    on which the answer is based, and states the sum: "2 on the left, 1 in the middle; 2 + 1 = 3".
     """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -210,7 +209,11 @@ _Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
 
 
 def _scored(judge: _Handler, field: str) -> _Handler:
-    """Return a handler that replies with score 1 or 0 where ``judge`` replies with true or false in ``field``."""
+    """Return a handler (a function that answers a prompt) that replaces the verdict of ``judge`` by a score.
+
+    The verdict is true or false in the field ``field`` of the reply of ``judge``. The field "score" of the new reply is
+    1 for true and 0 for false.
+    """
 
     def handler(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
         reply = json.loads(judge(prompt, scene, rng, strength))

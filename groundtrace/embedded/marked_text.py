@@ -87,7 +87,7 @@ class MarkedText:
 
 @dataclass(frozen=True)
 class Assertion:
-    """Holds a sentence of a reasoning that asserts something, and is not a question or a supposition, for example.
+    """Holds a sentence of a reasoning that asserts something. Questions and suppositions assert nothing.
 
     ``text`` is the sentence, and ``start`` is its offset in the text of the reasoning.
     """

@@ -46,9 +46,11 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     """Return the part of the image ("left") to which a denial is limited; None if it is not limited to a part.
 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
-    contains the clause. A part is ignored if its word is in ``asked`` or in ``label``. The answer may require that the
-    object exists in the part that the question names. Then ``asked`` holds the words of the question, because a denial
-    in this part contradicts the answer, and must not count as limited to the part. Otherwise ``asked`` is empty.
+    contains the clause. A part is ignored if its word is in ``asked`` or in ``label``.
+
+    If the answer requires that the object exists, ``asked`` holds the words of the question; otherwise it is empty. The
+    question may name a part ("how many squares are in the left box?"). A denial in this part contradicts the answer, so
+    it must not count as limited to a part.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:
@@ -76,11 +78,11 @@ def _side(part: re.Match[str]) -> str:
 
 
 def _carried(label: str, before: str) -> list[re.Match[str]]:
-    """Return a list with the part of the image that a clause takes over from the text ``before`` the clause.
+    """Return the part of the image that is named before a clause, if the clause is about this part, too.
 
-    This part is the last one that ``before`` names. In "the left box has a circle, but no square", the clause "no
-    square" is about the left box, too. ``label`` is the name of the object that the clause denies ("square"). The list
-    holds one match, or is empty in these cases:
+    ``before`` is the text before the clause, and the part is the last one that it names. In "the left box has a circle,
+    but no square", the clause "no square" is about the left box, too. ``label`` is the name of the object that the
+    clause denies ("square"). The result is a list with the match of the part. The list is empty in these cases:
 
     - ``before`` names no part, or ends with a word such as "so".
     - ``before`` names the object together with the part, or later. An example is the clause "no other" in "the left box

@@ -74,7 +74,7 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
 
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
-    """Return the number of objects that the reasoning points at and that a phrase names, such as "the red circles".
+    """Return the number of pointed-at objects for the label in a phrase, such as "red circle" for "the red circles".
 
     ``text`` is the phrase. ``pointed`` maps each label to the number of objects with this label that the reasoning
     points at. Returns None if the phrase neither begins nor ends with one of these labels.

@@ -292,9 +292,9 @@ class _ReasoningReader:
     def _words_asked(self) -> frozenset[str]:
         """Return the words of the question if its answer is yes or a number above 0; else an empty set.
 
-        The question may name a part of the image, such as "in the left box". With such an answer, the objects must
-        exist in this part. So a reasoning that denies objects in this part ("no square in the left box") contradicts
-        the answer. The words of the question show the caller which part this is.
+        If the answer is yes or a number above 0, the objects must exist in the part of the image that the question
+        names, such as "in the left box". A reasoning that denies objects in this part ("no square in the left box")
+        then contradicts the answer. The caller finds the part by the words of the question.
         """
         is_there = self._side is True or (self._number or 0) > 0
         return frozenset(words_of(self._asked)) if is_there else frozenset()

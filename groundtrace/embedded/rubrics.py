@@ -3,7 +3,7 @@
 A rubric is one criterion for grading; an attempt is a policy's sampled answer. Four of the engine's rubrics are the
 foundational rubrics of RuCL's Table 1: presence, target, answer type and conclusion. One rubric is about grounding (the
 points and boxes in the attempt), and one about the form of the response. The engine also proposes a rubric for the
-coherence of the reasoning steps. It is never applied, since the engine cannot judge it.
+coherence of the reasoning steps. This rubric is never applied, since the engine cannot judge it.
 
 Every rubric considers the text as well as points and boxes, since some prompts do not request points. The question and
 the image alone decide whether a rubric applies. Rubrics about the image's content apply only to images of flat shapes,
@@ -90,7 +90,7 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _AttemptEvidence:
-    """Holds an attempt, and the shapes and the answer that the engine finds in the image."""
+    """Holds an attempt (a sampled answer of the policy), and the shapes and the answer that the engine finds."""
 
     prompt: RenderedPrompt
     scene: Scene
@@ -231,7 +231,10 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Return whether both answers are numbers, or both are yes or no. Return None if the gold answer is neither."""
+    """Return whether an answer is of the same kind as the gold (correct) answer.
+
+    The kinds are a number, and yes or no. Return None if ``gold`` is of neither kind.
+    """
     text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
         return read_numerals(text).single is not None
@@ -239,10 +242,11 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
-    """Return whether the answer is the conclusion that the reasoning states.
+    """Return whether the answer of an attempt equals all conclusions that its reasoning states.
 
-    If the reasoning states no conclusion, the conclusion for a counting question is the last count or, without a count,
-    the number of points and boxes.
+    If the reasoning states no conclusion, the result depends on the question. For a counting question, the answer must
+    equal the last count of the objects in question or, without a count, the number of points and boxes. For any other
+    question, the result is False. It is also False if the attempt has no answer, or the answer "cannot read".
     """
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
@@ -332,7 +336,7 @@ def _fits(box: PlacedBox, shape: FoundShape) -> bool:
 
 
 def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShape]) -> bool:
-    """Return whether the position is within the box of an object of the noun."""
+    """Return whether the position (x, y) is within the box of a shape that the noun describes."""
     for shape in shapes:
         x1, y1, x2, y2 = shape.box_px
         if noun is not None and noun.matches(shape) and x1 <= x < x2 and y1 <= y < y2:
@@ -343,10 +347,11 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
     """Return whether the labels of all points and boxes in an attempt name objects that the question is about.
 
-    ``seen`` holds the attempt (a sampled answer) and its question. If the attempt has no points and boxes, the result
-    is True in two cases: its text makes a claim about such objects that states their class or number ("3 circles"), or
-    its text and the engine's own answer both have a statement of the form "2 of the 3 towers". The result is None if
-    the engine knows no noun of the question.
+    ``seen`` holds the attempt (a sampled answer) and its question. The result is None if the engine knows no noun of
+    the question. If the attempt has no points and boxes, its text decides. The result is then True in two cases:
+
+    - The text states the class or the number of objects that the question is about ("3 circles").
+    - The text and the engine's own answer both have a statement of the form "2 of the 3 towers".
     """
     if not seen.wanted:
         return None

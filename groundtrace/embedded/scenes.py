@@ -35,11 +35,11 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """Holds an image, and the shapes that the embedded engine (OpenCV, no model) finds in it with its two algorithms;
-    each is run only once.
+    """Holds an image, and the shapes that the embedded engine (OpenCV, no model) finds in the image.
 
-    ``load`` is a function that returns the pixels; it is None if the request has no image. It is called each time that
-    pixels are needed, so that a cached scene holds only the results and not the pixels.
+    The engine has two algorithms; each is run at most once for a scene. ``load`` is a function that returns the pixels;
+    it is None if the request has no image. The function is called each time that pixels are needed, so that a cached
+    scene holds only the results and not the pixels.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -171,9 +171,9 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return reasoning and an answer, with a point on each object that the answer is based on.
 
-    The prompt can list numbered points on objects. If an object has such a point, the reasoning uses its position. Some
-    answers are based on no object, such as "no, there is no red circle". Then the reasoning points at all listed
-    points, since the embedded engine (OpenCV, no model) has checked all objects.
+    The prompt can list numbered points on objects. If an object has a listed point, the reasoning uses the position of
+    this point. Some answers are based on no object, such as "no, there is no red circle". Then the reasoning has all
+    listed points, since the embedded engine (OpenCV, no model) has checked all objects.
 
     ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
     at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is

@@ -68,8 +68,9 @@ def _asked_thing(question: Question) -> Noun | None:
 def _noun_of(words: str) -> Noun | None:
     """Return the noun with which a text begins: "circle" for "circle is", and "yellow circle" for "yellow circle".
 
-    ``words`` is the text, which has one or two words. The result is None if the text begins neither with a noun for a
-    known kind of shape, nor with a colour and a noun of this type.
+    ``words`` is the text, which has one or two words. There are two cases: the first word is a noun for a
+    known kind of shape; or the first word is a colour, and the second word is such a noun. For any other text, the
+    result is None.
     """
     first, _, second = words.partition(" ")
     if kind_word(first) is not None:

@@ -19,12 +19,11 @@ _INSIDE = re.compile(
 
 
 def wrong_end_of_tower(marked: MarkedText, scene: Scene | None) -> str | None:
-    """Return a message if the reasoning calls a tag the top or base of a tower, but its point is on another block; else
-    None.
+    """Return a message if a tag is called the top or base of a tower, but points at another block; else None.
 
-    ``marked`` is the reasoning; its tags are XML elements that point at objects. The words "top" or "base" can be
-    inside the tag ("its lowest block") or in a sentence ("the base of the left tower is [blue block]"). ``scene`` holds
-    the image; None if there is no image. Only images are checked in which the shapes form towers (stacks of blocks).
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. The words for the top or the base can
+    be inside the tag ("its lowest block") or in a sentence ("the base of the left tower is [blue block]"). ``scene``
+    holds the image; None if there is no image. An image is checked only if its shapes form towers (stacks of blocks).
     """
     claims = [*_claims(marked)] if scene is not None else []
     if scene is None or not claims:
@@ -40,7 +39,7 @@ def wrong_end_of_tower(marked: MarkedText, scene: Scene | None) -> str | None:
 def _claims(marked: MarkedText) -> Iterator[tuple[Marked, bool, str]]:
     """Yield each tag that the reasoning calls an end of a tower (its top or its base), as a tuple of three values.
 
-    The values are the tag; True for the top or False for the base; and the text that calls the tag so. This text is the
+    The values are the tag; True for the top or False for the base; and the text that names this end. The text is the
     text inside the tag, or a sentence.
     """
     for tag in marked.marks.values():

@@ -136,8 +136,8 @@ def _groups(
 ) -> SightAnswer | None:
     """Answer a statement about towers or boxes; return None if the shapes do not determine the answer.
 
-    The towers or boxes that meet all conditions are counted. If it is undecided whether some of them do, the count is
-    a range.
+    The towers or boxes that meet all conditions are counted. If the shapes do not determine whether a tower or box
+    meets a condition, the count is a range: with and without this tower or box.
     """
     if query.group == "tower":
         groups = find_towers(shapes, panels)
@@ -219,10 +219,10 @@ def _amount(amount: Amount) -> str:
 
 
 def _as_choice(reading: SightAnswer, choices: tuple[str, ...]) -> SightAnswer | None:
-    """Return a copy of ``reading`` whose answer is written as in the choice that equals the answer.
+    """Return a copy of ``reading`` in which the answer is written as in the matching choice.
 
-    ``reading`` is the engine's answer with its reason. Returns None if no choice equals the answer. Without choices,
-    returns ``reading`` unchanged.
+    ``reading`` is the engine's answer with its reason. For example, the answer "3" becomes "3.0" if one of the
+    ``choices`` is "3.0". Returns None if no choice equals the answer. Without choices, returns ``reading`` unchanged.
     """
     if not choices:
         return reading

@@ -130,10 +130,10 @@ def _enclosed_regions(
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
     """Return the boxes and the masks of the image regions that edges enclose.
 
-    Each mask is True for the pixels inside the edge of a region. Its size is the smallest rectangle around them. The
-    box is this rectangle, enlarged on each side by 2 pixels, so that it ends in the middle of the edge. A side at the
-    image's border is not enlarged. Boxes are (x1, y1, x2, y2) in pixels of the enlarged or reduced copy of the image
-    from which ``gradients`` was computed.
+    Each mask is True for the pixels inside the edge of a region, and has the size of the smallest rectangle around
+    these pixels. The box of a region is this rectangle, enlarged by 2 pixels on each side, so that its sides are in the
+    middle of the edge. There is one exception: a side at the image's border is not moved. Boxes are (x1, y1, x2, y2) in
+    pixels of the enlarged or reduced copy of the image from which ``gradients`` was computed.
     """
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)

@@ -209,7 +209,11 @@ def _plain(text: str) -> str:
 
 
 def _panel(rest: str) -> tuple[int | None, str]:
-    """Return the index of the panel that a name mentions (None if it mentions no panel), and the name without it."""
+    """Return the index of the panel that a name mentions, and the rest of the name; the index is None without a panel.
+
+    A panel is an area of the image that bars separate from other areas. The name "circle in the left box" mentions the
+    panel with the index 0.
+    """
     found = _PANEL.search(rest)
     if found is None:
         return None, rest

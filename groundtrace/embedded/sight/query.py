@@ -53,11 +53,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it contains certain
-    objects.
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it has certain objects.
 
     The number of its objects that match `noun` must agree with `amount`. If `touch` is not None, only objects that meet
-    this condition ("touching the edge") are counted.
+    the condition `touch` ("touching the edge") are counted.
     """
 
     amount: Amount
@@ -67,11 +66,10 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): it has only objects of a
-    noun.
+    """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): `noun` fits every object.
 
     Each colour of the noun must be present. For example, a tower with "only black and yellow blocks" must have blocks
-    of both colours, and no others.
+    of both colours, and no other blocks.
     """
 
     noun: Noun

@@ -1,7 +1,7 @@
 """Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides that objects touch.
 
-Each function reads from the current position of a `Words` object. If it finds what it looks for, it moves the position
-after it. Otherwise it returns None, and the position stays.
+Each function reads words from the current position of a `Words` object. If the right words follow, the function moves
+the position behind these words. Otherwise it returns None, and the position stays.
 """
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular

@@ -122,7 +122,8 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
     - a text that equals the text of an option after normalisation, or that has the same value;
     - the words of an option within a sentence.
 
-    "A and B" names two options. If an option has the text "A and B", it names only this option.
+    The answer "A and B" names two options. Special case: if an option has the text "A and B", the answer names only
+    this option.
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))

@@ -154,7 +154,7 @@ def _times(text: str) -> list[tuple[WrittenDate, str]]:
 
 
 def _time(match: re.Match[str]) -> WrittenDate | None:
-    """Return the readings of a time; None if the time does not exist.
+    """Return a time of day with all its readings (possible meanings); None if the time does not exist.
 
     An hour from 1 to 12 without am or pm has two readings.
     """
@@ -195,9 +195,10 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
 
 
 def _numeric_date(text: str) -> WrittenDate | None:
-    """Return the readings of three numbers with the same separator, in every order that gives a date.
+    """Read three numbers with the same separator, such as 03/04/2021, as a date with all its possible meanings.
 
-    Return None if no order gives a date, or for any other text.
+    Each usual order of day, month and year that gives a date is one meaning. Return None if no order gives a date, or
+    for any other text.
     """
     match = _ISO.fullmatch(text)
     if match is not None:

@@ -235,8 +235,8 @@ def may_be_interval(text: str, gold: str) -> bool:
 def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
     """Return a dict from each name to its value, for a text such as "a = 2, b = 5". Never raises.
 
-    ``least`` is the number of names that the text must have at least. Returns None for a text with fewer names, and for
-    any other text. The values stay text.
+    ``least`` is the minimum number of names. Returns None for a text with fewer names, and for any other text. The
+    values in the result are texts.
     """
     if len(text) > MAX_CHARS or text.count("=") < least:
         return None

@@ -227,7 +227,10 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _terms(latex: str) -> int:
-    """Return an upper bound on the terms of an expression after it is multiplied out over a common denominator."""
+    """Return an upper bound on the number of terms of an expression.
+
+    The terms are counted as if the expression were multiplied out over a common denominator.
+    """
     sums, products, denominator, done = [0], [1], 1, 0
     is_below = False
     for step in _STEP.finditer(latex):

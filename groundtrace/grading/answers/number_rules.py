@@ -227,10 +227,10 @@ def _unscaled(numeral: Numeral) -> Numeral:
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Return the grade "right" for an answer that contains the right number.
+    """Return the grade of an answer that contains the right number: usually 1.0 (right).
 
-    The answer is unscored if its words deny the number ("not 5") or make it a bound ("more than 5"); a judge must then
-    decide.
+    There is one exception: if the words of the answer deny the number ("not 5") or make it a bound ("more than 5"), the
+    answer is unscored, and a judge must decide.
     """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")

@@ -147,9 +147,10 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Return the number and the index after it. If the word at the index ``at`` is a scale word, apply it.
+    """Multiply a number by the scale word after it, if there is one, as in "two and a half million" or "half a dozen".
 
-    Examples are "two and a half million" and "half a dozen".
+    ``at`` is the index in ``words`` at which a scale word may follow the number. Return the number, and the index after
+    its last word.
     """
     scale = SCALES.get(words[at]) if at < len(words) else None
     return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)

@@ -84,7 +84,7 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """Grade an answer if the gold answer ``wanted`` is a pair (ratio, share or size) and the answer is no such pair.
+    """Grade an answer that is not a pair of the same kind (ratio, share or size) as the gold answer ``wanted``.
 
     A judge model decides in three cases. First, the answer is not a single number. Second, the gold answer is a share
     and the answer is its first number ("4" for "4 out of 10"). Third, the answer is the value of the pair ("2/5"), or

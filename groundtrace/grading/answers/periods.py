@@ -23,9 +23,9 @@ Years = tuple[int, int]
 def read_period(text: str) -> frozenset[Years]:
     """Return the periods that a text such as "the 1990s" may mean. Never raises.
 
-    Each period is (first year, year after the last year), such as (1990, 2000). The result is empty if the text is not
-    only a decade or a century. "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three
-    centuries. "90s" may also mean 90 seconds; the caller must decide this.
+    Each period is (first year, year after the last year), such as (1990, 2000). "The 1800s" may be a decade or a
+    century, and "the '90s" may belong to any of three centuries. "90s" may also mean 90 seconds; the caller must decide
+    this. The result is empty for a text that is neither a decade nor a century, or that has other words.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -63,8 +63,8 @@ def holds_year(gold: frozenset[Years], year: int) -> bool:
     """Return whether a year is within a gold (correct) period, but is not its first year.
 
     ``gold`` holds all periods that the gold may mean, as pairs (first year, year after the last year): (1990, 2000) for
-    "the 1990s". The caller grades an answer that is a year. If the result is True, as for 1995, a judge model decides
-    whether the answer is correct. If the result is False, the answer is wrong. For example, the first year, 1990, has
-    the same digits as "the 1990s", but it is not the period.
+    "the 1990s". ``year`` is the answer to grade. If the result is True, as for 1995, a judge model decides whether the
+    answer is correct. If the result is False, the answer is wrong. The answer 1990 is also wrong: it has the same
+    digits as "the 1990s", but it means the year and not the period.
     """
     return any(start < year < end for start, end in gold)

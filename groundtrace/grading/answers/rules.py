@@ -228,9 +228,9 @@ def grade_sequence(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a list whose items are joined by arrows, such as "A → B → C".
 
     ``predicted`` is the answer to grade. The grade's value is 1.0 if the answer has the same items in the same order,
-    and 0.0 if it certainly has not. Returns None instead of a grade if the answer may mean the same list, and for any
-    other gold; the caller then tries the next rule. Try this rule before :func:`grade_maths`, which treats arrows as
-    formulas.
+    and 0.0 if the answer is certainly a different list. Returns None instead of a grade for any other gold, and if it
+    is uncertain whether the answer means the same list. The caller then tries the next rule. Try this rule before
+    :func:`grade_maths`, which treats arrows as formulas.
     """
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None

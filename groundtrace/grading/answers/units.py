@@ -256,7 +256,10 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Return two tables: the units by exact name, and by case-folded name if only one unit has that name."""
+    """Return two tables of units: the first by exact name, the second by name without regard to capital letters.
+
+    A name is in the second table only if it means exactly one unit.
+    """
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))

@@ -132,7 +132,7 @@ def without_wrapping(text: str) -> str:
 
 
 def _closes_at_the_end(text: str, at: int) -> bool:
-    """Return whether the last character of the text closes the brace that was opened directly before the offset."""
+    """Return whether the last character of the text closes the brace that opens directly before the offset ``at``."""
     depth = 1
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")

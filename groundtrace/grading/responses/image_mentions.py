@@ -43,8 +43,8 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     - the image that the text names last before the tag;
     - the first image.
 
-    If the text names an image that does not exist, the index is too large. A count such as in "there are in the image 3
-    dogs" does not name the third image. Never raises; takes time linear in ``len(text)``.
+    If the text names an image that does not exist, the index is too large. In "there are in the image 3 dogs", the
+    words "image 3" do not name the third image, because 3 is a count. Never raises; takes time linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -58,8 +58,8 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
     """Return all points and all boxes of a text about several still images, each with the index of its image.
 
-    Coordinates are as written. If the text names an image that does not exist, points and boxes get its index, which is
-    too large, and score 0. Never raises.
+    Coordinates are as written. If the text names an image that does not exist, the points and boxes on it get an index
+    that is too large. Such points and boxes are later scored as 0. Never raises.
     """
     tags = scan_tags(text)
     points: list[Point] = []

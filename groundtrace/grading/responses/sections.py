@@ -38,7 +38,7 @@ class Sections:
         self._tag = re.compile(rf"<(/?)({'|'.join(names)})\s*>", re.IGNORECASE)
 
     def all(self, text: str) -> Iterator[Section]:
-        """Yield all sections of a text, which are its parts between the given tags, in order; they do not overlap."""
+        """Yield all sections (parts between the given tags) of a text, in order. Sections do not overlap."""
         opening, closing = list[re.Match[str]](), {name: deque[re.Match[str]]() for name in self._names}
         for tag in self._tag.finditer(text):
             if tag[1]:

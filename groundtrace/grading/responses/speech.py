@@ -84,10 +84,11 @@ def _rewrite(
     corners: Callable[[Corners, Size], Corners],
     is_lenient: bool = False,
 ) -> str:
-    """Return the text with the positions of its point and box tags converted by ``pair`` and ``corners``.
+    """Return the text with the positions of its point and box tags converted; everything else is unchanged.
 
-    Everything else is unchanged. Raises OutOfFrame if a tag cannot be converted; if ``is_lenient`` is True, each ``<``
-    of such a tag becomes ``‹`` instead.
+    The function ``pair`` converts the position of a point, and the function ``corners`` converts the corners of a box.
+    ``sizes`` are the sizes of the images. Raises OutOfFrame if a tag cannot be converted. If ``is_lenient`` is True,
+    each ``<`` of such a tag becomes ``‹`` instead.
     """
     pieces: list[str] = []
     done = 0
@@ -117,8 +118,9 @@ def _rewrite(
 
 
 def _check_whole(tag: Tag) -> None:
-    """Raise OutOfFrame, the error for a position that cannot be converted to pixels, if the tag has
-    coordinates that cannot be read. An example is a tag with ``x2`` but without ``y2``.
+    """Raise OutOfFrame (the error for tags that cannot be converted) if a part of the tag cannot be read.
+
+    An example is a tag with ``x2`` but without ``y2``.
     """
     if has_unread_parts(tag):
         raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a coordinate that cannot be read")

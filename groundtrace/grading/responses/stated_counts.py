@@ -2,10 +2,10 @@
 
 These statements are read in any sentence: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so
 5", "they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5". Further statements are read only in the last
-sentence of the reasoning: "I will go with 5", "5, then", "5 or 6", "between 5 and 6". The last two state both numbers,
-so at least one of the two counts is wrong. A statement about a part ("in the left box", "so far", "two more") or about
-other things is not read. In a sum such as "2 + 3 = 5", only the result 5 is read as a count, not 2 and 3
-(:mod:`groundtrace.grading.responses.stated_sums`).
+sentence of the reasoning: "I will go with 5", "5, then", "5 or 6", "between 5 and 6". The statements "5 or 6" and
+"between 5 and 6" have two counts each, 5 and 6, so at least one of the two counts is wrong. A statement about a part
+("in the left box", "so far", "two more") or about other things is not read. In a sum such as "2 + 3 = 5", only the
+result 5 is read as a count, not 2 and 3 (:mod:`groundtrace.grading.responses.stated_sums`).
 """
 
 import re

@@ -102,7 +102,7 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Return whether a dash directly before this number is a minus sign instead of the dash of a range.
+    """Return whether a dash directly before the number ``match`` is a minus sign instead of the dash of a range.
 
     A clip has no time below 0.
     """
@@ -299,7 +299,12 @@ class _Reader:
         return self._spanning(at, first.at + 1, (first.frame, None), (first.t_s, None))
 
     def _open_sided(self, at: int) -> _Read | None:
-        """Read ``after A``, ``until A`` or ``before A``."""
+        """Read a span of time with only a start or an end: ``after A``, ``until A`` or ``before A``.
+
+        A is a frame or a time. ``at`` is the index of the span's first token. Returns a list with one statement, and
+        the index of the token after the span. The list is empty if the text states a duration. Returns None if no frame
+        or time follows.
+        """
         one = self._end(at + 1)
         if one is None:
             return None
