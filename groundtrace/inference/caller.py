@@ -1,5 +1,4 @@
-"""Defines the interface through which the steps of a pipeline and the scorers call models, and the result of such a
-call.
+"""Defines how the steps of a pipeline and the scorers call models: the interface, and the result of a call.
 
 A scorer is code that checks one property of a response.
 """

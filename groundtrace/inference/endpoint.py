@@ -93,8 +93,9 @@ class Kinds(Registry[Kind]):
 
     def made(self, path: str, found: Any) -> Kind:
         """Return the endpoint kind (way to reach a model) that a name ``module:NAME`` refers to. ``path`` is this name,
-        and ``found`` is the object that was imported from there. If ``found`` is a :class:`Kind`, it is returned. If it
-        is the class of an endpoint, a kind with this class is returned. Raises RegistryError for any other object.
+        and ``found`` is the object that was imported under this name. If ``found`` is a :class:`Kind`, it is returned.
+        If ``found`` is the class of an endpoint, a kind with this class is returned. Raises RegistryError for any other
+        object.
         """
         if isinstance(found, Kind):
             return found
@@ -267,8 +268,9 @@ def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Check that the packages which these endpoints need are installed. They depend on an endpoint's kind (the way to
-    reach the model, such as "gemini"). Raises :class:`groundtrace.config.extras.MissingExtra` if a package is missing.
+    """Check that the required packages of these endpoints are installed. An endpoint's kind (the way to reach the
+    model, such as "gemini") determines the packages. Raises :class:`groundtrace.config.extras.MissingExtra` if a
+    package is missing.
     """
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
@@ -277,8 +279,8 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """Return the names of the optional dependencies (extras of this project) that these endpoints need. They depend on
-    an endpoint's kind (the way to reach the model, such as "gemini").
+    """Return the names of the optional dependencies (extras of this project) that these endpoints need. An endpoint's
+    kind (the way to reach the model, such as "gemini") determines its optional dependency.
     """
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 

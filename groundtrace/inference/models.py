@@ -130,9 +130,9 @@ class Models:
         """Return the setting ``max_tokens_limit`` for the model with this ``role`` (a model's job, such as "judge").
 
         If a reply is truncated, its request is repeated with a larger token budget, but with at most this number of
-        tokens. If the number is 0, :meth:`generate` never repeats a request, and returns truncated replies. Then only
-        :func:`groundtrace.inference.role_calls.ask_for`, which needs a reply of a certain form, repeats the request of
-        a truncated reply; it uses a fixed limit of its own.
+        tokens. If the number is 0, :meth:`generate` never repeats a request, and returns truncated replies. But
+        :func:`groundtrace.inference.role_calls.ask_for`, which needs a reply of a certain form, still repeats the
+        request of a truncated reply. It then uses a fixed limit of its own.
         """
         return self.settings.endpoint(role).max_tokens_limit
 
@@ -230,8 +230,8 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register these samples as in flight at once, so that other calls wait for them and do not request them
-        again. Returns the coroutine that sends the request."""
+        """Register the samples ``indices`` of the call ``asked`` as in flight at once. So other calls wait for these
+        samples and do not request them again. Returns the coroutine that sends the request."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
@@ -245,8 +245,8 @@ class Models:
         flights: dict[str, _Flight],
         had_joined: bool,
     ) -> dict[str, CachedReply]:
-        """Send the request, unless another process has sent it. Pass the replies to the calls that wait for the same
-        samples."""
+        """Request the samples ``indices`` of the call ``asked``, and return them by cache key. A sample that another
+        process has already requested is not requested again. Pass the samples to the calls that wait for them."""
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:
@@ -273,8 +273,8 @@ class Models:
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Mark the current task as sending requests to a server while the body runs. :meth:`drain` waits for the
-        replies."""
+        """Keep the current task in the set of tasks that send requests to a server, while the body of the ``with``
+        statement runs. :meth:`drain` waits for the tasks in this set."""
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._requesting.add(task)

@@ -142,7 +142,7 @@ async def healths(
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
-    """Return the roles in ``asks`` that each endpoint plays, by the endpoint's name."""
+    """Return the roles of each endpoint, by the endpoint's name. Only roles that are in ``asks`` are returned."""
     played: dict[str, tuple[str, ...]] = {}
     for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
         name = settings.endpoint_name(role)

@@ -60,7 +60,7 @@ class Continuation:
 class Request:
     """Holds one request to a model: a rendered prompt with its sampling parameters. ``indices`` are the numbers of the
     samples (generated texts) to return, which are in ``range(sampling.n)``. E.g. if three samples are needed and sample
-    0 is in the cache, they are (1, 2).
+    0 is in the cache, ``indices`` is (1, 2).
 
     If ``continuation`` is given, nothing is sampled. The only completion is then the continuation's text with a
     log-probability for each token.

@@ -140,7 +140,8 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
     """Return a prompt that asks the model to correct an unusable reply. It consists of ``prompt``, the model's
-    ``reply``, the ``problem`` with this reply and, if it is not "", the requested ``form``.
+    ``reply``, the ``problem`` with this reply, and the requested ``form``. If ``form`` is "", the last part is left
+    out.
 
     The name of the result combines the names of ``prompt`` and of the appended text, and its digest combines their
     digests.

@@ -113,7 +113,7 @@ _runtime: Runtime | None = None
 
 
 def _forget() -> None:
-    """Drop the parent's runtime in a forked process, since its thread does not exist there and calls would hang."""
+    """Drop the parent's runtime in a forked process. The child lacks the runtime's thread, so calls would hang."""
     global _lock, _runtime
     _lock, _runtime = threading.Lock(), None
 

@@ -74,9 +74,9 @@ class SampleRequests:
         """Request the samples from the server, cache them, and return them.
 
         A truncated sample is requested again with a larger ``max_tokens``. The server may reject the new request,
-        because the model's context has no room for so many tokens. If all requested samples already exist in truncated
-        form, the truncated samples are then cached for the larger ``max_tokens`` too, so that they are not requested
-        again.
+        because the model's context has no room for so many tokens. In this case, if all requested samples already exist
+        in truncated form, these truncated samples are cached for the larger ``max_tokens`` too. So they are not
+        requested again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -156,7 +156,7 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples unless all of them are cached already.
 
-        ``stored`` holds the samples that were cached already, when they arrived. Some endpoints return all samples
+        ``stored`` holds the samples that were cached at the time when they arrived. Some endpoints return all samples
         together at the end; this method caches these samples. If a new sample replaces a truncated one, the tokens of
         the truncated sample are counted as wasted.
 

@@ -37,8 +37,8 @@ def _variable(name: str) -> str:
 
 
 def _checked_url(url: str) -> str:
-    """Return ``url`` unchanged. Raises ValueError if ``url`` is not "" and no request can be sent to it, or if it may
-    contain a secret."""
+    """Return ``url`` unchanged if it is "" or a URL to which requests can be sent. Raises ValueError for any other
+    text, and for a URL that may contain a secret."""
     if not url:
         return url
     try:
@@ -153,15 +153,16 @@ class EndpointSettings:
         """Return the family of the endpoint's model, which describes how the model writes coordinates. If the settings
         have a coordinate frame, it replaces the frame of the family.
 
-        Raises ValueError if the family is one that the user has written and it cannot be imported.
+        Raises ValueError if a family that the user has written cannot be imported.
         """
         family = FAMILIES.named(self.family or DEFAULT)
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-        """Return the price of a number of tokens in dollars. ``tokens_in`` and ``tokens_out`` are the input and output
-        tokens. ``tokens_cached`` is the number of those input tokens that the server had cached. A price that is not
-        set counts as 0.
+        """Return the price of the given tokens in US dollars. ``tokens_in`` and ``tokens_out`` are the numbers of input
+        and output tokens. ``tokens_cached`` is the number of those input tokens that the server had cached. If the
+        price of cached tokens is not set, the price of input tokens is used. Any other price that is not set counts as
+        0.
         """
         in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
@@ -172,9 +173,9 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """Return the names of the price settings that are missing: of the price of input tokens, of output tokens, or
-        of both. Without them, the cost of a request is unknown. The price of cached input tokens is never in the
-        result, since it is the price of input tokens by default.
+        """Return the names of the price settings that are missing. Only two settings are checked: the price of input
+        tokens and the price of output tokens. Without them, the cost of a request is unknown. The price of cached input
+        tokens is not checked, since it is the price of input tokens by default.
         """
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)

@@ -69,7 +69,7 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Find every moment and every time span that a text names, in order. They do not overlap.
+    """Find every moment and every time span that a text names, in order. The found parts of the text do not overlap.
 
     Examples of the forms are ``[F3 @ t=1.66s]``, "frame 24 at 18.71 seconds", "frames 25-27" and "between 1 s and 4 s".
     Never raises; takes time linear in ``len(text)``.
@@ -109,9 +109,9 @@ def format_span(start_s: float, end_s: float) -> str:
 def anchor_points(text: str) -> tuple[Point, ...]:
     """Return all points of a text about a video clip, each with the frame and time that the text names for it.
 
-    Points are read from point tags, in order, with coordinates as written. If the text names no moment for a point, the
-    frame and the time of the point are None. The moment of a point is the first of these that the text has
-    (:func:`groundtrace.grading.responses.anchors.anchor_tags`):
+    Points are read from point tags, in order, with coordinates as written. The frame and the time of a point are those
+    of its moment (:func:`groundtrace.grading.responses.anchors.anchor_tags`). If the text names no moment for a point,
+    both are None. If the text has several moments that could belong to a point, the first in this list is used:
 
     1. the moment that introduces the point's tag, or directly follows the tag;
     2. the nearest moment before the tag in the same sentence;
@@ -133,8 +133,8 @@ def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[
 
     ``frame`` is the named frame number, and ``t_s`` is the named time in seconds; each is None if the text does not
     state it. ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame``
-    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None if no
-    frame fits:
+    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None in these
+    cases:
 
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
@@ -218,7 +218,11 @@ def _nearest(values: Sequence[float], first: float | None, last: float | None) -
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Return the reason why one end of a span is not in the clip; "" if it is in the clip or not stated."""
+    """Return the reason why one end of a span does not fit the clip. Returns "" if the end fits, or is not stated.
+
+    ``number`` is the frame number of this end, and ``t_s`` is its time in seconds; each may be None. The end does not
+    fit if it is outside the clip, or if its number and time contradict each other.
+    """
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:

@@ -40,8 +40,8 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
     """Return the points of a text about a video clip, each with the number and the time of its frame.
 
-    If ``media`` has several clips, all points are assigned to the first clip. If the moment that
-    the text states for a point matches no frame of the clip, the point keeps this moment, so that the point scores 0.
+    If ``media`` has several clips, all points are assigned to the first clip. If the text states a moment for a point,
+    but no frame of the clip matches this moment, the point keeps the moment. Such a point scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

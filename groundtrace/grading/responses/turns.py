@@ -73,9 +73,9 @@ class Turn:
     """Holds one turn of a response in several turns: the model's text, its code, and the result of executing the code.
 
     ``text`` is the model's text before its code. In a turn without code, ``text`` is the whole turn, and ``code`` is
-    "". The other fields describe the observation, which is the result of the code, if there is one. ``status`` is its
-    status (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
-    images.
+    "". The other three fields describe the observation, which is the result of the code: ``status`` is its status
+    (:data:`groundtrace.sandbox.observation.Status`), ``output`` is its text, and ``images`` is the number of its
+    images. Without an observation, these three fields have their default values.
     """
 
     text: str
@@ -108,8 +108,8 @@ class WrittenTurn:
 def read_turn(reply: str) -> WrittenTurn:
     """Parse the first turn of a model's reply: its text up to and including its first code.
 
-    If the reply has no code, the turn is the whole reply. Code after an answer is not read. Text after the code is
-    returned only in ``after``, because the model wrote it before it saw the result of the code.
+    If the reply has no code, the turn is the whole reply. Code after an answer is not read. The model wrote the text
+    after the code before it saw the result of the code. So this text is returned only in the field ``after``.
     """
     found = min(filter(None, (_CODE.first(reply), _CALL.first(reply))), key=lambda each: each.start, default=None)
     answered = _ANSWER.first(reply)

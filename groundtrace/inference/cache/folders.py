@@ -28,11 +28,11 @@ def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path 
 
 
 def shared_location(path: str) -> str | None:
-    """Return the folder or URL that several machines share if ``path`` is a shared cache. This folder holds the cache's
-    segments: files with replies, which the machines upload.
+    """Return the folder or URL of a shared cache, through which several machines share replies.
 
-    ``path`` is the path or URL of the cache's file (e.g. "s3://bucket/cache/replies.sqlite" → "s3://bucket/cache").
-    Returns None for a cache on a local disk or in memory, since no other machine can share it.
+    This folder holds the cache's segments: files with replies, which the machines upload. ``path`` is the path or URL
+    of the cache's file. E.g. for "s3://bucket/cache/replies.sqlite" the result is "s3://bucket/cache". Returns None for
+    a cache on a local disk or in memory, since no other machine can share it.
     """
     if is_remote(path):
         return path.rpartition("/")[0]

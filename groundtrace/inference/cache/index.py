@@ -104,8 +104,8 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Convert SQLite errors that mean a damaged file to :class:`Damaged`. The conversion applies to the body of the
-    ``with`` statement. All other errors are raised unchanged.
+    """Convert each SQLite error that reports a damaged file to the exception :class:`Damaged`. The conversion applies
+    to the body of the ``with`` statement. All other errors are raised unchanged.
     """
     try:
         yield
@@ -245,10 +245,12 @@ def insert(
     """Insert ``rows`` into the table of replies in the open database ``db``, and return how many of them were stored. A
     row that replaces an existing row counts as stored.
 
-    ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. The
-    default keeps a complete reply, and replaces a truncated one by a complete one, or by one with a larger token
-    budget. If ``log`` is a name, the function also records that the first ``taken_bytes`` bytes of the log file with
-    this name are imported. If ``log`` is None, nothing is recorded. Call this function inside of a :func:`transaction`.
+    ``statement`` is the SQL statement that decides whether a row replaces an existing row with the same key. With the
+    default statement, an existing complete reply is kept. An existing truncated reply is replaced by a complete reply,
+    or by a reply with a larger token budget.
+
+    If ``log`` is the name of a log file, the function also records that the first ``taken_bytes`` bytes of this file
+    are imported. If ``log`` is None, nothing is recorded. Call this function inside of a :func:`transaction`.
     """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:

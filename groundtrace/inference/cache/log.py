@@ -120,8 +120,8 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """Return the entry (one reply with its key) that ``line``, one line of a log file, holds. Returns None if the line
-    is damaged or does not hold an entry.
+    """Return the entry (one reply with its key) that a line of a log file holds. ``line`` is this line. Returns None if
+    the line is damaged or does not hold an entry.
     """
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):

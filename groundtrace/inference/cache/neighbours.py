@@ -31,13 +31,13 @@ class Neighbours:
                 )
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Look up replies in the caches of other runs, and return those found, by their key in this run's cache.
+        """Look up replies in the caches of other runs. Returns the found replies, by their key in this run's cache.
 
-        ``keys`` maps the key of each wanted reply in this run's cache to the normal key of the reply
-        (:func:`groundtrace.inference.request.cache_key`). The two keys differ only if the settings of this run forbid
-        replies older than a given time: its cache then uses the keys of
-        :func:`groundtrace.inference.request.fresh_key`. The key in the cache of another run is computed from the normal
-        key in the same way, with the time in the settings of that run.
+        ``keys`` has an entry for each wanted reply: it maps the reply's key in this run's cache to the reply's normal
+        key (:func:`groundtrace.inference.request.cache_key`). The two keys differ only if the settings of this run
+        forbid replies older than a given time. The key in this run's cache is then computed from the normal key and
+        this time (:func:`groundtrace.inference.request.fresh_key`). The key in the cache of another run is computed in
+        the same way, with the time in the settings of that run.
 
         If several caches hold a reply, the first of these caches is used. ``taken_from`` of a returned reply is the
         name of the other run whose cache held the reply.

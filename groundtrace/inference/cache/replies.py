@@ -227,8 +227,8 @@ class ReplyCache:
                 self._held = -1
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of ``work``. If ``work`` fails because the database is damaged, the database is rebuilt,
-        and ``work`` is run again."""
+        """Call ``work`` with the open database, and return its result. If ``work`` fails because the database is
+        damaged, the database is rebuilt, and ``work`` is called again."""
         with self._lock:
             if self._db is None:
                 raise ValueError("the reply cache was closed before this call: open the cache again")

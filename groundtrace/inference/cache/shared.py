@@ -266,7 +266,7 @@ def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads 
     never created. Instead its folder holds segments: files with replies, which several machines share
     (:class:`SegmentStore`). ``storage`` holds the settings of the object storage. ``uploads`` is the background thread
     that regularly uploads the new replies of this machine and downloads those of other machines. If ``uploads`` is
-    None, replies are uploaded and downloaded only when the cache is opened, and uploaded again when it is closed.
+    None, replies are downloaded only when the cache is opened, and uploaded only when it is opened or closed.
     """
     location = shared_location(path)
     if location is None:

@@ -140,9 +140,9 @@ class Budget:
         self._settled.set()
 
     def read_notes(self) -> None:
-        """Read what other machines have spent. It is in the run's notes: files in which each process records its
-        spending. Before this process has sent its first request, nothing is read. Raises OSError if the notes cannot be
-        read. Any thread may call this method.
+        """Read from the run's notes what other machines have spent. The notes are files in which each process records
+        its spending. Before this process has sent its first request, nothing is read. Raises OSError if the notes
+        cannot be read. Any thread may call this method.
         """
         if self._noted is not None and self._is_read:
             spent = self._noted.by_process()
@@ -150,10 +150,11 @@ class Budget:
                 self._elsewhere = self._sorted(db, spent)[1]
 
     def _fits_now(self, cost: Cost) -> bool | None:
-        """Reserve the cost if it fits, and return whether it did.
+        """Reserve the cost if it fits into the budget now. Returns True if the cost was reserved.
 
-        Returns None if the cost may fit later, since requests are in flight and may cost less than expected. Returns
-        False if it does not fit although no request is in flight. Then every later reservation is refused too.
+        Returns None if the caller must try again later: this process may not send requests yet, or requests are in
+        flight that may cost less than expected. Returns False if the cost does not fit although no request is in
+        flight. Then every later reservation is refused too.
         """
         if not self._peers.join():
             return None
@@ -273,9 +274,10 @@ class Budget:
     def withdraw(self, db: sqlite3.Connection) -> None:
         """Read the state of the budget from the shared file into memory, when no other process uses the file any more.
 
-        The state is the amounts that all processes have spent. ``db`` is the open file. A reservation is the expected
-        cost of this process's requests in progress. It stays in memory, and its number of requests in the file becomes
-        0, so that it does not count there. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
+        The state is the amounts that all processes have spent. ``db`` is the open file. This process's reservation (the
+        expected cost of its requests in progress) stays in memory. Its number of requests in the file becomes 0, so
+        that the reservation in the file does not count any more. The caller is
+        :class:`groundtrace.inference.coordination.peers.Peers`.
         """
         if self._is_read:
             self._read(db)

@@ -43,9 +43,11 @@ class Claims:
         claims all other keys. It never claims only some of them, so that two processes never wait for each other.
 
         The caller has looked for the replies in the cache before this call. ``had_joined`` is True if this process was
-        already registered at that time, so that it notices other processes of the machine. If ``had_joined`` is False,
-        a process that is not noticed may have cached a reply and ended before the registration. In this case, and also
-        if other processes were noticed, the method reads the cache again after it has claimed the keys.
+        already registered at that time. Since then, other processes may have cached replies. So the method reads the
+        cache again, after it has claimed the keys, in two cases:
+
+        - ``had_joined`` is False. Before the registration, this process did not notice other processes of the machine.
+        - This process has noticed another process at any time.
 
         Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """

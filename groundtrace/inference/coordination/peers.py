@@ -60,9 +60,11 @@ class Part(Protocol):
     def publish(self, db: sqlite3.Connection) -> None:
         """Write this process's state into the shared file ``db``.
 
-        A peer is another process of this machine that shares the state. The method is called when this process gets its
-        first peer, and before this process ends if it has no peers. It is also called if peers have deleted the state
-        of this process from the file.
+        A peer is another process of this machine that shares the state. The method is called in three cases:
+
+        - This process gets its first peer.
+        - This process ends, and has no peers.
+        - Peers have deleted the state of this process from the file.
         """
         ...
 
@@ -223,8 +225,8 @@ class Peers:
 
     def _wait_for_lock(self) -> None:
         """Record that this process could not register, because another process holds the lock file ``.lock``. The
-        caller tries again later. If this goes on for about ten seconds, the method logs a warning. After about a
-        minute it raises RunStopped."""
+        caller tries again later. If the other process holds the lock for about ten seconds, the method logs a warning.
+        After about a minute, it raises RunStopped."""
         assert self._folder is not None
         now_s = time.monotonic()
         first_s, last_s = self._refused_s or (now_s, now_s)

@@ -41,10 +41,14 @@ def open_file(path: Path, is_alone: bool) -> sqlite3.Connection:
     """Open the SQLite file ``path`` through which the processes of this machine coordinate, and return the connection.
     ``is_alone`` is True if no other process that uses the file is running.
 
-    The file is needed only while processes run. So if this process is alone, the entries of ended processes are
-    deleted. A file that is damaged or was written by another version of this code is then replaced by an empty file. If
-    this process is not alone, the version is not checked, and no file is replaced. Raises sqlite3.DatabaseError if the
-    process is not alone and the file is damaged, or if the file cannot be created.
+    The file is needed only while processes run. So there are two cases:
+
+    - If this process is alone, the entries of ended processes are deleted. If the file is damaged, or was written by
+      another version of this code, it is replaced by an empty file.
+    - If this process is not alone, the version is not checked, and the file is never replaced. Raises
+      sqlite3.DatabaseError if the file is damaged.
+
+    In both cases, sqlite3.DatabaseError is also raised if the file cannot be created.
     """
     try:
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
@@ -78,7 +82,7 @@ def _check_version(db: sqlite3.Connection) -> None:
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
     """Return the exception that ends a run because its processes cannot coordinate in ``folder``. ``error`` is the
-    error that occurred there. The message tells the user what to do about it.
+    cause of this exception. The message tells the user what to do about the error.
     """
     text = f"the processes of this reply cache cannot coordinate through the folder {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)

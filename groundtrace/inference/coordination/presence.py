@@ -2,7 +2,7 @@
 
 Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
 also after ``kill -9``. So if a pipe has no reader, its process has ended. Other processes wake a process by writing a
-byte into its pipe. The processes need no regular messages and no clock for this. A suspended process (SIGSTOP) is also
+byte into its pipe. So the processes need neither regular messages nor a clock. A suspended process (SIGSTOP) is also
 treated as running. If a pipe was deleted, its process creates it again.
 """
 

@@ -56,8 +56,8 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
     ``most`` is the number of slots. ``wanted`` maps the name of each process to the number of slots that it wants. If
     the slots suffice, each process gets what it wants, and an equal part of the slots that are left over. If they do
-    not suffice, a process that wants few slots gets all of these, and the other processes get equal parts. E.g. 8 slots
-    for the wishes 1, 10 and 10 become 1, 3 and 4.
+    not suffice, a process that wants less than an equal part gets all slots that it wants. The other processes get
+    equal parts of the rest. E.g. 8 slots for the wishes 1, 10 and 10 become 1, 3 and 4.
 
     If a division leaves a remainder, only some processes get one more slot. ``turn`` is a counter that determines these
     processes. So each process gets slots at some time, even if there are more processes than slots.
@@ -280,9 +280,10 @@ _opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=N
 
 @contextlib.contextmanager
 def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
-    """Make endpoints that are opened in the ``with`` statement share their limits (on requests and tokens) with the
-    same endpoints of other processes. :func:`quota_of` uses this setting. ``peers`` connects this process with the
-    other processes, and ``endpoint`` is the endpoint's name in the settings.
+    """Share the limits (on requests and tokens) of an endpoint with the same endpoint in other processes. The limits
+    are shared if the endpoint is opened in the body of the ``with`` statement (:func:`quota_of`).
+
+    ``peers`` connects this process with the other processes, and ``endpoint`` is the endpoint's name in the settings.
     """
     token = _opening.set((peers, endpoint))
     try:

@@ -150,7 +150,8 @@ class GeminiEndpoint:
     async def _answered(self, asking: Awaitable[Any]) -> Any:
         """Return the client's response. Raises CallError for all errors of client and connection.
 
-        The client's errors quote a broken body, which may echo the API key, so they are not kept as causes.
+        The client's errors quote a broken body, which may echo the API key. So the CallError does not hold the client's
+        error as its cause.
         """
         try:
             return await asking

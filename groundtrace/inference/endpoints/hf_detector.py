@@ -97,7 +97,7 @@ class Detector(ABC):
     @abstractmethod
     def text_of(self, label: str) -> str:
         """Convert a label (the name of an object) to the text that the model expects. Each detector was trained with
-        another form, e.g. "red dog." for Grounding DINO.
+        its own form, e.g. "red dog." for Grounding DINO.
         """
 
     @property

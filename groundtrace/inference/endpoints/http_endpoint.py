@@ -111,9 +111,9 @@ class HttpEndpoint(abc.ABC):
         the user that names the model.
 
         The request is a GET of ``models`` under the base URL. In the response, ``data`` must be a list with one object
-        for each model, which has the model's name as ``id``. Raises CallError if the request fails. Raises CallError
-        also if the endpoint's model is not in the list. If the setting ``check_model`` is False, the list may lack the
-        model.
+        for each model. The ``id`` of an object is the model's name. Raises CallError if the request fails, or if the
+        endpoint's model is not in the list. There is one exception: if the setting ``check_model`` is False, the model
+        may be missing in the list.
         """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")

@@ -93,8 +93,9 @@ inserted blanks or invisible characters.
 @dataclass(frozen=True)
 class _Form:
     """Describes one form in which a text may contain the API key, e.g. in hexadecimal. ``pattern`` finds the key in
-    this form. The ``hints`` are short texts. Each key in this form contains at least one of them. The pattern is slow,
-    so it is used only for texts that contain a hint. If there are no hints, it is always used."""
+    this form. ``hints`` are short texts. A text with the key in this form contains at least one of the hints. The
+    pattern is slow, so it is used only for texts that contain a hint. If ``hints`` is empty, the pattern is used for
+    all texts."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -122,8 +123,8 @@ def _forms(key: str) -> tuple[_Form, ...]:
 def _longest_plain(text: str) -> str:
     """Return the longest run of letters and digits in ``text``; "" if there is none.
 
-    Letters and digits are rarely escaped. So a longer text that contains ``text``, even with escaped punctuation,
-    usually contains this run unchanged, and a search for the run is fast.
+    The run is for a fast search in a longer text, which may contain ``text`` with escaped punctuation. Since letters
+    and digits are rarely escaped, the longer text usually contains the run unchanged.
     """
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 

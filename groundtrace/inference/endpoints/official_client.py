@@ -2,8 +2,8 @@
 
 ``beam validate`` calls this module after the endpoint's own check
 (:mod:`groundtrace.inference.endpoints.openai_compatible`). Only the endpoint's own check decides whether a run can use
-the server. A server may pass it but fail with OpenAI's client. Users should know this before they use the server with
-other tools.
+the server. A server may pass the endpoint's own check, but fail with OpenAI's client. Users should know this before
+they use the server with other tools.
 """
 
 from groundtrace.inference.endpoints.keys import api_key, scrub

@@ -68,9 +68,11 @@ def _spent(usage: Usage, completions: tuple[Completion, ...], wasted: float) -> 
 
 
 def _server_error(holder: Any, key: str) -> CallError | None:
-    """Return the failure for the field ``error`` of a response, a choice or a message; None if it has no error.
+    """Return the failure that the field ``error`` of ``holder`` describes. Returns None if ``holder`` has no error.
 
-    OpenRouter and others send such an error with the status 200, and beside it the text that was generated before.
+    ``holder`` is a response, a choice or a message. ``key`` is the API key, which is removed from the message.
+    OpenRouter and others send such an error with the status 200, together with the text that was generated before the
+    error.
     """
     error = field_of(holder, "error")
     if not error:

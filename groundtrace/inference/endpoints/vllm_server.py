@@ -1,7 +1,7 @@
 """Starts the servers of ``vllm`` endpoints on this machine, and stops them at the end of a run.
 
-:func:`serving` starts a server for each of these endpoints. It yields settings in which they are ordinary ``openai``
-endpoints, so no other module has to support the kind ``vllm``. A server runs under
+:func:`serving` starts the servers that these endpoints need. It yields settings in which the endpoints are ordinary
+``openai`` endpoints, so no other module has to support the kind ``vllm``. A server runs under
 :mod:`groundtrace.inference.endpoints.process_guard`, which stops the server with all its processes when this process
 ends, even by kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
 """
@@ -86,13 +86,13 @@ def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
     """Start the vLLM servers of a run, and stop them when the ``with`` statement ends. Each ``vllm`` endpoint whose
-    model has a job in the config (a role, such as "judge") gets a server.
+    model has a job in the config (a role, such as "judge") gets a server. Endpoints with the same model and arguments
+    share a server.
 
     The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
     this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the
-    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Endpoints with the same model and
-    arguments share a server. Raises :class:`VllmServerError` if a server can't be started, or doesn't answer correctly
-    within ``start_timeout_s`` seconds.
+    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Raises :class:`VllmServerError` if a
+    server can't be started, or doesn't answer correctly within ``start_timeout_s`` seconds.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:
@@ -238,7 +238,7 @@ def _lock_folder() -> Path:
 
 
 def _reserve(port: int) -> int:
-    """Return the port, or a free port if it is 0. Raises :class:`VllmServerError` if the port is in use."""
+    """Return ``port``, or a free port if ``port`` is 0. Raises :class:`VllmServerError` if ``port`` is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -288,7 +288,7 @@ def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes |
 
 
 def _lists(body: bytes | None, model: str) -> bool:
-    """Return whether a list of models, in OpenAI's form, contains the model."""
+    """Return whether ``body`` is a list of models, in OpenAI's form, that contains ``model``."""
     try:
         listed = json.loads(body or b"{}")
         return any(entry["id"] == model for entry in listed["data"])

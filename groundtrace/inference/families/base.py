@@ -98,9 +98,9 @@ class Family:
 
     @property
     def asked_to_point(self) -> str:
-        """Return the name of the prompt that asks these models for points. For models that can write only boxes, it is
-        the name of their prompt for boxes, whose centres are then used as points. Returns "" if there is neither
-        prompt.
+        """Return the name of the prompt that asks these models for points. If the models can write only boxes, the
+        result is the name of their prompt for boxes: the centres of the boxes are then used as points. Returns "" if
+        the family has neither prompt.
         """
         return self.point_prompt or self.box_prompt
 

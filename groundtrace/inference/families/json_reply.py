@@ -62,8 +62,8 @@ def key(name: str) -> Numbers:
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Return a function that gets the coordinates of an item of a reply: of one point or box (:data:`Numbers`).
-    ``count`` is the number of coordinates of an item: 2 for a point, 4 for a box.
+    """Return a function that gets the coordinates of one item of a reply (:data:`Numbers`). An item is a point or a
+    box. ``count`` is the number of coordinates of an item: 2 for a point, 4 for a box.
 
     An item may have one of three forms:
 

@@ -189,8 +189,12 @@ def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) ->
 
     ``text`` is the reply. Only its parts outside of ``written``, the brackets with coordinates, are checked. Words of
     ``label``, the requested object, are allowed. ``count`` is 2 if points were requested, and 4 if boxes were
-    requested. An allowed number is in the label, numbers a list item, is the number of points or boxes, or is the last
-    word before a bracket ("dog 2").
+    requested. A number is allowed in these cases:
+
+    - It is in the label.
+    - It is the number of a list item, such as "2." at the beginning of a line.
+    - It is the number of points or boxes in the reply.
+    - It is the last word before a bracket ("dog 2").
     """
     own = {word.casefold() for word in _TOKEN.findall(label)}
     doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own

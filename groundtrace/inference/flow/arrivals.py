@@ -13,7 +13,7 @@ attempt fails, the function raises CallError with the usage in ``partial``.
 
 
 class NotNeeded(Exception):
-    """Raised instead of sending a part of a request, because another part of the same request has failed."""
+    """Raised if a part of a request is not sent, because another part of the same request has failed."""
 
 
 class Arrivals:

@@ -260,8 +260,10 @@ class Guard:
     async def _check_again(self) -> None:
         """Send a health check if requests had no answer, and mark the server as down if the check fails too.
 
-        If the check succeeds, the count of requests without an answer starts again at zero. The exception are errors of
-        a gateway: if several calls wait for the server behind it, the server is marked as down all the same.
+        If the check succeeds, the count of requests without an answer starts again at zero. There is one exception: a
+        gateway may answer the check although the server behind it answers no calls. So the server is marked as down all
+        the same if the last error was a gateway's error (status 502 to 504), and at least ``CALLS_BEHIND`` calls in a
+        row got such an error or a Retry-After.
         """
         async with self._check_lock:
             if self._away or not self._unreachable or not self._outage.limit_s:

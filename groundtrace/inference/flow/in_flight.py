@@ -23,8 +23,8 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count the requests that the current asyncio task, and the tasks that it starts, send from now on. ``tally`` is
-    the counter of one stage (a step of a pipeline).
+    """Count all later requests of the current asyncio task for one stage (a step of a pipeline). The requests of the
+    tasks that this task starts later are counted too. ``tally`` is the stage's counter.
     """
     _tally.set(tally)
 

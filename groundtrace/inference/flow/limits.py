@@ -92,9 +92,10 @@ class ConcurrencyLimit:
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
         """Set how many of the endpoint's slots this process may use, because other processes use the other slots. A
-        slot permits one concurrent request, and ``places`` is the number of slots. The function ``more`` is called when
-        a request has to wait only because ``places`` is too small, although the endpoint's own limit would permit the
-        request; None means that no function is called.
+        slot permits one concurrent request, and ``places`` is the number of slots.
+
+        ``more`` is a function, or None. It is called when a request has to wait only because ``places`` is too small:
+        the endpoint's own limit would permit the request.
         """
         self._lent, self._more = places, more
         self._admit()
@@ -180,7 +181,7 @@ class BytesInFlight:
 
 class Rate:
     """Limits the use of units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit.
-    After a pause, about as many units as belong to one second may be used at once.
+    After a pause, the units of about one second may be used at once.
     """
 
     def __init__(self, per_minute: int) -> None:

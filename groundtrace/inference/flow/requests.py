@@ -190,8 +190,8 @@ class Flow:
         raised.
 
         ``n`` is the number of samples to request. ``rank`` orders the requests that wait for a slot: a lower number is
-        first. The usage of the copy whose reply is not returned is counted if it is known. The tokens of a cancelled
-        copy are not known.
+        first. Only one copy's reply is returned. The usage of the other copy is also counted if it is known. The tokens
+        of a cancelled copy are not known.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)

@@ -55,7 +55,7 @@ async def sleep(_: CallError, seconds: float) -> None:
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait ``seconds`` before a retry, or raise ``error`` if this is too long: above ``MAX_WAIT_S``. ``error`` is the
+    """Wait ``seconds`` before a retry, or raise ``error`` if ``seconds`` is above ``MAX_WAIT_S``. ``error`` is the
     error of the failed attempt. The function can be used as a :data:`Pause`.
     """
     if seconds > MAX_WAIT_S:
