@@ -1,6 +1,7 @@
 """Keeps compiled Jinja templates on the disk, because a run needs longer to compile its templates than to fill them.
 
-The compiled templates are beside the package's compiled modules, in ``__pycache__``, and are trusted as those are.
+The compiled templates are in the folder ``__pycache__``, beside the package's compiled modules, and are trusted in the
+same way.
 """
 
 import sys
@@ -14,9 +15,9 @@ from jinja2.bccache import Bucket
 class CompiledTemplates(jinja2.FileSystemBytecodeCache):
     """Stores the compiled templates of one package.
 
-    Jinja compares a checksum of the template's text, and its own version and that of Python, before it uses a stored
-    template. As with Python's compiled modules, nothing is stored if Python is started with ``-B`` or if the folder
-    cannot be written.
+    Before Jinja uses a stored template, it checks that three things are unchanged: the template's text (by a checksum),
+    the version of Jinja, and the version of Python. As with Python's compiled modules, nothing is stored if Python is
+    started with ``-B`` or if the folder cannot be written.
     """
 
     def load_bytecode(self, bucket: Bucket) -> None:

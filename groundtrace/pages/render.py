@@ -34,7 +34,7 @@ def render(package: str, template: str, **values: Any) -> str:
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """Return the Jinja environment for the templates of a package, which keeps the compiled templates."""
+    """Return the Jinja environment for a package's templates. The environment keeps the compiled templates."""
     environment = jinja2.Environment(
         bytecode_cache=compiled_templates(resources.files(package)),
         loader=jinja2.ChoiceLoader(

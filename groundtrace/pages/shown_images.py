@@ -117,7 +117,8 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
     """Yield the image as pairs (file type, bytes), in decreasing sizes.
 
-    The type is PNG if the PNG has at most 1.5 times the bytes of the JPEG, as for drawings; else it is JPEG.
+    The type is PNG if the PNG has at most 1.5 times the bytes of the JPEG, which is typical of drawings. Otherwise the
+    type is JPEG.
     """
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     height, width = bgr.shape[:2]

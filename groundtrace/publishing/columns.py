@@ -49,8 +49,8 @@ def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]
     """Return the rows of a table that explains the columns of a run's shards (Parquet files), one row for each column.
 
     ``run`` is the folder with the shards. ``sets`` are the names of the sets to look at, such as sft. ``is_shown`` is a
-    function that gets the name of a set and of a column in it. The table has a column's row if the function returns
-    True for at least one set.
+    function that gets the name of a set and the name of one of its columns. A column has a row in the table if the
+    function returns True for at least one set.
     """
     schemas = {side: columns_of(run, side) for side in sets}
     meanings = {name: column.meaning for name, column in CORE.items()}

@@ -15,7 +15,7 @@ _COLUMNS = ("id", "question", "choices", "answer", "images.list.element.path")
 
 
 def conflicting_answers(shards: Iterable[Path]) -> str:
-    """Return a warning for the user if a question has different answers in several rows; "" if no question has.
+    """Return a warning for the user if a question has different answers in several rows; "" otherwise.
 
     Two rows have the same question if the wording (apart from case and spaces), the choices and the images are the
     same. ``shards`` are the Parquet files with the rows of one set.

@@ -131,8 +131,9 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
     ``staging`` is the folder with the shards (Parquet files). ``tables`` is a database with a view for each set
     (:func:`groundtrace.publishing.reading.open_tables`). ``sets`` are names of training sets (sft, rl). Properties
-    without a value in any row are left out, so the list is empty if the sets have no rows. A column with classes that a
-    stage (a step of the pipeline) added is a property, too; these properties come after the source and the answer type.
+    without a value in any row are left out, so the list is empty if the sets have no rows. A stage (a step of the
+    pipeline) can add a column whose values are classes. Such a column is a property, too. In the result, these
+    properties come after the source and the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
@@ -227,7 +228,10 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Return for each row with images the number of rows that show its most frequent image. Only the paths are read."""
+    """Return one number for each row with images: how many rows show its most frequent image.
+
+    Only the paths of the images are read.
+    """
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:

@@ -57,7 +57,7 @@ class RunFailure:
 def write_failure(
     root: Path, failure: RunFailure, staging: Path, summary: RunSummary | None, store: MediaStore
 ) -> None:
-    """Write the page ``failed.html`` about a run that did not finish into its folder. Other files are not changed.
+    """Write the page ``failed.html`` into the folder of a run that did not finish. Other files are not changed.
 
     ``root`` is the run folder, and ``failure`` holds the facts about the failure. ``summary`` holds the counts of the
     shards (Parquet files) in the folder ``staging``; None if the run failed before it counted them. With a summary, the

@@ -31,8 +31,8 @@ def front_matter(
     """Return the front matter of a data card: the YAML at its beginning, which the Hub reads.
 
     ``name`` is the title of the data set. ``summary`` holds the counts of its rows. ``licences`` are the licences that
-    its rows name; None stands for rows without a licence. The front matter lists the configs, which are named parts of
-    a data set on the Hub. Each training set with rows has a config; the library ``datasets`` refuses a config without
+    its rows name; None means rows without a licence. The front matter lists the configs, which are named parts of a
+    data set on the Hub. Each training set with rows has a config; the library ``datasets`` refuses a config without
     rows. ``further`` maps the names of additional configs to their file patterns, such as ``rejected/*.parquet``.
     """
     rows = summary.counts.sft + summary.counts.rl
@@ -64,7 +64,7 @@ def tags_of(summary: RunSummary) -> list[str]:
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
     """Return the front matter's licence fields: the Hub's ids of the licences that the rows name.
 
-    ``recorded`` are these licences; None stands for rows without a licence. If the Hub has no id for one of them, the
+    ``recorded`` are these licences; None means rows without a licence. If the Hub has no id for one of them, the
     licence is ``other``. The result is empty if ``recorded`` is empty.
     """
     ids = sorted({hub_id(licence) for licence in recorded})

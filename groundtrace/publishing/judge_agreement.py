@@ -30,9 +30,9 @@ class JudgeRow:
 def judge_rows(staging: Path) -> list[JudgeRow]:
     """Return how often each judge (a model that assesses texts) is right.
 
-    This was measured with texts with and without planted faults (faults that were added on purpose), and is in the file
-    ``judges.json`` in the folder ``staging``. The list is empty if the file does not exist, because the run tested no
-    judge.
+    The run tested the judges with texts with and without planted faults (faults that were added on purpose). The
+    results are in the file ``judges.json`` in the folder ``staging``. The list is empty if the file does not exist,
+    because the run tested no judge.
     """
     file = staging / "judges.json"
     if not file.is_file():

@@ -141,7 +141,7 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """Return the content of the run's ``rubrics.json``; None if the run has no such file.
+    """Return the content of the run's ``rubrics.json``; None if the file does not exist.
 
     A rubric is a criterion for grading a response. Only runs that mine rubrics from data write the file.
     :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its fields. A file of an older version lacks two of

@@ -63,7 +63,8 @@ class _Allowance:
     def clip(self, text: str, most: int) -> Clipped:
         """Return the beginning of the text, and subtract its length from ``chars``.
 
-        The beginning has at most ``most`` characters, and no more than ``chars``, which the page may still show.
+        The beginning has at most ``most`` characters, and at most ``chars``, the number of characters that the page may
+        still show.
         """
         shown = text[: min(most, self.chars)]
         self.chars -= len(shown)

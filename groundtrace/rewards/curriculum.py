@@ -102,8 +102,8 @@ class TierScores:
     kind.
 
     ``has_place`` is True if the response satisfies the rubric :data:`groundtrace.rewards.rubrics.PLACE`, or if the
-    judge was not asked about it. This rubric requires that the response states where in the image it sees what the
-    question is about.
+    judge was not asked about it. This rubric requires that the response states where in the image at least one of the
+    question's objects is.
     """
 
     easy: float | None
@@ -191,10 +191,10 @@ def rubric_reward(
     If ``settings.aggregation`` is ``uniform``, the share among all rubrics replaces Eq. 6, and ``weight`` has no
     effect.
 
-    Deviation: if ``tiers.has_place`` is False, the reward is α · right. It is False for a response that does not state
-    where in the image it sees what the question is about. Without this rule, a response that only gives the answer
-    could earn the full reward: as long as λ is small, only easy rubrics count, and these do not require looking at the
-    image.
+    Deviation: if ``tiers.has_place`` is False, the reward is α · right. ``has_place`` is False for a response that does
+    not state where in the image at least one of the question's objects is. Without this rule, a response that only
+    gives the answer could earn the full reward: as long as λ is small, only easy rubrics count, and these do not
+    require looking at the image.
 
     Args:
         outcome: the value of the verdict on the final answer; None if it is unscored.

@@ -150,8 +150,8 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
     """Raise SandboxLost if a call was stopped in a later run, and was not stopped in the first run.
 
-    The machine was too busy, or the code behaves differently on a changed image. In both cases the outputs of the runs
-    cannot be compared.
+    There are two possible reasons: the machine was too busy, or the code behaves differently on a changed image. In
+    both cases the outputs of the runs cannot be compared.
     """
     for calls in zip(*runs, strict=True):
         ended = next((call for call in calls if call.status in _ENDED), None)
@@ -254,9 +254,10 @@ def _judged(
     """Compare the runs of a trajectory's code call by call, and return the result of each call.
 
     A call is one execution of a turn's code, and ``codes`` holds these codes. Each run executed all calls, and holds
-    their observations (outputs). The first run used the unchanged images. Later runs used changed images, such as
-    images without the question's objects, or images that are changed outside these objects. The last kind measures how
-    selective a call is. ``changes`` holds how much the images were changed; it is None if no run is of the last kind.
+    their observations (outputs). The first two runs used the unchanged images. Later runs used changed images, for
+    example without the question's objects. The last runs may use images that are changed only outside these objects, to
+    measure how selective a call is. ``changes`` holds how much the images were changed; it is None if there are no such
+    runs.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):

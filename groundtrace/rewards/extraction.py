@@ -100,7 +100,7 @@ def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
 
     For each statement, the ``reply`` holds a description, an anchor (the words of the response that state the time),
     and this time as numbers. A statement passes the check (:class:`_Check`) if the response contains the description
-    and the anchor, and the anchor contains the numbers. The result also lists what was dropped. ``quoted`` is the
+    and the anchor, and the anchor contains the numbers. The result also lists the dropped statements. ``quoted`` is the
     response as the judge saw it. Raises BadReply if the reply has the wrong form.
     """
     fields = json_object(reply.text)
@@ -154,8 +154,9 @@ class _Check:
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
         """Return the reason why an item's anchor fails the check; "" if it passes.
 
-        The anchor is the words of the response that state the time of the item. It must contain ``frames`` (the item's
-        frame numbers) and ``times`` (its times in seconds).
+        The anchor is the words of the response that state the time of the item. It must be in the response. It must
+        contain all of the item's numbers (at least one): ``frames`` are the frame numbers, and ``times`` are the times
+        in seconds.
         """
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"
@@ -198,8 +199,8 @@ def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Po
     """Return the points that the parser finds in the response, in order, each with its moment (frame and time).
 
     ``rows`` are the points in the judge's reply, each with a moment. ``check`` tests a row: the words that state its
-    moment must be in the response, and must contain its numbers. If the row of a point passes, its moment is used.
-    Otherwise the moment that the parser finds is used. A row for a point that is not in the response is dropped.
+    moment must be in the response, and must contain its numbers. A point gets the moment of its row if the row passes.
+    Otherwise it gets the moment that the parser finds. A row for a point that is not in the response is dropped.
     """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}

@@ -102,8 +102,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
         question: the question. A reasoning that concludes another answer than the question's field ``answer`` is a
-            fault. So ``answer`` must be the answer that the response gives. If the response is right, this is the gold
-            answer. If it is wrong, the caller must replace the gold answer by the answer of the response.
+            fault. So ``answer`` must be the answer that the response gives. If the response is right, its answer is the
+            gold answer. If the response is wrong, the caller must replace the gold answer by the answer of the
+            response.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
@@ -217,7 +218,7 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
 def _behind_the_thought(text: str) -> str:
     """Return the text after the think section.
 
-    A response with a judge section (:data:`JUDGED_FORM`) has its boxed answer there.
+    In a response with a judge section (:data:`JUDGED_FORM`), this text contains the boxed answer.
     """
     return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
 
@@ -245,8 +246,8 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Return an error message if the response contains a model's special token or a control character; else None.
 
-    In the tags of points and boxes, also their escaped forms are found. GLM's box marks are special tokens, but they
-    are allowed outside the think section.
+    In the tags of points and boxes, a token or character that is escaped (such as ``&lt;`` for <) is found as well.
+    Exception: GLM's box marks, which are special tokens, are allowed outside the think section.
     """
     read = (response.think or "", *tag_texts(text), _GLM_BOX.sub(" ", outside_think(text)))
     found = next(filter(None, map(find_control, read)), None)

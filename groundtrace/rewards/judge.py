@@ -115,7 +115,7 @@ def from_0_to_1(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Return a function that reads a judge's decision from its JSON reply: a number from 0 to 1, with the reason.
 
     ``field`` is the name of the field of the reply that holds the number. For any other value, the returned function
-    raises BadReply. ``where`` is the beginning of its message, such as "logic: ".
+    raises BadReply. ``where`` is the beginning of the error message, such as "logic: ".
     """
 
     def read(reply: CallResult) -> Reading:

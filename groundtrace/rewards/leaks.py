@@ -1,9 +1,9 @@
 """Finds traces (responses of a teacher model) that mention things that only the teacher saw.
 
 Besides the question, the teacher may see coordinates, marks on a copy of the image, the gold answer, and hints. With
-them, it can write a trace that is grounded in the image (Argos App. G: overlays), or a trace with the right answer
-(SAIL-RL App. A.1: guided prompting). A trace that mentions them is a leak: a model that is trained on it learns to
-mention things that it will not see.
+these additions, the teacher can write a trace that is grounded in the image (Argos App. G: overlays), or a trace with
+the right answer (SAIL-RL App. A.1: guided prompting). A trace that mentions the additions is a leak: a model that is
+trained on it learns to mention things that it will not see.
 
 The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, so a judge also
 searches for leaks (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not describe how they avoid leaks.
@@ -55,19 +55,19 @@ class Phrase:
 
 @functools.cache
 def phrases() -> tuple[Phrase, ...]:
-    """Return the phrases of ``leak_phrases.yaml``, in the order of the file; it is read only once.
+    """Return the phrases of ``leak_phrases.yaml``, in the order of the file. The file is read only once.
 
-    A phrase finds words of a trace (a teacher's response) that mention things that only the teacher saw.
+    A phrase finds leaks: words in a trace (a teacher's response) about things that only the teacher saw.
     """
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
     return tuple(Phrase(**entry) for entry in read_yaml(text))
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Return the first words of a trace that mention things that only the teacher saw; None if none are found.
+    """Return the first leak in a trace: words about things that only the teacher saw; None if no leak is found.
 
-    ``text`` is the trace (a response of the teacher model), and ``question`` is its question. Words are found if a
-    phrase of ``leak_phrases.yaml`` matches them. A match is ignored if the question or its choices mention the same
+    ``text`` is the trace (a response of the teacher model), and ``question`` is its question. A leak is a match of a
+    phrase of ``leak_phrases.yaml``. Exception: a match is ignored if the question or its choices mention the same
     thing, such as "the given coordinates" for a question about coordinates. The function never raises.
     """
     shown = visible(text[:MAX_READ_CHARS])

@@ -123,8 +123,9 @@ def compare(
 def all_moved(first: Path, second: Path) -> list[MovedRecord]:
     """Return all records that ended differently in the two runs, including records that only one run has read.
 
-    ``first`` and ``second`` are the run folders. A record ended differently if its set (sft, rl or rejected) differs,
-    or the stage (pipeline step) or reason of its rejection. Raises InspectError if a run cannot be read.
+    ``first`` and ``second`` are the run folders. A record ended differently in two cases: the runs put it into
+    different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps) or for different
+    reasons. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)
@@ -150,9 +151,10 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
 
 
 def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
-    """Return one sentence with the number of records that ended differently in the two runs (``moved``), and the first
-    settings that differ. A record ended differently if its set (sft, rl or rejected) differs, or the stage (pipeline
-    step) or reason of its rejection.
+    """Return one sentence with the number of records that ended differently, and the first settings that differ.
+
+    A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
+    it at different stages (pipeline steps) or for different reasons. ``moved`` is the number of these records.
     """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)
@@ -180,10 +182,10 @@ def _same(a: RunSummary, b: RunSummary) -> str:
 
 
 def _with_traces(section: Section, both: int, other: int) -> Section:
-    """Return the section of scores with an additional line on how many SFT traces differ; no line if ``both`` is 0.
+    """Return the section of scores with an additional line on how many SFT traces differ between the runs.
 
-    ``both`` is the number of ids that are SFT rows in both runs, and ``other`` is the number of these with another
-    trace.
+    ``both`` is the number of ids that are SFT rows in both runs. ``other`` is the number of ids among them whose traces
+    differ. If ``both`` is 0, the line is left out.
     """
     more = f"{other} of the {counted(both, 'id')} that are SFT rows in both runs have another trace" if both else ""
     return Section(section.name, section.title, section.note, section.columns, section.rows, more)

@@ -111,7 +111,7 @@ def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
 
 
 def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataType]) -> list[str]:
-    """Return the SQL queries for the final score of each question's best trace, whether it was kept or rejected.
+    """Return the SQL queries for the score of each question's best trace, in the SFT rows and in the rejected rows.
 
     The result is empty if the SFT shards lack ``scores`` or the rejected shards lack ``traces``.
     """

@@ -5,9 +5,9 @@ settings. For example, a newer version of the code has a new setting. The config
 value, so the new key is in only one of the two configs. A key that is in only one config is folded if it has its
 default value.
 
-Two runs may also have different recipes (pipelines). Then nearly all settings, roles (jobs of models, such as teacher)
-and prompts that only one of the two runs has are folded. Settings of endpoints (model servers) are the exception: they
-are folded only if they have their default values.
+Two runs may also have different recipes (pipelines). Then a setting, role (job of a model, such as teacher) or prompt
+is folded if only one of the two runs has it. Settings of endpoints (model servers) are the exception: they are folded
+only if they have their default values.
 """
 
 import dataclasses
@@ -64,8 +64,8 @@ def setting_changes(
 
     ``first`` and ``second`` are the runs, each as a pair: the run folder, and the content of its ``run.json``.
     ``defaults`` is a function that returns the default values of the recipe's settings by dotted key, such as
-    ``write.other_traces``; None if they are unknown. A recipe is a pipeline. The function is called only if both runs
-    have the same recipe, and if a key is in only one of the two configs. Raises
+    ``write.other_traces``; None if they are unknown. A recipe is a pipeline. ``defaults`` is called only if both runs
+    have the same recipe and at least one key is in only one of the two configs. Raises
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second

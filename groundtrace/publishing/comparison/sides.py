@@ -1,8 +1,8 @@
-"""Compares in which set each record ended in two runs, by set and source, and lists the records that ended differently.
+"""Compares the sets into which two runs put their records, and lists the records that ended differently.
 
 A run puts each record that it reads into one set: sft, rl or rejected. This set is called the record's *side*. For a
 rejected record, the side also includes the stage (the pipeline's step) that rejected it, and the reason. The records of
-two runs are matched by their ids.
+two runs are matched by their ids. The sizes of the sets are also compared for each source.
 """
 
 from collections.abc import Sequence
@@ -80,14 +80,14 @@ class MovedRecord:
         """Return the record as fields of a JSON object: its ``id``, and where it ended in the two runs.
 
         ``from`` holds the set, and the stage and reason of a rejection, in the first run; ``to`` holds the same for the
-        second run. Either is None if this run did not read the record.
+        second run. If a run did not read the record, its field is None.
         """
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
 
 
 def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
-    """Add three tables to the database that state in which set (sft, rl, rejected) each record of both runs ended.
+    """Add three tables to the database: they hold the set (sft, rl, rejected) in which each record of both runs ended.
 
     ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
     run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
@@ -248,12 +248,12 @@ def moved_records(
 ) -> list[MovedRecord]:
     """Return the records that ended differently in the two runs.
 
-    A record ended differently if it is in another set (sft, rl or rejected). A record that both runs rejected ended
-    differently if the stage (pipeline step) or the reason of its rejection is another. ``tables`` is the database to
-    which :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records; None
-    returns all. If more records than ``limit`` differ, the returned records show as many different changes as possible,
-    such as from sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run
-    has read are included.
+    A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
+    it at different stages (pipeline steps) or for different reasons. ``tables`` is the database to which
+    :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records; None returns
+    all. If more records than ``limit`` differ, the returned records show as many different changes as possible, such as
+    from sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run has read
+    are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
@@ -273,9 +273,11 @@ def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
 
 
 def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
-    """Return a table that lists records that ended in different sets, or were rejected differently, in the two runs.
+    """Return a table of records that ended differently in the two runs.
 
-    ``moved`` are the records to list. ``total`` is the number of all such records, listed or not.
+    A record ended differently in two cases: the runs put it into different sets, or they rejected it at different
+    stages or for different reasons. ``moved`` are the records in the table. ``total`` is the number of all records that
+    ended differently, including those that are not in ``moved``.
     """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
@@ -285,15 +287,18 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
 
 
 def _of(side: Side | None) -> str:
-    """Return a short text with the set into which a run put a record (sft, rl or rejected), and the reason of a
-    rejection. If ``side`` is None, the run did not read the record, and the text states this.
+    """Return a short text with the set (sft, rl or rejected) into which a run put a record.
+
+    For a rejected record, the text also has the stage and the reason of the rejection. If ``side`` is None, the text
+    states that the run did not read the record.
     """
     return ABSENT if side is None else side.text
 
 
 def _side(name: str | None, stage: str | None, reason: str | None, detail: str | None) -> Side | None:
-    """Return the side of a record: the set into which a run put it (``name``), and the reason if it was rejected. The
-    result is None if ``name`` is None, because the run then did not read the record.
+    """Return the side of a record: the set into which a run put it, and the reason if it was rejected.
+
+    ``name`` is the name of the set. It is None if the run did not read the record; the result is then None, too.
     """
     return None if name is None else Side(name, stage, reason, detail)
 

@@ -69,7 +69,7 @@ class ExportRow:
     Attributes:
         side: the training set of the row: sft or rl.
         number: the index of the row in its training set, in the order of the shards. If one row of a shard becomes
-            several export rows (one for each stream), all of them have its number.
+            several export rows (one for each stream), all of them have the number of the row of the shard.
         fields: the row's columns by name, without the bytes of its images.
         turns: the row's ``messages`` (sft) or ``prompt`` (rl). The assistant's turns have coordinates in the frame
             (pixels, 0–1 or 0–1000) of the model to be trained.
@@ -148,8 +148,9 @@ class ExportFormat:
         name: the name for ``--format``.
         does: a short description of the files that the format writes, and of the program that reads them.
         open: for each training set that the format supports (sft, rl), the function that opens a writer in a folder.
-        beside: a function that returns the files to write next to the rows, such as a client of the reward server:
-            their texts by file name. Its argument is the number of written rows of each training set.
+        beside: a function that returns further files to write next to the rows, such as a client of the reward server.
+            It returns a mapping from file names to texts. Its argument is the number of written rows of each training
+            set.
         check: a function that raises ExportError for a run folder that the format cannot export.
         marks_are_text: whether the program that reads the files treats ``<image>`` as plain text, so that a question
             may contain it.

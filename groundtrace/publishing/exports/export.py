@@ -122,9 +122,12 @@ def _check_turns(turns: str, form: ExportFormat) -> None:
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
     """Return the target of an export: where its rows are written, and which model will be trained on them.
 
-    ``rows`` is the number of rows of each training set. Raises ExportError if the rows have coordinates and no model
-    family is given, if the family is unknown or writes coordinates from 0 to 1, and if the limits on the size of images
-    do not fit the family or each other.
+    ``rows`` is the number of rows of each training set. Raises ExportError in these cases:
+
+    - The rows have coordinates, but no model family is given.
+    - The family is unknown, or writes coordinates from 0 to 1.
+    - Limits on the size of images are given, but the family's coordinates do not depend on this size.
+    - The maximum size is less than the minimum size.
     """
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:

@@ -57,7 +57,7 @@ def upright_image(data: bytes) -> UprightImage:
 
 
 def _is_upright(image: Image.Image, data: bytes) -> bool:
-    """Return whether the image's EXIF data asks for no rotation or mirroring."""
+    """Return whether the image is upright: its EXIF data requests neither a rotation nor mirroring."""
     if image.format == "PNG" and not any(mark in data for mark in _PNG_EXIF):
         return True  # without this, Pillow would decode all pixels to look for EXIF after them
     try:

@@ -95,7 +95,7 @@ def ready_rows(
     Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
     row. ``side`` is its training set (sft or rl), and ``number`` is its index there. ``form`` is the export format, and
     ``target`` describes the model to be trained. Raises LeftOut if the row cannot be exported. A row with streams must
-    have an id and a gold answer, because its reference (the text by which a reward finds the row) needs both. They are
+    have an id and a gold answer, because its reference (the text by which a reward finds the row) needs both. Both are
     checked before anything is written, because the rows of all streams must be written or left out together.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())

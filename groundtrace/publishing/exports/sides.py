@@ -76,9 +76,9 @@ class Side:
     def put(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question. If the writer cannot write one of them, leave out all of them.
 
-        ``rows`` has two rows if the question has two prompts (streams), which are written at once. If the question has
-        only one of the two prompts, its row is stored until the next such question comes, and both are then written
-        together (see the class).
+        If the question has two prompts (streams), ``rows`` has two rows, and both are written at once. A single row
+        without a stream is written at once, too. A single row with a stream is stored. It is written together with the
+        next single row that has a stream (see the class).
         """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)

@@ -57,9 +57,9 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
     """Return a function that refuses to export a run whose questions have several streams (prompts).
 
     Such a question needs one reward call with the responses to all its prompts, because the reward of one response
-    depends on the others. ``trainer`` is the name of a trainer that requests the reward of each response separately, so
-    that it cannot make such a call. The name is used in the error message. The returned function takes a run folder. It
-    raises ExportError if a question of the run has several streams.
+    depends on the others. ``trainer`` is the name of a trainer, for the error message. This trainer requests the reward
+    of each response separately, so it cannot make such a call. The returned function takes a run folder. It raises
+    ExportError if a question of the run has several streams.
     """
 
     def check(run: Path) -> None:

@@ -70,11 +70,11 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Return the types of the shards' columns that the exported ``extra_info`` contains, by the name of the column.
+    """Return the columns that are copied from the shards into the exported ``extra_info``: their types by name.
 
     A shard is a Parquet file of the run. ``target`` holds the columns that stages (steps of the pipeline) added to the
     shards. The columns about streams (several prompts of a question) are left out, because the field ``stream``
-    replaces them.
+    replaces them. An added column with the name of one of the export's own fields (:data:`OWN`) is left out, too.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
     added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}

@@ -1,4 +1,4 @@
-"""Checks the front matter of a data card offline: the YAML at its beginning that the Hub reads.
+"""Checks offline the front matter of a data card (the YAML block at its beginning, which the Hub reads).
 
 When a run is published, the Hub checks the card itself. This check finds the same mistakes in a dry run. It also finds
 some mistakes that the Hub accepts, such as a config without files. The allowed fields are those on the Hub's page about

@@ -210,10 +210,11 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Link or copy the shards of a set that have rows to publish into ``folder``, with new numbers in their names.
+    """Link or copy shards of one set to ``folder``, with new numbers in their names.
 
-    ``counted`` holds the rows of each shard by source and licence, and ``published`` the pairs to publish. ``change``
-    is applied to copied rows; None if the rows stay unchanged.
+    ``files`` are the shards that have rows to publish. ``counted`` holds the number of rows of each shard by source and
+    licence. ``published`` holds the (source, licence) pairs whose rows are published. ``change`` is a function that is
+    applied to copied rows; None if the rows stay unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
@@ -228,7 +229,7 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the rubrics, if requested, and the run's further files, and return the file pattern of each extra.
+    """Write the rubrics, if requested, and the run's further files. Return the file pattern of each extra.
 
     An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` names
     the requested extras. If the rubrics are requested, they are written as a Parquet file. The caller has already

@@ -1,6 +1,6 @@
 """Removes private data of the run's owner from rows and files before they are published.
 
-Such data are paths of files, costs, and messages of servers.
+Private data are paths of files, costs, and messages of servers.
 """
 
 import json
@@ -80,7 +80,7 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
     """Return the function that removes private data from the rows of a set; None if they can be published unchanged.
 
     Private data are, for example, costs and the folders in the names of models. ``name`` is sft, rl or rejected, and
-    ``summary`` is the content of ``run.json``. The function takes and returns a batch of rows.
+    ``summary`` is the content of ``run.json``. The returned function takes and returns a batch of rows.
     """
     if name == "rejected":
         return without_private_facts

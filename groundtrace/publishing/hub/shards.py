@@ -47,12 +47,12 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Write the rows of a shard that may be published to the file ``copy``. Return the number of these rows.
+    """Copy the rows with a published source from a shard to the file ``copy``. Return the number of copied rows.
 
-    ``file`` is the path of the shard. ``published`` holds the (source, licence) pairs whose rows may be published.
-    ``change`` is a function that is applied to batches of these rows; None if they stay unchanged. The copy appears
-    only when it is complete. If no row may be published, no copy is written, and the result is 0. Raises PublishError
-    if the shard cannot be read or the copy cannot be written.
+    ``file`` is the path of the shard. A source is a data set from which rows come. ``published`` holds the (source,
+    licence) pairs whose rows may be published. ``change`` is a function that is applied to batches of the copied rows;
+    None if the rows stay unchanged. The copy appears only when it is complete. If no row may be published, no copy is
+    written, and the result is 0. Raises PublishError if the shard cannot be read or the copy cannot be written.
     """
     written = 0
     try:
@@ -74,10 +74,11 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yield the rows of a shard (Parquet file) that may be published, as several tables.
+    """Yield the rows with a published source in a shard (Parquet file), as several tables.
 
-    Each table becomes one row group (block of rows) in the copy of the shard that is published. ``published`` holds the
-    (source, licence) pairs whose rows may be published. ``change``, if not None, is applied to batches of these rows.
+    A source is a data set from which rows come. Each table becomes one row group (block of rows) in the published copy
+    of the shard. ``published`` holds the (source, licence) pairs whose rows may be published. ``change``, if not None,
+    is applied to batches of these rows.
     """
     held: list[pa.RecordBatch] = []
     held_bytes = 0

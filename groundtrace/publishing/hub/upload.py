@@ -199,8 +199,8 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
     """Return whether a file of the repository has the same content as the local file.
 
-    The digests are compared. If the Hub reports no digest, the sizes are compared; a shard without a digest counts as
-    different. The result is False if ``file`` is None.
+    The digests are compared. If the Hub reports no digest for a file, the sizes are compared. Exception: a shard
+    (Parquet file) without a digest counts as different. The result is False if ``file`` is None.
     """
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)

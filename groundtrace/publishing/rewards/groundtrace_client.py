@@ -403,8 +403,8 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
     ``outcome`` is 1 for a right answer and 0 for a wrong one, and ``verdicts`` holds the scores of single aspects.
     ``reward`` and ``outcome`` are None if the response could not be scored. ``settings`` are those of the client.
-    ``references[i]`` is JSON text that names the row that ``responses[i]`` answers. ``is_step`` is True if
-    ``responses`` are all responses of a training step.
+    ``responses[i]`` is the answer to one row, and ``references[i]`` is JSON text that names this row. ``is_step`` is
+    True if ``responses`` are all responses of a training step.
 
     A list that is too long for one request is split into several requests, each with ``is_step`` false. The server
     refuses such requests if its reward recipe (the code that computes the rewards) needs all responses of a step at
@@ -475,7 +475,7 @@ def _id_of(number: int, reference: Any) -> str:
     """Return the id of the row to which a reference belongs.
 
     A reference is a JSON text in each exported row. It is an object whose key ``id`` holds the row's id. ``number`` is
-    the index of the response, for the error message. Raises RewardRefused if ``reference`` is no such text.
+    the index of the response, for the error message. Raises RewardRefused if ``reference`` does not have this form.
     """
     try:
         found = json.loads(reference)["id"]

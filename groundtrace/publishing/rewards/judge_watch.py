@@ -1,4 +1,4 @@
-"""Checks regularly, while the reward server runs, whether the model servers (judges) that it calls are ready."""
+"""Checks regularly whether the model servers that the reward server calls, such as the judge's, are ready."""
 
 import asyncio
 import contextlib

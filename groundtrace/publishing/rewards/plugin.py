@@ -1,8 +1,8 @@
 """Holds the code that the rewards for verl, EasyR1, TRL and ms-swift share.
 
-A process makes one object for each config, which computes the rewards, and reuses it. Some trainers need a number for
-every response. For a response that could not be scored, these trainers get the number that the config sets as
-``unscored``.
+For each config, a process makes one object that computes the rewards, and reuses this object. Some trainers need a
+number for every response. For a response that could not be scored, these trainers get the number that the config sets
+as ``unscored``.
 """
 
 import os
@@ -29,9 +29,9 @@ _lock = threading.Lock()
 
 
 def _forget() -> None:
-    """Remove the objects that compute rewards from a forked process, so that this process makes its own objects.
+    """Forget the reward objects of the parent process after a fork, so that the new process makes its own objects.
 
-    The thread in which these objects compute the rewards exists only in the parent process.
+    The parent's objects compute rewards in a thread that exists only in the parent process.
     """
     global _lock
     _lock = threading.Lock()
@@ -85,11 +85,12 @@ def scored_texts(
     (:mod:`groundtrace.publishing.rewards.replay`).
 
     Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError if ``infos`` is required but
-    missing. Also raises ConfigError if ``is_step`` is False, but the recipe (the code that computes the rewards)
-    compares the responses to a question, or changes its state after each training step and ``step_responses`` is not
-    set. Raises BadReference if the recipe compares the responses to all prompts (streams) of a question, and the call
-    has no response to one of the prompts. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server
-    that the reward needs does not answer; no score is then returned.
+    missing. If ``is_step`` is False, ConfigError is raised for two kinds of recipes (a recipe is the code that computes
+    the rewards): a recipe that compares the responses to a question, and, if ``step_responses`` is not set, a recipe
+    that changes its state after each training step. Raises BadReference if the recipe compares the responses to all
+    prompts (streams) of a question, and the call has no response to one of the prompts. Raises
+    :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that the reward needs does not answer; no
+    score is then returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(

@@ -61,7 +61,7 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Return the reference (the row and run that a response answers) in a parsed JSON object.
+    """Return the reference that a parsed JSON object holds. It names the run and the row that a response answers.
 
     ``found`` is the parsed JSON, and ``text`` is the JSON text, which the error message quotes. Raises BadReference if
     ``found`` lacks a field of a reference, such as ``id``.

@@ -66,9 +66,9 @@ def with_trajectories(reward: RowReward, answers: Sequence[Answer], infos: Seque
 
     ``answers`` are the responses, each with a reference to its row. ``infos`` holds verl's ``extra_info`` of each
     response. ``reward`` reads the rows. In the returned answers, ``trajectory`` holds the results of the code, or None
-    if a sandbox failed, and ``text`` is only the last turn of the response. Raises BadReference for a run that may not
-    be read, ShardError for a run that cannot be read, UnusableRow for a row that is missing or unusable, and
-    ConfigError if the rows lack data that the reward needs.
+    if a sandbox failed, and ``text`` is only the last turn of the response. Raises BadReference for a run that the
+    settings do not allow, ShardError for a run that cannot be read, UnusableRow for a row that is missing or unusable,
+    and ConfigError if the rows lack data that the reward needs.
     """
     return runtime().submit(_all_with_trajectories(reward, answers, infos)).result()
 

@@ -118,9 +118,9 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 def response_in(query: str, prompt: str) -> str | None:
     """Return the response in a ``query``: the part after the ``prompt``, without the end token.
 
-    Return None if the query does not begin with the prompt. A query is decoded from the model's input tokens. So a
-    special token that stands for an image occurs once in the prompt, and once for every token of the image in the
-    query. Such repetitions are ignored in the comparison.
+    Return None if the query does not begin with the prompt. A query is decoded from the model's input tokens. So the
+    special token of an image occurs once in the prompt, but in the query it occurs once for every token of the image.
+    Such repetitions are ignored in the comparison.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
@@ -134,7 +134,7 @@ def response_in(query: str, prompt: str) -> str | None:
 
 
 def _texts(found: Mapping[str, Any], name: str) -> list[str]:
-    """Return the list of texts in a field. Raises BadRequest if it is not such a list, or is empty."""
+    """Return the list of texts in a field. Raises BadRequest if the field is not a list of texts, or is empty."""
     value = found.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise BadRequest(f'"{name}" must be a list of texts that is not empty')
@@ -156,7 +156,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
     """Return the reference of an item of a request: it names the row that the item's response answers.
 
     ``item`` has either the field "reference", or the row's id in the field "id". ``number`` is the index of the item,
-    for the error message. Raises BadRequest for an item with both or none of these fields, or with an invalid value.
+    for the error message. Raises BadRequest for an item with both fields or neither of them, or with an invalid value.
     """
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):

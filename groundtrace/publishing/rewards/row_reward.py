@@ -133,9 +133,10 @@ class RowReward:
         """Open the run with this name. Return its number of RL rows, and a warning for the user.
 
         ``name`` is a name in :attr:`runs`, or the path of a run folder if every run may be read. The warning states
-        that responses to some rows will get no reward, because only a judge can grade them; it is None if there is no
-        such row. Raises BadReference for a run that the settings do not allow, and ShardError for a run that cannot be
-        read. Raises ConfigError if its rows lack data that the recipe (the code that computes the rewards) needs.
+        that responses to some rows will get no reward, because only a judge can grade them. If there are no such rows,
+        the warning is None. Raises BadReference for a run that the settings do not allow, and ShardError for a run that
+        cannot be read. Raises ConfigError if its rows lack data that the recipe (the code that computes the rewards)
+        needs.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
@@ -192,8 +193,8 @@ class RowReward:
         """Check that the recipe can score a call that holds only a part of a training step.
 
         A recipe is the code that computes the rewards. ``is_step`` is True if the call holds all responses of a
-        training step, or at least all responses to each of its questions. Every recipe can score such a call, so
-        nothing is checked.
+        training step, or at least all responses to each of its questions. If ``is_step`` is True, nothing is checked,
+        because every recipe can score such a call.
 
         If ``is_step`` is False, ConfigError is raised in two cases: the recipe compares the responses to a question, or
         the recipe learns from whole steps and the setting ``step_responses`` is not given.
@@ -264,9 +265,9 @@ class RowReward:
     def row_of(self, reference: RowReference) -> TrainingRow:
         """Return the row that a reference names, with its images. A reference holds the run and the id of a row.
 
-        Raises BadReference for a run that may not be read, ShardError for a run that cannot be read, and UnusableRow
-        for a row that is missing or unusable. Raises ConfigError if the rows lack data that the recipe (the code that
-        computes the rewards) needs.
+        Raises BadReference for a run that the settings do not allow, ShardError for a run that cannot be read, and
+        UnusableRow for a row that is missing or unusable. Raises ConfigError if the rows lack data that the recipe (the
+        code that computes the rewards) needs.
         """
         return self._shards(self._folder(reference.run)).named(reference.id)
 
@@ -322,14 +323,15 @@ class RowReward:
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
-        """Return the row with this id from a run folder, after its images were written to files."""
+        """Return the row with this id from a run folder. Before that, the images of the row are written to files."""
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
-        """Return the folder of the run that a reference names. Raises BadReference for a run that may not be read.
+        """Return the folder of the run that a reference names. Raises BadReference for a run that is not configured.
 
-        ``run`` is the name or the path of a run, from a reference. If folders of runs are configured, ``run`` is only
-        compared with their names and paths, and is never opened as a path.
+        ``run`` is the name or the path of a run, from a reference. If no run folders are configured, every path is
+        allowed. Otherwise ``run`` is only compared with the names and paths of the configured folders, and is never
+        opened as a path.
         """
         if not self._folders:
             return Path(run)

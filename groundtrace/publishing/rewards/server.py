@@ -1,7 +1,7 @@
-"""Provides Groundtrace's verifier (the code that scores responses) as an HTTP server, for trainers with a remote
-reward.
+"""Provides Groundtrace's verifier (the code that scores responses) as an HTTP server.
 
-:mod:`groundtrace.publishing.rewards.requests` describes the requests. The responses are:
+The server is for trainers with a remote reward. :mod:`groundtrace.publishing.rewards.requests` describes the requests.
+The responses are:
 
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
                  where verdicts are {NAME: {"value", "reason"}, …}; a value is null if it is unscored
@@ -183,7 +183,7 @@ class RewardServer:
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Read a request, score its answers, and return both. Raises Refused.
+        """Read a request, and score its answers. Return the request and the scores. Raises Refused.
 
         ``parse`` converts the body of the request to answers.
         """

@@ -1,9 +1,9 @@
-"""Provides Groundtrace's verifier (the code that scores responses) as a reward of ms-swift: ``--reward_funcs
-groundtrace``.
+"""Provides Groundtrace's verifier (the code that scores responses) as a reward of ms-swift.
 
-ms-swift (``swift.rewards.orm``) passes the completions and the columns of the rows. The column ``groundtrace`` is the
-row's reference: JSON text by which the reward finds the row. ms-swift counts a completion without a reward as 0. So an
-unscored completion raises an error, unless the setting ``unscored`` gives its reward.
+ms-swift uses the reward with the option ``--reward_funcs groundtrace``. ms-swift (``swift.rewards.orm``) passes the
+completions and the columns of the rows. The column ``groundtrace`` is the row's reference: JSON text by which the
+reward finds the row. ms-swift counts a completion without a reward as 0. So an unscored completion raises an error,
+unless the setting ``unscored`` gives its reward.
 """
 
 import importlib

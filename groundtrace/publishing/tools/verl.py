@@ -12,8 +12,8 @@ sets). The code gets the original images of the row, because verl has resized th
 a response.
 
 verl 0.9.1 calls ``create`` and ``release`` around each call of the tool. So the tool keeps its own state of a response
-under the response's ``agent_data``, which is the same object for all calls of the response. The tool writes how each
-call ended (``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to
+in a mapping. The key is the response's ``agent_data``, which is the same object for all calls of the response. The tool
+writes how each call ended (``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to
 ``agent_data.extra_fields``. verl passes both values to the reward in ``extra_info``.
 
 Deviation from our SFT rows: in SFT rows, the images of a result come after the text of the result. verl puts the images

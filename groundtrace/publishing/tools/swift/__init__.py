@@ -11,8 +11,8 @@ of the row and of the code's results, how each call ended (``groundtrace_calls``
 (``groundtrace_lost``).
 
 This file is in a folder of its own, because swift puts the folder of the file first in ``sys.path``. The parent folder
-``tools`` contains our ``trl.py``. If that folder were in ``sys.path``, ``import trl`` would import this file instead of
-the library TRL.
+``tools`` contains our ``trl.py``. If the parent folder were in ``sys.path``, ``import trl`` would import our ``trl.py``
+instead of the library TRL.
 """
 
 import base64
