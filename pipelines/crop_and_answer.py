@@ -1,16 +1,16 @@
-"""Measures whether crops help a policy (the model that is measured; iVGR §3.4): grades its answers without and with
-crops.
+"""Measures whether crops help a model to answer questions (iVGR §3.4): grades its answers without and with crops.
 
-A crop is a part of an image, cut out around a box that the policy named. The stages (steps) of this pipeline are:
+The model is called the policy. A crop is a part of an image, cut out around a box that the policy named. The stages
+(steps) of this pipeline are:
 
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
 
-RL shards are files with one row for each question. In the grounded pass, the policy reasons with boxes around what it
-looks at. It answers each question in words without crops, and later again in words with the crops, as at test time. So
-each row holds the pass rates without and with crops, and ``crops.json`` holds the accuracies without and with crops.
-This recipe makes no data for training the policy: it does not filter questions by difficulty, and it writes no SFT
-rows. ``trainer eval --crops`` makes the same measurement, but loads the model itself instead of sending requests to an
-endpoint (a model server).
+RL shards are files with one row for each question. The policy first answers each question in words, without crops. In
+the grounded pass, it reasons with boxes around the things that it looks at. Then it answers again in words, with the
+crops of these boxes, as at test time. So each row holds the pass rates without and with crops, and ``crops.json`` holds
+the accuracies without and with crops. This recipe makes no data for training the policy: it does not filter questions
+by difficulty, and it writes no SFT rows. ``trainer eval --crops`` makes the same measurement, but loads the model
+itself instead of sending requests to an endpoint (a model server).
 
 The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a box with
 a margin of a tenth of its width and height on each side; crops of at least 56 px, and at most 8 for each image

@@ -10,17 +10,16 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
             without: attempt → difficulty, the textual stream alone ┴→ cut → cap answers → rl shards,
             batch plan
 
-``decontaminate`` removes questions that are in a benchmark. The cold start is the SFT before RL. Shards are files of
-training rows. Pseudo-boxes are boxes that a detector finds, in place of boxes that a person drew. A media group
-consists of the questions that share an image. Each side is a part of the questions: the SFT side becomes SFT rows, and
-the RL side becomes RL rows. If the run has a target number of SFT rows, ``draw`` selects as many questions as are
-needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions. ``cap answers`` limits
-the questions with the same answer.
+``decontaminate`` removes questions that are in a benchmark. Shards are files of training rows. Pseudo-boxes are boxes
+that a detector finds, in place of boxes that a person drew. A media group consists of the questions that share an
+image. Each side is a part of the questions: the SFT side becomes SFT rows, and the RL side becomes RL rows. If the run
+has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this number
+of rows; without a target, both keep all questions. ``cap answers`` limits the questions with the same answer.
 
 The recipe deviates from the paper as follows; further deviations are named in the stages:
 
-- The paper's cold start (§4.1) uses annotated traces unchanged. Here the teacher writes the traces, and each trace is
-  verified. The paper has separate data sets for SFT and RL; here one input is split.
+- The paper's cold start (§4.1), i.e. the SFT before RL, uses annotated traces unchanged. Here the teacher writes the
+  traces, and each trace is verified. The paper has separate data sets for SFT and RL; here one input is split.
 - Multiple-choice questions keep their choices, as in the paper's general set (App. B).
 - The paper's sizes of 37K rows with boxes and 14K rows without boxes (App. B) are not a quota here. The batch plan (the
   file ``batch_plan.json``) sets the share of these two kinds of rows in a training batch, whatever their numbers are.
@@ -103,8 +102,7 @@ class Settings(RunSettings):
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Add all stages (steps) of this recipe to a Beam pipeline, and return its outputs: SFT drafts, RL drafts, batch
-    plan.
+    """Add all stages (steps) of this recipe to a Beam pipeline; return its outputs: SFT drafts, RL drafts, batch plan.
 
     A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
     the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the

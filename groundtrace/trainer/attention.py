@@ -6,8 +6,9 @@ With any other name, it would make one call per image.
 
 On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. If this build of torch has no such
 kernel, the kernel of the package FlashAttention 2 is used (transformers uses this package for ``flash_attention_2``).
-Without a kernel, each sequence is computed separately. For short sequences, this is faster than a mask over the row.
-Sequences of equal length, such as images of one size, are then computed as one batch.
+Without a kernel, each sequence is computed separately. For short sequences, this is faster than one computation with a
+mask over the whole row. There is one exception: if all sequences have the same length, such as images of one size, they
+are computed as one batch.
 """
 
 import functools

@@ -141,9 +141,9 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
     """Return the complete state of the optimiser.
 
-    ``kept`` is the part of the state in the file ``STATE``. The tensors that ranks wrote separately are added to it.
-    They are sharded like the tensors of ``optimiser``; if ``optimiser`` is None, each tensor is whole. Raises
-    CheckpointError if the tensors cannot be read.
+    ``kept`` is the part of the state in the file ``STATE``. If ranks (the processes of the GPUs) wrote tensors to files
+    of their own, these tensors are added. In the result, tensors are sharded like those of ``optimiser``; if
+    ``optimiser`` is None, each tensor is whole. Raises CheckpointError if the tensors cannot be read.
     """
     shards = path / sharded_state.FOLDER
     if not shards.is_dir():

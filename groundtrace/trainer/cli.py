@@ -143,8 +143,8 @@ def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -
     """Check that ``--data`` and ``--output`` are given for the commands that need them. Exit with code 2 if not.
 
     ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``export`` and ``tiny`` are not checked.
-    ``--estimate`` reads only the config. So with it, the process exits with code 2 if ``--data`` or ``--output`` is
-    given, or if ``--gpus`` is above 1.
+    Special case: ``--estimate`` reads only the config. With this option, the process exits with code 2 if ``--data`` or
+    ``--output`` is given, or if ``--gpus`` is above 1.
     """
     if parsed.command in ("export", "tiny"):
         return

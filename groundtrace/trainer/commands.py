@@ -108,8 +108,8 @@ def _settings(parsed: argparse.Namespace) -> TrainerSettings:
 def _run_ranks(parsed: argparse.Namespace) -> int:
     """Run a training on several GPUs, and return the exit code.
 
-    Each rank gets the data as a local folder, and the complete config as a file: ``--config`` may be a pipe, which only
-    one process can read.
+    Each rank (the process of one GPU) reads the data from a local folder, and the complete config from a temporary
+    file. It does not read ``--config`` itself, because ``--config`` may be a pipe, which only one process can read.
     """
     settings = _settings(parsed)
     if settings.validation.is_on:
@@ -154,8 +154,8 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
 def _fail(message: str, code: int, is_elsewhere: bool = False) -> int:
     """Show the message to the user, and return the exit code ``code``.
 
-    If this process is a rank, the launcher gets the message and shows it. ``is_elsewhere`` is True if another rank
-    failed and this rank did not.
+    If this process is a rank (the process of one GPU), the message is sent to the launcher (the process that started
+    the ranks), which shows it. ``is_elsewhere`` is True if another rank failed and this rank did not.
     """
     if not ranks.report(ranks.Report(code, message, is_elsewhere)):
         print(f"trainer: {message}", file=sys.stderr)

@@ -80,10 +80,10 @@ def turn_advantages(
 
 
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
-    """Return a copy of the sample in which each token has the advantage of its turn. ``values`` holds the advantages of
-    the turns.
+    """Return a copy of the sample in which each token has the advantage of its turn.
 
-    The tokens between two turns also get an advantage, but the loss does not use it.
+    ``values`` holds the advantages of the turns. The tokens between two turns also get an advantage, but the loss does
+    not use it.
     """
     before = len(sample) - len(rollout.ids)
     filled = torch.full((len(sample),), values[0])

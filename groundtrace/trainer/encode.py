@@ -5,8 +5,8 @@ inserted. So an answer is unchanged even if the template drops or rewrites the t
 the answers are converted from pixels to those that the model uses. The first token of an answer follows the last token
 of its prompt, as in sampling: no token contains text of both.
 
-If the text of a user or a model contains the text of a special token, a space is inserted into this text. So no text is
-read as an image or as the end of a turn.
+If a message contains the text of a special token, such as ``<|im_end|>``, a space is inserted into the token's text. So
+no part of a message is read as an image or as the end of a turn.
 
 Images are decoded by the same code as in the curation pipeline, one row at a time.
 """

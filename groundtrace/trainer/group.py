@@ -46,7 +46,7 @@ class Group:
         """Return a copy of the group without images.
 
         In a training on several GPUs, this smaller copy is sent to the other ranks (the processes of the other GPUs).
-        They only compute metrics from it, and need no images for this.
+        The other ranks need no images, because they only compute metrics from the copy.
         """
         rollouts = tuple(rollout.without_images() for rollout in self.rollouts)
         return Group(replace(self.row, images=()), replace(self.prompt, images=()), rollouts, self.scored)
@@ -68,8 +68,9 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
 
     ``sampled`` are all groups (responses to one prompt) of the step. ``kept`` are the groups on which the step trains;
     they are only counted. ``shown`` holds the names of the verdicts (scores of one aspect of a response, such as
-    ``outcome``) whose means are included. If rows are asked in streams (forms of response), the metrics of each stream
-    follow, such as ``reward_grounded``. Unscored values are left out of the means. A metric without values is None.
+    ``outcome``) whose means are included. If the rows have streams (forms of response), the result also has the metrics
+    of each stream, such as ``reward_grounded``. Unscored values are left out of the means. A metric without values is
+    None.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]

@@ -266,7 +266,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
     ``trainee`` holds the model and the optimiser. ``samples`` are the samples (prompts with responses as tokens, with
     advantages) of this rank (the process of one GPU). An optimiser step uses the samples of all ranks. ``step`` is the
     number of the training step. If a training step has several optimiser steps, the log-probabilities of all samples
-    before the update are computed first.
+    are computed before the first of them, with the unchanged weights.
 
     Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets (tokens whose
     prediction is part of the loss) still count in the loss's denominator. Raises NotFinite if a loss or gradient is not
@@ -311,8 +311,9 @@ def _backward(
 ) -> dict[str, float]:
     """Add the gradient of a micro-batch; return its part of the loss, and the sums of other metrics over its targets.
 
-    ``old`` holds the log-probabilities before the update; None means those of this forward pass. ``denominator`` is the
-    number of targets of the optimiser step. Raises NotFinite if the loss is not finite.
+    ``old`` holds the targets' log-probabilities before the training step changed the weights. If ``old`` is None, the
+    log-probabilities of this forward pass are used instead. ``denominator`` is the number of targets of the optimiser
+    step. Raises NotFinite if the loss is not finite.
     """
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)

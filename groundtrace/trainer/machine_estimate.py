@@ -59,10 +59,10 @@ def estimate_on(model: Any, settings: TrainerSettings, is_grpo: bool, gpus: int)
 def table(found: Mapping[int, Estimate]) -> str:
     """Return a text table of the estimated memory in GiB, with one line for each part of the memory.
 
-    ``found`` maps each number of GPUs to its estimate; each number has a column. Parts that are 0 in all columns are
-    left out. A training step has phases, such as sampling and the update of the weights. An estimate includes only the
-    phase that needs the most memory, and this phase may differ between the numbers of GPUs. A cell is "-" if its part
-    of the memory belongs to a phase that this column's estimate does not include.
+    ``found`` maps each number of GPUs to its estimate. The table has one column for each number. Parts that are 0 in
+    all columns are left out. A training step has phases, such as sampling and the update of the weights. An estimate
+    includes only the phase that needs the most memory, and this phase may differ between the numbers of GPUs. If the
+    estimate of a column does not include a part, because the part belongs to another phase, the cell is "-".
     """
     parts = {gpus: dict(each.parts) for gpus, each in found.items()}
     names = dict.fromkeys(name for each in parts.values() for name in each)

@@ -172,15 +172,17 @@ def size_of(weights: Iterable[torch.Tensor]) -> int:
 
 
 def gathered_bytes(model: Any) -> int:
-    """Return the bytes of the weights and gradients of which each GPU holds a complete copy in a training with FSDP.
+    """Return the size in bytes of the weights and gradients that each GPU holds in full in a training with FSDP.
 
-    A layer is a module whose class transformers lists in the model's ``_no_split_modules``. Complete copies are held of
+    A layer is a module whose class transformers lists in the model's ``_no_split_modules``. Each GPU holds complete
+    copies of
 
     - the weights outside all layers, and the gradients of these weights,
     - the weights of two layers,
     - the gradients of one layer, twice: in the number type of the weights, and in float32.
 
-    All other weights are sharded: each GPU holds only a part of them. The largest layer is assumed for each layer.
+    All other weights are sharded: each GPU holds only a part of them. The result assumes that every layer is as large
+    as the largest layer.
     """
     blocks = [module for module in model.modules() if type(module).__name__ in (model._no_split_modules or ())]
     inside = {id(weight) for block in blocks for weight in block.parameters()}
@@ -197,8 +199,9 @@ def _word_bytes(settings: TrainerSettings) -> int:
 
 
 def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
-    """Return the bytes of the activations that are kept for the backward pass, per hidden dimension. ``places`` is the
-    number of tokens or image patches, and ``layers`` the number of layers.
+    """Return the bytes of the activations that are kept for the backward pass, per hidden dimension.
+
+    ``places`` is the number of tokens or image patches, and ``layers`` is the number of layers.
     """
     whole = _KEPT_BYTES_PER_HIDDEN // 2
     kept = layers + whole if settings.model.gradient_checkpointing and layers > 1 else layers * whole
@@ -242,7 +245,8 @@ def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) ->
 
     A group is the responses to one question. At their first turn, all responses of a group have the same prompt, so its
     images are counted once for the group. At later turns, each response has its own prompt, which also contains the
-    images of its observations (results of tools). If there can be such images, the later turns are estimated.
+    images of its observations (results of tools). If observations can have images, the result is the memory for a later
+    turn; otherwise, it is that for the first turn.
     """
     at_once, tower = _prompts_at_once(settings, gpus), model.config.vision_config
     patches = at_once * rows.patches
@@ -256,7 +260,8 @@ def _seen(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) ->
 def available_bytes() -> int:
     """Return the memory in bytes that a training may use: the GPU's total memory.
 
-    On a machine without a GPU, it is the machine's available memory. Raises OSError if this is unknown.
+    On a machine without a GPU, the result is the available memory of the machine. Raises OSError if the available
+    memory is unknown.
     """
     if torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory

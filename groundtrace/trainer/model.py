@@ -253,12 +253,12 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.Tensor]:
-    """Return the weights of a model with the adapters (LoRA) merged into them, under the names of a model without
-    adapters.
+    """Return the weights of a model with the LoRA adapters merged into them.
 
-    ``weights`` are the weights of ``model`` by name. For example, ``q_proj.base_layer.weight`` becomes
-    ``q_proj.weight``, and the adapters' own weights are left out. There is one exception: a sharded weight is returned
-    without its adapter. :func:`_gathered_state` does not use this weight until it is gathered.
+    ``weights`` are the weights of ``model`` by name. In the result, the weights have the names of a model without
+    adapters. For example, ``q_proj.base_layer.weight`` becomes ``q_proj.weight``, and the adapters' own weights are
+    left out. There is one exception: a sharded weight is returned without its adapter. :func:`_gathered_state` does not
+    use this weight until it is gathered.
     """
     state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():

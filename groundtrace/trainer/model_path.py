@@ -24,10 +24,10 @@ class ModelError(UserError):
 def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
-    A local path is accepted. A path that does not exist on this machine must have the form of an id in the Hugging Face
-    Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. A model in the Hub's local cache is accepted. Any other id is refused if
-    its first part is a local folder, or if the Hub does not reply to one request. If the Hub replies with an error,
-    this function raises nothing, because loading the model raises the error again.
+    A path that exists on this machine is accepted. Any other path must have the form of an id in the Hugging Face Hub,
+    e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local cache holds the model. Otherwise, the id is
+    refused if its first part is a local folder, or if the Hub does not reply to one request. If the Hub replies with an
+    error, this function raises nothing, because loading the model raises the error again.
     """
     path = settings.path
     try:

@@ -54,8 +54,8 @@ class Monitor:
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
         number of all steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started. If earlier commands completed all steps, and the
-        last of them ended without an error, run.json also keeps the time at which that last command finished.
+        0, run.json keeps the time at which the first command started. If ``done`` equals ``steps``, and the last
+        of the earlier commands ended without an error, run.json also keeps the time at which that command finished.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,8 @@ class Monitor:
     def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
         """Send metrics to the boards (programs such as TensorBoard), and update the page train.html.
 
-        After a validation, the page is written at once. After other steps, the page is written only if it is old.
+        After a validation, the page is written at once. After a training step, the page is written only if the last
+        writing was long enough ago.
         """
         known = {name: value for name, value in values.items() if value is not None}
         for board in list(self._boards):

@@ -141,8 +141,8 @@ def parts_of(
     and an entry without any of them is left out. An entry without rows is left out, too. The shares of the remaining
     sets are rescaled so that their sum is 1.
 
-    The messages name the entries without rows, and say how many rows match no entry. Such rows are not drawn. Without a
-    plan, both results are empty. Raises ShardError if no entry has a row.
+    The messages name the entries without rows, and say how many rows match no entry. Rows that match no entry are not
+    drawn. Without a plan, both results are empty. Raises ShardError if no entry has a row.
     """
     if not plan:
         return (), ()
@@ -187,13 +187,13 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
     The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows drawn so far in all
-    batches. ``target`` is the number of prompts that all batches, up to and including this batch, have when this batch
-    is full. ``room`` is the number of prompts that this batch still needs.
+    batches. ``target`` is the number of prompts that all batches so far, including this batch, will have when this
+    batch is full. ``room`` is the number of prompts that this batch still needs.
 
-    A row has one or more prompts. Each part should provide the number ``share * target`` of prompts. The part that is
-    farthest below its number is chosen. A part is skipped in two cases: it is already above its number, or each of its
-    rows has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full. For
-    example, it lacks one prompt if only parts with two prompts per row are below their numbers.
+    A row has one or more prompts. The goal of a part is to provide ``share * target`` prompts. The part that is
+    farthest below its goal is chosen. A part is skipped in two cases: it is already above its goal, or each of its rows
+    has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full. For
+    example, the batch lacks one prompt if only parts with two prompts per row are still below their goals.
 
     If each row has one or two prompts, the number of rows of each part is exact to one row after every batch.
     """

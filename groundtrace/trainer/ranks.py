@@ -186,9 +186,9 @@ def may_interrupt() -> bool:
 def together(work: Callable[[], T]) -> T:
     """Call ``work`` in all training processes (ranks). If it fails in any of them, raise an error in all of them.
 
-    If ``work`` succeeds on all ranks, each rank gets the result of its own call. A rank on which ``work`` failed raises
-    its error. Every other rank then raises FailedElsewhere. ``work`` must not exchange values between ranks. A signal
-    may interrupt it. All ranks must call this function.
+    If ``work`` succeeds on all ranks, each rank gets the result of its own call. Otherwise, each rank on which ``work``
+    failed raises the error of ``work``, and every other rank raises FailedElsewhere. ``work`` must not exchange values
+    between ranks. A signal may interrupt ``work``. All ranks must call this function.
     """
     global _is_alone
     if count() == 1:
@@ -232,9 +232,9 @@ def first_before_others(work: Callable[[], T]) -> T:
 def all_arrive() -> bool:
     """Return whether all ranks (training processes) call this function within ``MEETING_S`` seconds.
 
-    Call this function at most once in a process. A rank may call it after any error, since no rank can wait forever
-    here: the function exchanges no values, and only counts for at most ``MEETING_S`` seconds how many ranks have called
-    it. If the result is True, all ranks are at the same point, and can exchange values again.
+    Call this function at most once in a process. The function exchanges no values. It only counts the ranks that have
+    called it, for at most ``MEETING_S`` seconds. So no rank can wait forever, and a rank may call the function after
+    any error. If the result is True, all ranks are at the same point, and can exchange values again.
     """
     if count() == 1:
         return True

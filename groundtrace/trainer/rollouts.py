@@ -68,9 +68,10 @@ class TransformersSampler(Sampler):
         return [[self._turn(*turn) for turn in turns] for turns in drawn]
 
     def _is_complete(self) -> IsComplete | None:
-        """Return a function that tells from the tokens of a turn whether their text contains one of the ``stops``.
+        """Return a function that gets the tokens of a turn, and returns whether their text contains a stop.
 
-        The result is None if there are no stops.
+        A stop is a text that ends a turn (an answer of the model), such as ``</code>``. If there are no stops, the
+        result is None instead of a function.
         """
         if not self._stops:
             return None

@@ -126,7 +126,7 @@ def turn_length(vlm: VisionLanguageModel, ids: Sequence[int], stops: Sequence[st
 
     A turn is one answer of the model, and ``ids`` are the tokens that were drawn for it. A turn ends after its first
     end token. If one of the texts in ``stops`` is complete earlier, the turn ends after the token that completes this
-    text. A turn without either is not complete, and all tokens belong to it.
+    text. If there is neither an end token nor such a text, the turn is not complete, and all tokens belong to it.
     """
     end = next((place for place, token in enumerate(ids, 1) if token in vlm.end_ids), None)
     length = len(ids) if end is None else end

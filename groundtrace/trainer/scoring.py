@@ -31,9 +31,10 @@ def sample_and_score(
 ) -> list[tuple[list[Rollout], list[Scored]]]:
     """Sample ``n`` complete responses to each prompt; return them with their scores, in the order of the prompts.
 
-    ``asked`` holds pairs of a row and its prompt, which ``sampler`` answers with the model ``vlm`` and the random seed
-    ``seed``. ``reward`` scores the responses as responses to the rows in ``scored_as``, which are the same questions in
-    the same order. The responses to the prompts of one question are scored together, as soon as they are complete.
+    ``asked`` and ``scored_as`` hold pairs of a row and its prompt, for the same questions in the same order.
+    ``sampler`` samples responses of the model ``vlm`` to the prompts in ``asked``, with the random seed ``seed``.
+    ``reward`` then scores these responses as if they answered the rows in ``scored_as``. The responses to the prompts
+    of one question are scored together, as soon as they are complete.
 
     Raises JudgesDown if the model servers that the reward calls do not answer, SamplerError if responses cannot be
     sampled, and UnusableRow if an image of a row cannot be decoded.
@@ -67,10 +68,10 @@ async def score_group(
 ) -> list[list[Scored]]:
     """Score the responses to the prompts of one question, and return a list of scores for each prompt.
 
-    ``rows`` holds one row for each prompt, and ``rollouts`` the responses to it. ``vlm`` is the model that wrote them.
-    A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g. the sandbox
-    that executes its code. The scores of the other responses are computed without it. Raises JudgesDown if the model
-    servers that the reward calls do not answer. This coroutine must run on the event loop of
+    For each prompt, ``rows`` holds its row, and ``rollouts`` holds the responses to it. ``vlm`` is the model that wrote
+    the responses. A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g.
+    the sandbox that executes its code. The other responses are scored as if the lost ones did not exist. Raises
+    JudgesDown if the model servers that the reward calls do not answer. This coroutine must run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]

@@ -80,8 +80,10 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return a dict from the flat name of each tensor in the optimiser's state to the weight to which it belongs. Such
-    a tensor is a float32 weight (master) or a moment. It has the shape of its weight, and is sharded like it.
+    """Return a dict that maps the flat name of each tensor in the optimiser's state to a float32 weight (master).
+
+    Each tensor is the weight itself, or a moment of the weight. A moment has the shape of its weight, and is sharded
+    like its weight. A flat name is, for example, ``masters.lm_head.weight``.
     """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):

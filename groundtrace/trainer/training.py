@@ -97,10 +97,11 @@ class Overfitted(RuntimeError):
 
 
 class Training:
-    """Manages a training in its output folder: resuming, logging and saving. Run the training loop in its ``with``.
+    """Manages a training in its output folder: resuming, logging and saving. Use it as a context manager.
 
-    If the loop ends with an error or a signal, the last complete step is saved. Nothing is saved if the weights have
-    changed since that step, or if they are not finite. The latest checkpoint is then the one that was saved before.
+    The training loop must run in the body of the ``with``. If the loop ends with an error or a signal, the last
+    complete step is saved. Nothing is saved if the weights have changed since that step, or if they are not finite. The
+    latest checkpoint is then the one that was saved before.
 
     Attributes:
         progress: how far the training has come: the number of complete steps, the position in the data, and the state
@@ -187,8 +188,8 @@ class Training:
 
         ``metrics`` are the step's metrics, and ``shown`` holds the names of those to print. ``position`` is the
         position in the data after this step. ``memory`` is the state that the reward keeps between steps; it is saved
-        in the checkpoint. None means that there is none. ``idle`` is the reason that is reported if the step had no
-        gradient.
+        in the checkpoint. None means that the reward keeps no state. ``idle`` is the reason that is reported if the
+        step had no gradient.
 
         Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient. Raises Stopped if a signal arrived
         during the update. Raises NotFinite if a checkpoint is due, but some weights are not finite; these weights are

@@ -251,7 +251,10 @@ class VllmSampler(Sampler):
             raise self._error(path, error.message) from error
 
     async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
-        """Return the reply's JSON. Raises CallError if a repetition can help, else SamplerError."""
+        """Send a request once, and return the JSON of the reply.
+
+        If the request fails, CallError is raised if a repetition can help, and SamplerError otherwise.
+        """
         try:
             async with session.request(method, self._root + path, json=body) as reply:
                 if reply.status == 200:

@@ -49,8 +49,10 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Raised if bytes are not a usable image or clip. ``kind`` is a short code for the reason, e.g. "truncated" or
-    "too_large". ``detail`` is a sentence that explains the reason.
+    """Raised if bytes are not a usable image or clip.
+
+    ``kind`` is a short code for the reason, e.g. "truncated" or "too_large". ``detail`` is a sentence that explains the
+    reason.
     """
 
     def __init__(self, kind: Kind, detail: str) -> None:
@@ -204,8 +206,8 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
     """Return the PNG with only the chunks that its pixels need. Its chunks must have been checked.
 
-    libpng would print a warning on the terminal about each colour profile and other metadata that it does not accept,
-    although no pixel depends on them.
+    The other chunks hold colour profiles and other metadata, on which no pixel depends. libpng would print a warning on
+    the terminal about each of them that it does not accept.
     """
     if names <= _PIXEL_CHUNKS:
         return data
@@ -322,7 +324,11 @@ def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> No
 
 
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:
-    """Return the typed error for a decoder's error, determined mainly from the bytes instead of the error's text."""
+    """Convert the error of a decoder to UndecodableMedia, and return it.
+
+    The kind of the result is determined mainly from ``data``, the bytes of the file, and less from the text of
+    ``error``.
+    """
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
         return UndecodableMedia("too_large", "the image has more pixels than the decoder accepts: make it smaller")
     for offset, magic, name in _UNSUPPORTED:

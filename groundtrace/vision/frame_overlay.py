@@ -27,11 +27,10 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the object number of each point of a clip. Points that mark the same object get the same number on all
-    frames.
+    """Return the object number of each point of a clip.
 
-    The result has one number for each of ``points``, in the same order. Numbers start at 1, in order of first
-    appearance.
+    Points that mark the same object get the same number on all frames. The result has one number for each of
+    ``points``, in the same order. Numbers start at 1, in order of first appearance.
 
     The method is tracking. It compares only points with the same label (ignoring case and white space) in the same
     medium. Frames are processed in order. The points of each frame are paired with the objects of the earlier frames.
@@ -95,7 +94,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
     The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
     factor by which the frame is enlarged. Small frames are enlarged, so that their text is legible; for large frames
-    ``k`` is 1. This does not depend on whether a frame has points.
+    ``k`` is 1. A frame without points is enlarged like the frames with points.
 
     Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """
@@ -117,8 +116,11 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """Return the drawn frame with a caption that hides as little as possible. The frame is enlarged if the caption does
-    not fit."""
+    """Return the drawn frame with a caption that hides as little as possible.
+
+    ``marks`` are the points of the frame, and ``drawn`` is the frame with these points. If the caption does not fit,
+    the frame is enlarged.
+    """
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))

@@ -88,12 +88,11 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Holds the sampled frames of a clip in display order. ``width`` and ``height`` are the size of an upright frame in
-    pixels.
+    """Holds the sampled frames of a clip in display order.
 
-    ``duration_s`` is the time in seconds from the start of the first frame to the end of the last frame. ``fps`` is the
-    mean number of frames per second of the whole clip, not only of the sampled frames. It is 0 for a single frame of
-    unknown duration.
+    ``width`` and ``height`` are the size of an upright frame in pixels. ``duration_s`` is the time in seconds from the
+    start of the first frame to the end of the last frame. ``fps`` is the mean number of frames per second of the whole
+    clip, not only of the sampled frames. It is 0 for a single frame of unknown duration.
     """
 
     width: int
@@ -143,8 +142,11 @@ def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tup
 
 @dataclass(frozen=True)
 class _Timeline:
-    """Holds the frames' start times in ascending order, and the ``length`` of the clip from the first of these times to
-    the end of the last frame. Both are in ticks of ``tick_s`` seconds."""
+    """Holds the start times of a clip's frames, in ascending order, and the length of the clip.
+
+    ``length`` is the time from the first start to the end of the last frame. ``starts`` and ``length`` are in ticks of
+    ``tick_s`` seconds.
+    """
 
     starts: Sequence[int]
     length: int
@@ -154,8 +156,10 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Yield the clip's container and its first video stream that is not a cover picture. Errors of FFmpeg are converted
-    to UndecodableMedia."""
+    """Yield the clip's container and its first video stream that is not a cover picture.
+
+    Errors of FFmpeg are converted to UndecodableMedia.
+    """
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -283,8 +287,10 @@ def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
 
 
 def _write_stand_in(path: Path, timeline: _Timeline) -> None:
-    """Write the substitute clip, an MP4 of blank frames with the frame times of the real clip, to the nearest 1/90,000
-    s. All frames share one encoded blank image. The library molmo-utils reads this clip to choose moments.
+    """Write the substitute clip: an MP4 of blank frames with the frame times of the real clip.
+
+    The library molmo-utils reads this clip to choose the moments at which the real clip is sampled. The times are
+    rounded to the nearest 1/90,000 s. All frames share one encoded blank image.
     """
     av, _ = _extra()
     hz = Fraction(1, _STAND_IN_HZ)

@@ -314,8 +314,8 @@ def _is_inside(file: Path, root: Path) -> bool:
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
     """Return the file's bytes, or only the first ``head_bytes`` bytes if ``head_bytes`` is not negative.
 
-    If ``max_bytes`` is given, at most ``max_bytes`` + 1 bytes are requested: if the last one arrives, the file is too
-    large.
+    If ``max_bytes`` is given, at most ``max_bytes`` + 1 bytes are requested. If the last of these bytes arrives, the
+    file is too large.
     """
     bound = max_bytes + 1 if max_bytes is not None else None
     try:

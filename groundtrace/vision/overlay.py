@@ -256,10 +256,10 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
     """Return a rectangle (x1, y1, x2, y2) for each caption, near the point or box (target) that it describes.
 
-    ``sizes`` is ``(n, 2)``: the width and height of each caption. In the given order, each caption gets the position
-    with the lowest cost, out of about two hundred around its target and over the image. The cost is high where a
-    caption hides points, boxes, other captions or busy parts of the image. All captions are inside the canvas if they
-    fit.
+    ``sizes`` is ``(n, 2)``: the width and height of each caption. The captions are placed one after the other, in the
+    given order. Each caption has about two hundred possible positions, around its target and all over the image, and
+    gets the one with the lowest cost. The cost is high where a caption hides points, boxes, other captions or busy
+    parts of the image. All captions are inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -318,10 +318,10 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """Return, for each rectangle, the mean visual content in it: objects and edges, as :func:`_busy_integral` measures
-    them.
+    """Return, for each rectangle, the mean of the visual content (objects and edges) in it.
 
-    ``integral`` is the integral image. The rectangles are x1, y1, x2, y2 in shares (0 to 1) of the image's sides.
+    ``integral`` is the integral image of the visual content, from :func:`_busy_integral`. The rectangles are x1, y1,
+    x2, y2 in shares (0 to 1) of the image's sides.
     """
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)

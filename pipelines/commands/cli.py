@@ -129,10 +129,10 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """Return the names of the installed packages that also have a ``beam`` command, with which users may confuse this
-    one.
+    """Return the names of the installed packages that also have a ``beam`` command.
 
-    ``names`` are the names of the packages to look for. The result is empty if none of them is installed.
+    Users may confuse the command of such a package with this one. ``names`` are the names of the packages to look for.
+    The result is empty if none of them is installed.
     """
     found = []
     for name in names:

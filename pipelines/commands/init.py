@@ -105,8 +105,10 @@ def starting_config(data: str, name: str) -> str:
 
 
 def _block(found: Input) -> list[str]:
-    """Return the config lines on the input. If its rows have a special layout (shape), such as the conversations of
-    LLaVA, the first lines name it. The other lines name columns and constants.
+    """Return the config lines on the input.
+
+    If the rows of the input have a special layout (shape), such as the conversations of LLaVA, the first lines name
+    this layout. The other lines name columns and constants.
     """
     first = first_rows(found)
     shape = shape_of(found.columns, first)
@@ -128,8 +130,11 @@ def _block(found: Input) -> list[str]:
 
 
 def _choice_lines(first: Sequence[Row], guessed: Mapping[str, str]) -> list[str]:
-    """Return the config lines that describe how the ``first`` rows give choices: as lines of the question, or in a
-    column, with a letter as answer. ``guessed`` maps fields to the columns that seem to hold them.
+    """Return the config lines that are needed to read the choices of the questions in the rows ``first``.
+
+    If the choices are lines of the question's text, ``choices_in_text`` is set. If they are in a column and every
+    answer is a letter, ``answer_is`` is set. In all other cases, the result is empty. ``guessed`` maps fields to the
+    columns that seem to hold them.
     """
 
     def values(field: str) -> list[str]:

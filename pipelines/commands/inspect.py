@@ -94,9 +94,9 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     """Return the figures of a finished run, as one table for each topic.
 
     The topics are: the records that each stage (step of the pipeline) read and kept, rejections, difficulty, diversity,
-    columns that stages added, calls and costs, and truncated replies. A table without rows is left out, except the
-    first two and the costs. Diversity is how evenly the rows are spread over the classes of a property, such as their
-    source.
+    columns that stages added, calls and costs, and truncated replies. A table without rows is left out, except those of
+    the first two topics and of the costs. Diversity is how evenly the rows are spread over the classes of a property,
+    such as their source.
 
     ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
     its folder.

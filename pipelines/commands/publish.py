@@ -91,7 +91,8 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def converting_write_errors(place: str) -> Iterator[None]:
     """Convert an OSError that the body of the ``with`` statement raises to a PublishError with a remedy.
 
-    ``place`` is the folder for temporary copies. The message names it if the error names no file.
+    The message names the file that the OSError names. If the OSError names no file, the message names ``place``, the
+    folder for temporary copies.
     """
     from groundtrace.publishing.hub.errors import PublishError
 

@@ -121,8 +121,9 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 
 def _detail(summary: RunSummary, reason: str) -> str:
-    """Return the most frequent explanation with which records were rejected for ``reason``, such as ``too_hard``, as
-    text in brackets, cut to one line. Return "" if there is no explanation.
+    """Return the most frequent explanation for the records that were rejected for ``reason``, e.g. ``too_hard``.
+
+    The explanation is in brackets, and is cut to one line. The result is "" if there is no explanation.
     """
     detail = printable(summary.detail_of(reason))
     return (
@@ -192,7 +193,8 @@ def _paid(summary: RunSummary) -> list[str]:
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
     """Return lines on the old run that this run replaced in its folder, and on the differences between the two runs.
-    Return no lines if there was no old run, or if nothing differs and the old outputs were not kept.
+
+    The result is empty if there was no old run, or if nothing differs and the old outputs were not kept.
     """
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):

@@ -121,9 +121,9 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
     """Return the absolute paths of the run folders that ``--data`` names, by name. A run folder holds training rows.
 
-    ``given`` holds the values of ``--data``. Each is the path of a run folder, or ``NAME=RUN``: a name for it and its
-    path. If no name is given, the path is used as the name. Raises ServeError if a path is not a folder, or if two
-    folders have the same name.
+    ``given`` holds the values of ``--data``. Each value is either the path of a run folder, or ``NAME=RUN``, where RUN
+    is this path and NAME is a name for the folder. If no name is given, the path is also the name. Raises ServeError if
+    a path is not a folder, or if two folders have the same name.
     """
     found: dict[str, Path] = {}
     for each in given:
@@ -156,9 +156,10 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """Start the server on an address, and return its runner and its URL. The runner is aiohttp's object that stops it.
+    """Start the server on an address, and return its runner and its URL.
 
-    The caller must run this coroutine on the event loop of :func:`http_loop`.
+    The runner is the object of aiohttp by which the caller stops the server. The caller must run this coroutine on the
+    event loop of :func:`http_loop`.
 
     Args:
         reward: The object that scores the responses.

@@ -124,8 +124,10 @@ async def _official_note(plan: Plan, role: str) -> str:
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """Return one line on the role's endpoint (model server). If a run would start the server itself, the server is not
-    started: this function only searches for the program that starts it.
+    """Return one line on the role's endpoint (model server).
+
+    Some servers are started by the run itself. This function does not start such a server: it only searches for the
+    program that starts the server.
     """
     models = Models(plan.models, cached=False)
     try:

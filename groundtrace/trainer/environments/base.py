@@ -73,8 +73,8 @@ class Environment(Protocol):
     def max_image_pixels(self) -> int | None:
         """Return the number of pixels of the largest image that an observation may contain.
 
-        An observation is the environment's answer to a turn, such as a tool's result. The result is 0 if observations
-        have no images, and None if there is no known limit.
+        An observation is the environment's answer to a turn, such as a tool's result. This method returns 0 if
+        observations have no images, and None if there is no known limit.
         """
         return None
 

@@ -32,7 +32,7 @@ def make_environment(name: str, options: Mapping[str, object], where: str) -> "E
 
     ``name`` is the name of a kind of environment, e.g. ``sandbox``, or ``module:NAME`` for a class that a user wrote.
     ``options`` holds the values of the environment's settings. ``where`` is the config key of the options, for error
-    messages. Raises ConfigError if the environment cannot be used, or if an option does not match its settings.
+    messages. Raises ConfigError if the environment cannot be used, or if an option is not valid for this environment.
     """
     try:
         kind = ENVIRONMENTS.named(name)

@@ -38,8 +38,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     Returns the path of ``eval.json``, which holds the metrics. The function also writes ``responses.jsonl`` and the
     page ``eval.html``. ``data`` is a folder with the file ``records.jsonl``, or the output folder of a run (a
-    pipeline's execution). The run's rows for reinforcement learning are used, or its SFT rows if it has no others. If
-    the data lack a column that the reward needs, only the outcome and the form of each answer are scored
+    pipeline's execution). If the run has rows for reinforcement learning, these rows are used; otherwise, its SFT rows
+    are used. If the data lack a column that the reward needs, only the outcome and the form of each answer are scored
     (:mod:`groundtrace.trainer.evaluation.without_columns`).
 
     Raises ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot

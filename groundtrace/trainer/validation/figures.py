@@ -36,8 +36,8 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     """Return the reward and the accuracy that the best possible model could reach without seeing the images.
 
     The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows`` are the rows with the questions.
-    ``recipe`` is the code that computes the rewards of one paper. Both values are None if rules cannot grade the answer
-    to any of the questions, because all need a judge (a model that grades texts).
+    ``recipe`` is the code that computes the rewards of one paper. If the answers to all questions need a judge (a model
+    that grades texts), because rules cannot grade them, both values are None.
     """
     asked = [RewardedQuestion(r.question, r.entities, r.pointable, tuple(name for name, _ in r.streams)) for r in rows]
     reward = blind_figures(asked, type(recipe), recipe.settings).share
@@ -52,9 +52,9 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
 
     The metrics are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, and the share
     of truncated answers. The verdicts (scores of one aspect of an answer) whose names are in ``shown`` are included,
-    too. The numbers of unscored answers and of questions follow. If rows have streams (forms of response), the reward
-    and the accuracy of each stream follow, such as ``accuracy_grounded``. Unscored answers are left out of the means. A
-    metric without data is None.
+    too. So are the numbers of unscored answers and of questions. If the rows have streams (forms of response), the
+    result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. Unscored answers are left
+    out of the means. A metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {

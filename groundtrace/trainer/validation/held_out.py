@@ -88,9 +88,9 @@ def text_of(held: HeldOut | None) -> str:
 def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
     """Return the media groups (sets of rows that share images) to hold out from the training.
 
-    Together they have about ``share`` of all rows: at most ``share`` times the number of rows, where this product is
-    rounded up. ``groups`` holds the name of each row's group. The groups are tried in the order of their hashes, which
-    depend on ``seed``. Raises ConfigError if no group is small enough, or if the result would be all groups.
+    Together, the returned groups have about ``share * n`` of the n rows, and never more than this number rounded up.
+    ``groups`` holds the name of each row's group. The groups are tried in the order of their hashes, which depend on
+    ``seed``. Raises ConfigError if no group is small enough, or if the result would be all groups.
     """
     sizes, room = Counter(groups), math.ceil(share * len(groups))
     wanted, chosen = room, set[str]()
@@ -163,8 +163,9 @@ def _digest(rows: Sequence[TrainingRow], media: Sequence[tuple[str, ...]]) -> st
 
 
 def _groups(media: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the name of each row's media group. Rows in one group are connected by common images. The name of a group
-    is the smallest digest in it. ``media`` holds the digests of each row's images.
+    """Return the name of each row's media group (a set of rows that share images, directly or through other rows).
+
+    The name of a group is the smallest digest in it. ``media`` holds the digests of each row's images.
     """
     return [group for _, group in media_groups((str(index), hashes) for index, hashes in enumerate(media))]
 

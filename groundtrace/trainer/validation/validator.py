@@ -74,9 +74,9 @@ def validating(
 
 
 class NoValidation:
-    """Replaces a :class:`Validator`, which validates the model when it is called, in a training without validation.
+    """Replaces a :class:`Validator` in a training without validation.
 
-    A call of this object does nothing.
+    A call of a :class:`Validator` validates the model. A call of this object does nothing.
     """
 
     def __call__(self) -> None:
@@ -136,12 +136,11 @@ class Validator:
         save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
 
     def __call__(self) -> None:
-        """Validate the model if a validation is due. If this validation is the best so far, save the checkpoint as the
-        best one.
+        """Validate the model if a validation is due, and save the checkpoint as the best one if it is the best so far.
 
-        The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. Raises
-        Overfitted if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges do not
-        answer, and SamplerError if answers cannot be sampled.
+        The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. Raises Overfitted
+        if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges do not answer, and
+        SamplerError if answers cannot be sampled.
         """
         monitor, step = self._training.monitor, self._training.progress.step
         is_due = step % self._own.every == 0 or not self._training.goes_on
@@ -186,8 +185,10 @@ class Validator:
             self._reward.memory = kept
 
     def _usable(self, held: HeldOut) -> list[Question]:
-        """Return the held-out questions to ask. A row that cannot be used, e.g. because its prompt is too long, is
-        recorded in ``left_out.jsonl`` with the reason. Raises ShardError if no row can be used.
+        """Return the held-out questions to ask.
+
+        A row that cannot be used, e.g. because its prompt is too long, is recorded in ``left_out.jsonl`` with the
+        reason. Raises ShardError if no row can be used.
         """
         check, room = (
             row_check(self._settings.reward),
@@ -236,8 +237,9 @@ def first_prompt(row: TrainingRow) -> TrainingRow:
 
 
 def _samples(prompts: Sequence[Drawn], answered: Sequence[EvaluatedQuestion]) -> list[Sample]:
-    """Return the sampled answers with their prompts, without empty and lost answers. An answer is lost if the
-    environment that executes its code failed.
+    """Return the sampled answers with their prompts, without empty and lost answers.
+
+    An answer is lost if the environment that executes its code failed.
     """
     return [
         as_sample(prompt, rollout, f"validation/{place}/{row.id}")

@@ -56,10 +56,10 @@ def open_boards(
     """Return the boards (programs that show metrics, such as TensorBoard) that the config names.
 
     The training or evaluation begins or continues at ``step``. ``output`` is its output folder, and ``command`` is
-    ``sft``, ``grpo`` or ``eval``. The keys of ``sent`` are the texts in front of the metrics' names: "" for the
-    training, and :data:`VALIDATION` for a validation. The value is the last step whose metrics were already sent before
-    an interruption. The boards W&B and trackio do not get metrics up to that step again. Raises UserError if W&B or
-    trackio cannot start.
+    ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of the metrics' names ("" for the training,
+    :data:`VALIDATION` for a validation) to the last step whose metrics were already sent before an interruption. The
+    boards W&B and trackio do not get the metrics up to this step again. Raises UserError if W&B or trackio cannot
+    start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:

@@ -58,8 +58,9 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def _act(parsed: argparse.Namespace) -> int:
-    """Import the action's module and run it, so that an action loads only its own dependencies, such as Parquet for
-    export.
+    """Import the module of the requested action, and run the action.
+
+    So an action loads only its own dependencies, such as Parquet for export.
     """
     if parsed.action == "stats":
         from groundtrace.pipelines.commands.cache.stats import print_stats

@@ -55,9 +55,11 @@ def export(named: str, to: str) -> int:
 
 
 def _rows(named: str, cache: ReplyCache) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a cache. If the cache cannot be read, the OSError becomes a CacheCommandError. So the caller
-    can treat every OSError as an error of the file that it writes. ``named`` is the cache as the command line names it,
-    for the message of the error.
+    """Yield the rows of a cache.
+
+    If the cache cannot be read, the OSError is converted to a CacheCommandError. So if the caller gets an OSError, the
+    cause is always the file to which the caller writes the rows. ``named`` is the cache as the command line names it,
+    for the error message.
     """
     try:
         yield from map(_row, cache.entries())

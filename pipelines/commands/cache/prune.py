@@ -1,5 +1,6 @@
-"""Implements ``beam cache prune``: permanently removes those replies of a reply cache (the stored replies of models)
-that match all given filters.
+"""Implements ``beam cache prune``: permanently removes replies from a reply cache (the stored replies of models).
+
+A reply is removed if it matches all given filters.
 """
 
 import argparse
@@ -16,11 +17,11 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def prune(parsed: argparse.Namespace) -> int:
-    """Remove those stored replies of models that match all given filters from a cache, and return the exit code, which
-    is 0.
+    """Remove the replies that match all given filters from a reply cache, and return the exit code, which is 0.
 
-    With ``--dry-run``, the replies are only counted. ``parsed`` holds the parsed arguments of the command line. Raises
-    :class:`CacheCommandError` if no filter is given, or if the cache is not found or is in use.
+    A reply cache holds the stored replies of models. With ``--dry-run``, the replies are only counted. ``parsed`` holds
+    the parsed arguments of the command line. Raises :class:`CacheCommandError` if no filter is given, or if the cache
+    is not found or is in use.
     """
     keep = _keeper(parsed)
     place = find_cache(parsed.cache)

@@ -23,8 +23,10 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """Holds the sums over all replies of a cache: the numbers of replies, truncated replies and tokens, and the oldest
-    and the newest time in seconds since 1970. ``groups`` holds the numbers of replies by model, role and prompt.
+    """Holds figures over all replies of a cache: the numbers of replies, of truncated replies and of tokens.
+
+    ``oldest_s`` and ``newest_s`` are the times of the oldest and the newest reply, in seconds since 1970. ``groups``
+    holds the numbers of replies by model, role and prompt.
     """
 
     replies: int = 0
@@ -47,12 +49,12 @@ class _Figures:
 
 
 def print_stats(named: str) -> int:
-    """Print the size and age of a cache of models' replies, and its numbers of replies and tokens. Return the exit
-    code, 0.
+    """Print the size, the age, and the numbers of replies and tokens of a reply cache; return the exit code, 0.
 
-    The numbers of replies are also printed for each model, role (such as teacher) and prompt. ``named`` is the cache as
-    the command line names it: a run folder, a cache folder, a SQLite file or a URL. Raises
-    :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` if the cache is not found.
+    A reply cache holds the stored replies of models. The numbers of replies are also printed for each model, role (such
+    as teacher) and prompt. ``named`` is the cache as the command line names it: a run folder, a cache folder, a SQLite
+    file or a URL. Raises :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` if the cache is not
+    found.
     """
     place, figures = find_cache(named), _Figures()
     with opened(place) as cache:
