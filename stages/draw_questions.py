@@ -160,7 +160,9 @@ class CutToTarget(DraftStage):
             raise ValueError(f"target_sft must be at least 1 row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
-        """Keep the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the same hash.
+        """Keep the ``target_sft`` SFT drafts with the lowest hashes of their ids.
+
+        RL drafts are kept if the hash of their id is not above the highest hash of the kept SFT drafts.
 
         ``target_sft`` is the wanted number of SFT rows, and a draft is a question with its data. ``sides`` maps ``sft``
         to the drafts that become SFT rows, and ``rl`` to the drafts that become RL rows. The result maps ``sft`` and

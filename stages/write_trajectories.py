@@ -172,7 +172,7 @@ async def with_turn(
 
 
 def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
-    """Write the images that executed code showed to the media store, and return their references.
+    """Store the images that executed code displayed, and return references to the stored images.
 
     ``seen`` is the observation: the text and images that the code gave.
     """

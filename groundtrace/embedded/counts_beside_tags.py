@@ -70,7 +70,7 @@ def miscounted_tags(marked: MarkedText) -> str | None:
 
 
 def _counted(sentence: str) -> Iterator[_Counted]:
-    """Yield the numbers of a sentence with a noun directly behind them, such as "two black squares"."""
+    """Yield each number in a sentence that a noun follows, as in "two squares" or "two black squares"."""
     for found in _COUNTED.finditer(sentence):
         words = found["words"].split()
         last = next((n for n, word in enumerate(words) if kind_word(word) is not None), None)

@@ -203,7 +203,9 @@ class _ReasoningReader:
         )
 
     def _clause(self, clause: str, quoted: str) -> str | None:
-        """Return a message if a clause contradicts the answer or the evidence; ``quoted`` is the clause as written."""
+        """Return a message if a clause contradicts the answer or the evidence.
+
+        ``clause`` is the clause in English, and ``quoted`` is the same clause as written."""
         clause = _FAILS_TO.sub("not", _NO_DOUBT.sub(" ", clause))
         words = re.findall(r"[^\W\d_]+|\d+", clause)
         try:

@@ -28,6 +28,7 @@ from groundtrace.inference.flow.watch import Watch
 from groundtrace.inference.flow.watcher import CallWatcher
 from groundtrace.inference.open_files import allow_connections
 from groundtrace.inference.request import Continuation, Sampling, cache_key, fresh_key
+from groundtrace.inference.request_log import log_request, not_stored
 from groundtrace.inference.sample_requests import SampleRequests
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt
@@ -172,6 +173,10 @@ class Models:
         keys = tuple(fresh_key(key, self.settings.fresh_since) for key in requested)
         have = self._cached(role, model, prompt.name, dict(zip(keys, requested, strict=True)))
         asked = CallInProgress(role, endpoint, prompt, sampling, continuation, keys, have)
+        if self.settings.request_log:
+            log_request(self.settings.request_log, asked)
+            if asked.wanted():
+                raise not_stored(asked)
         try:
             await self._complete(asked)
         except (CallError, BudgetUsedUp) as error:

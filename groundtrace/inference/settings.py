@@ -213,7 +213,8 @@ class ModelsSettings:
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
     were requested before the ISO time ``fresh_since`` are not used (if it is "", all replies are used). ``workers`` is
     the number of machines among which the budget is divided. ``storage`` holds the settings to access a remote cache
-    and remote media.
+    and remote media. ``request_log`` is "", or the path of a file: then all calls are written to this file, and nothing
+    is sent, so that a call fails if its replies are not in a cache (:mod:`groundtrace.inference.request_log`).
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -230,6 +231,7 @@ class ModelsSettings:
     fresh_since: str = ""
     workers: int = 1
     storage: StorageSettings = STANDARD
+    request_log: str = ""
 
     def endpoint_name(self, role: str) -> str:
         """Return the name of the endpoint for ``role`` (the job of a model, such as "judge"). Raises ValueError if the

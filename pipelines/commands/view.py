@@ -48,6 +48,9 @@ def add_view_parser(commands: Any) -> None:
     )
     parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
+    parser.add_argument(
+        "--pipeline", metavar="FILE", help="the pipeline's file, to replay records of a run of your own pipeline"
+    )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
 
 
@@ -73,6 +76,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
     from groundtrace.publishing.view.other_run import compare
+    from groundtrace.publishing.view.replays import Replays
     from groundtrace.publishing.view.reviews import Reviews
     from groundtrace.publishing.view.rows import ViewedRows
     from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
@@ -110,7 +114,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
-    app = ViewServer(run, rows, images, reviews, guard, audit, other).app()
+    replays = Replays(run, parsed.pipeline or summary.recipe)
+    app = ViewServer(run, rows, images, reviews, guard, audit, other, replays).app()
     notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
     if other and other.only_there == len(other.rows):
         notes.append(f"no record of {run} is in {other.run}: they have no common ids")

@@ -59,7 +59,10 @@ class OnAllCores(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Give the element to a thread. If enough elements wait already, wait for the oldest one and emit its outputs.
+        """Start the work on the element in a thread.
+
+        If the maximum number of elements is in progress, the method first waits for the oldest of them, and emits its
+        outputs.
 
         ``window`` and ``timestamp`` are those that Beam gave to the element; its outputs get the same.
         """

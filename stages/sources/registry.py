@@ -1,6 +1,7 @@
 """Registers the input formats by name. A new format needs a file in this folder, and one line here."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import Registry, RegistryError
@@ -48,5 +49,7 @@ def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterato
     """Yield the records of a source (a part of the input, such as a file) in order, read by the source's format.
 
     ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are written to ``store``.
+    If ``source.only`` is the number of a record, all other records are left out.
     """
-    return format_of(source).records(source, rows, store)
+    records = format_of(source).records(source, rows, store)
+    return records if source.only is None else islice((raw for raw in records if raw.number == source.only), 1)

@@ -86,7 +86,10 @@ def _colour_condition(words: Words, _: Group) -> Condition | None:
 
 
 def _end_condition(words: Words, _: Group) -> Condition | None:
-    """Parse "a blue block at the top", "a yellow base", "the black one is on top"; return None for other words."""
+    """Parse words about the block at one end of a tower, and return them as a condition; None for other words.
+
+    Examples are "a blue block at the top", "a yellow base" and "the black one is on top".
+    """
     article = words.take("a", "an", "the", "one", "1", "exactly one")
     if article is None:
         return None

@@ -243,9 +243,9 @@ def _written(turn: Turn) -> str:
 
 
 def result_text(turn: Turn) -> str:
-    """Return the result of a turn's code between ``<interpreter>`` tags, with ``<image>`` for each image of the result.
+    """Return the result of a turn's code, enclosed in ``<interpreter>`` tags, with ``<image>`` for each of its images.
 
-    A turn is one message of a response in several turns with code. Returns "" if the turn has no code.
+    A response can have several turns (messages), each with code to execute. Returns "" if this turn has no code.
     """
     if not turn.code:
         return ""

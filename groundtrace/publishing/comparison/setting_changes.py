@@ -63,9 +63,9 @@ def setting_changes(
     """Return the settings, models and prompts that differ between two runs.
 
     ``first`` and ``second`` are the runs, each as a pair: the run folder, and the content of its ``run.json``.
-    ``defaults`` is a function that returns the default values of the recipe's settings by dotted key, such as
-    ``write.other_traces``; None if they are unknown. A recipe is a pipeline. ``defaults`` is called only if both runs
-    have the same recipe and at least one key is in only one of the two configs. Raises
+    ``defaults`` is a function that returns the default values of the settings of a recipe (pipeline) by dotted key,
+    such as ``write.other_traces``, or returns None if they are unknown. It is called only if both runs have the same
+    recipe, and at least one key is in only one of the two configs. Raises
     :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second

@@ -22,7 +22,7 @@ from groundtrace.schemas.text import counted
 
 MAX_ROWS = 2000
 """The maximum number of rows of a copy, because a browser holds all of them in memory."""
-_FILES = ("view.js", "audit.js", "view.css", "icon.svg", "copy.js")
+_FILES = ("view.js", "audit.js", "replay.js", "view.css", "icon.svg", "copy.js")
 _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif"}
 
 
@@ -56,7 +56,7 @@ def export_view(
             records[row["id"]] = _record(row, place, images, folder) | {"mark": asdict(reviews.of(row["id"]))}
         bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
         private = {"path": "", "input": ""}  # places on this machine
-        about = run | private | {"rows": total, "has_audit": False, "other": None}
+        about = run | private | {"rows": total, "has_audit": False, "has_replay": False, "other": None}
         about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
         data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
         (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")

@@ -55,7 +55,7 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
             for number, point in enumerate(row.get("points") or [], 1)
             if place.set == "rejected"  # in other sets, they are the points of the kept trace
         ],
-        "traces": _traces_of(row),
+        "traces": traces_of(row),
         "attempts": [
             {**_text(each["text"] or ""), "answer": each["answer"], "correct": each["correct"]}
             for each in row.get("attempts") or []
@@ -94,15 +94,14 @@ def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
     return found
 
 
-def _traces_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the row's traces, the best one first. An SFT row has only the kept trace; an RL row has no trace."""
+def traces_of(row: Mapping[str, Any]) -> list[Json]:
+    """Return the row's traces for the page, the best one first. An RL row has no trace.
+
+    An SFT row has the kept trace, which is the first in the result. It has the others only if the run kept them
+    (``write.other_traces``).
+    """
     if row.get("traces"):
-        ordered = sorted(row["traces"], key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
-        return [
-            {**_text(each["text"]), "answer": each["answer"], "score": each["score"]}
-            | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
-            for each in ordered
-        ]
+        return _ordered(row["traces"])
     messages = row.get("messages") or []
     if not messages:
         return []
@@ -116,7 +115,17 @@ def _traces_of(row: Mapping[str, Any]) -> list[Json]:
     off = _points_off(held)
     for mark in last["marks"]:
         mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
-    return [last | {"prompt": prompt}]
+    return [last | {"prompt": prompt}, *_ordered(row.get("other_traces") or [])]
+
+
+def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """Return traces with their verdicts, the one with the highest score first."""
+    ordered = sorted(traces, key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
+    return [
+        {**_text(each["text"]), "answer": each["answer"], "score": each["score"]}
+        | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
+        for each in ordered
+    ]
 
 
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:

@@ -22,6 +22,7 @@ from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import OtherRun
 from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
@@ -32,6 +33,7 @@ _STATIC = {
     "/": ("view.html", "text/html"),
     "/view.js": ("view.js", "text/javascript"),
     "/audit.js": ("audit.js", "text/javascript"),
+    "/replay.js": ("replay.js", "text/javascript"),
     "/view.css": ("view.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
@@ -65,7 +67,8 @@ class ViewServer:
     ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
     tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
     that a person judges; None if the run is viewed without an audit. ``other`` is a second run, whose outcome and
-    traces are shown beside those of a record; None if one run is viewed.
+    traces are shown beside those of a record; None if one run is viewed. ``replays`` repeats the stages for a record;
+    None if the view does not offer this.
     """
 
     def __init__(
@@ -77,9 +80,10 @@ class ViewServer:
         guard: Guard,
         audit: Audit | None = None,
         other: OtherRun | None = None,
+        replays: Replays | None = None,
     ) -> None:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
-        self._audit, self._other = audit, other
+        self._audit, self._other, self._replays = audit, other, replays
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
@@ -95,6 +99,8 @@ class ViewServer:
         app.router.add_get("/image/{n:[0-9]{1,12}}/{column:images|overlays|media}/{index:[0-9]{1,6}}", self._get_image)
         app.router.add_get("/thumbnail/{n:[0-9]{1,12}}", self._get_thumbnail)
         app.router.add_post("/api/mark", self._post_mark)
+        if self._replays is not None:
+            app.router.add_post("/api/replay", self._post_replay)
         if self._audit is not None:
             AuditRoutes(self._audit, self._rows, self._images).add_to(app.router)
         return app
@@ -113,6 +119,7 @@ class ViewServer:
             "finished": summary.finished,
             "rows": len(self._rows),
             "has_audit": self._audit is not None,
+            "has_replay": self._replays is not None,
             "other": None if self._other is None else self._about(self._other),
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
@@ -190,6 +197,17 @@ class ViewServer:
     async def _get_thumbnail(self, request: web.Request) -> web.Response:
         place = self._place(int(request.match_info["n"]))
         return await image_response(lambda: self._images.thumbnail(place))
+
+    async def _post_replay(self, request: web.Request) -> web.Response:
+        """Repeat the stages for a record, and return what they did. It is a POST, because it executes the pipeline."""
+        assert self._replays is not None
+        try:
+            record_id = str((await request.json())["id"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise web.HTTPBadRequest(text='the request must be an object with an "id"') from error
+        if await apart(lambda: self._rows.number_of(record_id)) is None:
+            raise web.HTTPNotFound(text=f"the run has no record {record_id!r}")
+        return json_response(await self._replays.of(record_id))
 
     async def _post_mark(self, request: web.Request) -> web.Response:
         """Set the flag, tags or note of records. What the request leaves out is not changed."""

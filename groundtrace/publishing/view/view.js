@@ -505,7 +505,7 @@ function turnsOf(record) {
 
 function facts(record) {
   const pairs = record.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
-  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record));
+  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record), run.has_replay ? replayOf(record) : null);
 }
 
 // The replies of models that made the record; they are read from the run's cache when the list is opened.

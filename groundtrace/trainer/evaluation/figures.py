@@ -162,8 +162,8 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
 
     A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
     the text of the response. A point matches a gold box that has its label and contains it. Each box is matched by at
-    most one point. F1 is twice the number of matches, divided by the number of points plus the number of boxes. It is 0
-    for a response without points and boxes. The list is empty in three cases:
+    most one point. F1 is twice the number of matches, divided by the number of points plus the number of gold
+    boxes. It is 0 if the response itself has neither points nor boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
     - The prompt does not ask for points: it belongs to a stream of iVGR, and asks for boxes or for text only.

@@ -98,9 +98,10 @@ class Shape(abc.ABC):
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """Return a function that converts one row of the input to rows with one record each.
+        """Return a function that splits one row of the input into records, and returns one row for each record.
 
-        It calls :meth:`read` with ``settings`` and with ``id_column``, the name of the column that holds the ids.
+        The function calls :meth:`read` with ``settings`` and with ``id_column``, the name of the column that holds the
+        ids.
 
         If the shape (layout of rows) needs further files beside the rows, e.g. a file of boxes (:meth:`files`), they
         are read from ``folder``, the folder of the input.

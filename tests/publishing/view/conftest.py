@@ -12,6 +12,7 @@ from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import compare
+from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
@@ -56,7 +57,8 @@ def serve() -> Iterator[Callable[..., str]]:
         images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
         other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
-        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other).app()))
+        replays = Replays(folder, summary.recipe)
+        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app()))
         return f"{address}/?token={guard.token}"
 
     yield serve

@@ -119,6 +119,28 @@ def test_the_records_of_every_recipe(
 
 
 @pytest.mark.parametrize("screen", SCREENS)
+def test_a_replay_shows_the_prompts_and_all_traces(
+    screen: str, browser: Any, run_of: Callable[[str], Path], serve: Callable[..., str]
+) -> None:
+    folder = run_of("grounded_cot")
+    page = opened(browser, serve(folder), screen)
+    page.page.evaluate("changed(next => next.set('set', 'sft'))")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    page.page.click("summary:text('replay')")
+    page.page.wait_for_selector(".replay summary:text('all 8 traces')", timeout=60_000)
+    page.page.evaluate("document.querySelectorAll('.replay details').forEach(each => each.open = true)")
+    said = page.page.inner_text(".replay")
+    assert "The replay ended as the run did." in said and "passed: ingest → clean" in said
+    assert "trace: teacher, trace.v1, 8 of 8 replies" in said
+    assert page.page.inner_text("dialog .question") in said, "the prompt of the attempts has the question"
+    assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
+    check_quiet(page)
+    page.page.context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
 def test_the_frames_of_a_clip(screen: str, browser: Any, clip_run: Path, serve: Callable[..., str]) -> None:
     page = opened(browser, serve(clip_run), screen)
     read_by_keyboard(page, "sft")

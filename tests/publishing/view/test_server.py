@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.guard import HEADERS, Guard
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.reviews import FILE, Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
@@ -184,3 +185,35 @@ def test_a_record_has_its_neighbours_and_its_images(served: Callable[[Use], Any]
 def test_a_state_is_read_from_an_address(given: str, items: list[tuple[str, str]]) -> None:
     assert state_of(given) == items
     assert filter_items(items) == [each for each in items if each[0] not in ("id", "view")]
+
+
+def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> None:
+    async def work() -> None:
+        rows, guard = ViewedRows(run, read_summary(run)), Guard()
+        images = RowImages(MediaStore("", str(run), cache_bytes=0))
+        app = ViewServer(run, rows, images, Reviews(run), guard, replays=Replays(run, "no_such_pipeline")).app()
+        async with TestClient(TestServer(app)) as client:
+            await enter(client, guard)
+            (row, *_) = (await (await client.get("/api/rows")).json())["rows"]
+            origin = f"http://{client.host}:{client.port}"
+            assert (await (await client.get("/api/run")).json())["has_replay"]
+            assert (await client.post("/api/replay", json={"id": row["id"]})).status == 403
+            assert (await client.get(f"/api/replay?id={row['id']}")).status == 405
+            for body, status in (({}, 400), ([], 400), ({"id": "nobody"}, 404), ({"id": row["id"]}, 409)):
+                response = await client.post("/api/replay", json=body, headers={"Origin": origin})
+                assert response.status == status, body
+            said = await response.text()
+            assert "cannot be replayed: there is no pipeline no_such_pipeline" in said and "\n" not in said
+        rows.close()
+
+    asyncio.run(work())
+
+
+def test_a_view_without_replays_has_no_such_path(served: Callable[[Use], Any]) -> None:
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        assert not (await (await client.get("/api/run")).json())["has_replay"]
+        headers = {"Origin": f"http://{client.host}:{client.port}"}
+        assert (await client.post("/api/replay", json={"id": "x"}, headers=headers)).status == 404
+
+    served(work)

@@ -1,0 +1,44 @@
+"""Writes the requests of a replay to a file. A replay repeats the work on one record with cached replies only."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from groundtrace.grading.messages import MediaPart, Part
+from groundtrace.inference.call_progress import CallInProgress
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.in_flight import stage_of_call
+
+
+def log_request(file: str, asked: CallInProgress) -> None:
+    """Append a call to the JSON Lines file ``file``, whether or not the cache holds its replies.
+
+    A line is a JSON object. It has the ``stage`` and the ``role`` of the call, the name of the ``prompt``, and the
+    cache keys of the wanted replies: ``keys`` are all of them, and ``stored`` those in the cache. The content of the
+    prompt is the text of the ``system`` turn and the parts of the ``user`` turn. A part is {"text": …} or
+    {"media": URI}. If no reply is sampled, ``continuation`` holds the text whose log-probability is wanted; otherwise
+    it is null.
+    """
+    line = {
+        "stage": stage_of_call(),
+        "role": asked.role,
+        "prompt": asked.prompt.name,
+        "keys": list(asked.keys),
+        "stored": [key for key in asked.keys if key in asked.have],
+        "system": asked.prompt.system,
+        "user": [_shown(part) for part in asked.prompt.user],
+        "continuation": asked.continuation and {"given": asked.continuation.given, "text": asked.continuation.text},
+    }
+    with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as lines:
+        lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def not_stored(asked: CallInProgress) -> CallError:
+    """Return the error of a call in a replay whose replies are not all in the cache."""
+    error = CallError(Failure.AWAY, "the cache does not hold this reply, and a replay sends no requests")
+    error.call = asked.call(0)
+    return error
+
+
+def _shown(part: Part) -> dict[str, Any]:
+    return {"media": part.uri} if isinstance(part, MediaPart) else {"text": part.text}

@@ -1,0 +1,40 @@
+// The replay of a record on the page of `beam view`.
+"use strict";
+
+// What the stages do with the record when they are repeated with the stored replies: prompts, all traces, the stages.
+function replayOf(record) {
+  const list = element("div", { class: "replay" });
+  const box = element("details", {}, element("summary", {}, "replay: prompts, all traces, stages"), list);
+  box.addEventListener("toggle", async () => {
+    if (!box.open || list.childElementCount) return;
+    list.replaceChildren(element("p", { class: "muted" }, "The stages are repeated with the stored replies …"));
+    try {
+      const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }) });
+      list.replaceChildren(...replayed(record, done));
+    } catch (error) {
+      list.replaceChildren(element("p", { class: "t" }, error.message));
+    }
+  });
+  return box;
+}
+
+function replayed(record, done) {
+  const end = each => [each.set, each.stage, each.reason].filter(Boolean).join(": ");
+  const isSame = end(done) === end(record) && (!record.traces.length || (done.traces[0] || {}).sha256 === record.traces[0].sha256);
+  const sent = done.requests.filter(each => each.stored.length);
+  const parts = [element("p", { class: "t" }, isSame ? "The replay ended as the run did." : `The replay ended differently (${end(done)}), for example because a stage needs the other records or the code has changed.`),
+    element("p", { class: "t" }, `passed: ${done.passed.join(" → ")}`)];
+  if (done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, `all ${done.traces.length} traces`), element("div", { class: "traces" },
+    ...done.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, `replayed${index}`))))));
+  parts.push(...sent.map(sentPrompt));
+  const left = done.requests.length - sent.length;
+  return [...parts, element("p", { class: "muted" }, `${sent.length} prompts have the cache key of a stored reply${left ? `; ${left} others were not sent in the run and are left out` : ""}.`)];
+}
+
+function sentPrompt(each) {
+  const parts = each.user.map(part => part.media === undefined ? element("pre", { class: "t" }, part.text) : element("p", { class: "muted t" }, `[image ${part.media.split("/").pop()}]`));
+  const score = each.continuation ? [element("p", { class: "muted" }, "the text whose probability is wanted"), element("pre", { class: "t" }, each.continuation.text)] : [];
+  return element("details", {}, element("summary", { class: "t" }, `${each.stage}: ${each.role}, ${each.prompt}, ${each.stored.length} of ${each.keys.length} replies`),
+    ...(each.system ? [element("p", { class: "muted" }, "system"), element("pre", { class: "t" }, each.system)] : []), element("p", { class: "muted" }, "user"), ...parts, ...score,
+    element("p", { class: "muted t" }, `cache key ${each.keys.join(", ")}`));
+}
