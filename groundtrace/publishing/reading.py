@@ -20,6 +20,7 @@ from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.mirror import RUN_MARKER
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
@@ -48,7 +49,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
     if not run.is_dir():
         raise InspectError(f"there is no folder {run}: give the --output folder of a `beam run`")
     if not file.is_file():
-        begun = (run / "input.json").is_file()
+        begun = (run / RUN_MARKER).is_file()
         advice = (
             "repeat its `beam run` to finish it"
             if begun

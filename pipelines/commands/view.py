@@ -1,6 +1,6 @@
 """Implements ``beam view``: serves the rows of a finished run to a browser on this machine, until a signal ends it.
 
-A second run can be shown beside it.
+A second run can be shown beside it. Of a run that has not finished, the requests and the newest replies are shown.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def add_view_parser(commands: Any) -> None:
     """
     parser = commands.add_parser(
         "view",
-        help="look at all rows of a finished run in a browser",
+        help="look at all rows of a run in a browser, or at the requests of a run that goes on",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -75,6 +75,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
+    from groundtrace.publishing.view.live import is_unfinished
     from groundtrace.publishing.view.other_run import compare
     from groundtrace.publishing.view.replays import Replays
     from groundtrace.publishing.view.reviews import Reviews
@@ -84,6 +85,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     begun = time.monotonic()
     run = local_copy(parsed.run).absolute()
+    if is_unfinished(run) and not (parsed.other or parsed.at or parsed.export or parsed.audit or "://" in parsed.run):
+        return _follow(run, parsed.port)
     summary = read_summary(run)
     rows = ViewedRows(run, summary)
     other = None
@@ -125,6 +128,17 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     rows.close()
     if other:
         other.rows.close()
+    return 0
+
+
+def _follow(run: Path, port: int) -> int:
+    """Serve the page of an unfinished run until a signal, and return the exit code."""
+    from groundtrace.publishing.view.guard import TOKEN, Guard
+    from groundtrace.publishing.view.live_server import live_app
+
+    guard = Guard()
+    note = f"{run} has no finished run, so the page shows its requests and newest replies; Ctrl-C ends the view"
+    _serve(live_app(run, guard), port, [note], urlencode([(TOKEN, guard.token)]))
     return 0
 
 

@@ -89,7 +89,7 @@ class ViewServer:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
         app = web.Application(middlewares=[self._guard.middleware, _errors], client_max_size=2**20)
         for path, (name, kind) in _STATIC.items():
-            app.router.add_get(path, _file(name, kind))
+            app.router.add_get(path, page_file(name, kind))
         app.router.add_get("/api/run", self._get_run)
         app.router.add_get("/api/rows", self._get_rows)
         app.router.add_get("/api/counts", self._get_counts)
@@ -267,7 +267,7 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
         return web.Response(status=409, text=str(error))
 
 
-def _file(name: str, kind: str) -> Callable[[web.Request], Any]:
+def page_file(name: str, kind: str) -> Callable[[web.Request], Any]:
     """Return a handler that responds with a file of this package; ``kind`` is its MIME type."""
     data = resources.files("groundtrace.publishing.view").joinpath(name).read_bytes()
 

@@ -34,8 +34,8 @@ def rows(run: Path) -> Iterator[ViewedRows]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
-    """Serves runs on an event loop of its own, and returns the address with the token."""
+def serve_app() -> Iterator[Callable[[web.Application], str]]:
+    """Serves applications on an event loop of its own, and returns the address of each."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -50,6 +50,18 @@ def serve() -> Iterator[Callable[..., str]]:
         await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
         return f"http://127.0.0.1:{runners[-1].addresses[0][1]}"
 
+    yield lambda app: on_loop(start(app))
+    for runner in runners:
+        on_loop(runner.cleanup())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
+    """Serves runs, and returns the address with the token."""
+
     def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
         summary = read_summary(folder)
         rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
@@ -58,12 +70,7 @@ def serve() -> Iterator[Callable[..., str]]:
         audit = open_audit(folder, rows, images, audited, "") if audited else None
         other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
         replays = Replays(folder, summary.recipe)
-        address = on_loop(start(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app()))
+        address = serve_app(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app())
         return f"{address}/?token={guard.token}"
 
-    yield serve
-    for runner in runners:
-        on_loop(runner.cleanup())
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    return serve

@@ -1,0 +1,149 @@
+"""Reads what an unfinished run has done so far, for the page of ``beam view``: requests, failures and newest replies.
+
+The run's processes write this into the run folder while they work: RUN/ledger/<run>/ holds a line for each request and
+each failure (:mod:`groundtrace.inference.flow.notes`), and RUN/cache/log/ a line for each reply
+(:mod:`groundtrace.inference.cache.log`). The files are only read, so the run is not disturbed.
+"""
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from groundtrace.inference.cache.log import decode_line
+from groundtrace.inference.flow.notes import waiting
+from groundtrace.publishing.reading import FAILED_PAGE
+from groundtrace.storage.mirror import RUN_MARKER
+
+MAX_REPLIES = 30
+"""The number of replies that the page shows."""
+MAX_FAILURES = 20
+MAX_CHARS = 2_000
+"""The maximum number of characters that the page shows of one reply."""
+_TAIL_BYTES = 400_000
+"""The part at the end of a log file in which the newest replies are searched."""
+_RECENT_S = 60
+Json = dict[str, Any]
+
+
+@dataclass
+class _Lines:
+    """Reads the lines that other processes append to a file; ``end_bytes`` is where the next reading begins."""
+
+    path: Path
+    end_bytes: int = 0
+
+    def new(self) -> Iterator[Json]:
+        """Yield the JSON objects of the lines that were completed since the last reading."""
+        with self.path.open("rb") as stream:
+            stream.seek(self.end_bytes)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    return
+                self.end_bytes += len(line)
+                try:
+                    found = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(found, dict):
+                    yield found
+
+
+@dataclass
+class _Sums:
+    """Holds the sums over the notes of one run."""
+
+    files: dict[Path, _Lines] = field(default_factory=dict)
+    calls: dict[tuple[str, str], dict[str, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
+    failures: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+
+
+def is_unfinished(run: Path) -> bool:
+    """Return whether ``run`` is the folder of a run that has begun, but has not written its outputs."""
+    return (run / RUN_MARKER).is_file() and not (run / "run.json").is_file()
+
+
+class LiveRun:
+    """Follows the unfinished run in the folder ``run``. Only new lines are read each time."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self._notes: Path | None = None
+        self._sums = _Sums()
+
+    def state(self) -> Json:
+        """Return the present state, ready for JSON.
+
+        ``is_finished`` is True if the run has written its outputs, and ``is_failed`` if it ended with an error.
+        ``calls`` has the requests, tokens and dollars of each stage and role, of the run that is going on or ended
+        last. ``failures`` has the failed attempts, the most frequent first, and ``waiting`` what the processes wait for
+        now. ``replies`` are the newest replies of the cache, and ``per_minute`` is the number of replies in the last
+        minute, or the least number if there are very many. ``idle_s`` is the time since the last reply; None without
+        any.
+        """
+        notes = max((path for path in (self.run / "ledger").glob("*") if path.is_dir()), default=None)
+        if notes != self._notes:
+            self._notes, self._sums = notes, _Sums()
+        if notes is not None:
+            self._add(notes)
+        now_s = time.time()
+        replies = self._newest()
+        return {
+            "is_finished": (self.run / "run.json").is_file(),
+            "is_failed": (self.run / FAILED_PAGE).is_file(),
+            "calls": [
+                {"stage": stage, "role": role, **counts} for (stage, role), counts in sorted(self._sums.calls.items())
+            ],
+            "failures": [
+                {"endpoint": endpoint, "status": status, "said": said, "count": count}
+                for (endpoint, status, said), count in self._sums.failures.most_common(MAX_FAILURES)
+            ],
+            "waiting": [] if notes is None else waiting(str(notes)),
+            "replies": [_shown(each) for each in replies[:MAX_REPLIES]],
+            "per_minute": sum(now_s - each.created_s <= _RECENT_S for each in replies),
+            "idle_s": now_s - replies[0].created_s if replies else None,
+        }
+
+    def _add(self, notes: Path) -> None:
+        """Add the new lines of the notes to the sums."""
+        for path in sorted(notes.glob("*.jsonl")):
+            lines = self._sums.files.setdefault(path, _Lines(path))
+            for line in lines.new():
+                if path.name.startswith("paid-"):
+                    counts = self._sums.calls[str(line.get("stage", "")), str(line.get("role", ""))]
+                    for name in ("requests", "replies", "tokens_in", "tokens_out", "cost_usd"):
+                        counts[name] += line.get(name) or 0
+                elif path.name.startswith("failed-"):
+                    said = " ".join(str(line.get("said", "")).split())
+                    self._sums.failures[str(line.get("endpoint", "")), int(line.get("status") or 0), said] += 1
+
+    def _newest(self) -> list[Any]:
+        """Return the entries at the ends of the log files, the newest first."""
+        found = []
+        for path in (self.run / "cache" / "log").glob("*.jsonl"):
+            with path.open("rb") as stream:
+                start = max(path.stat().st_size - _TAIL_BYTES, 0)
+                stream.seek(start)
+                if start:
+                    stream.readline()  # the rest of a line
+                found += [entry for line in stream if (entry := decode_line(line)) is not None]
+        return sorted(found, key=lambda each: -each.created_s)
+
+
+def _shown(logged: Any) -> Json:
+    entry = logged.entry
+    shown = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "tokens_in", "tokens_out")}
+    created = datetime.fromtimestamp(logged.created_s, UTC).isoformat(timespec="seconds")
+    text = entry.completion.text
+    return shown | {
+        "text": text[:MAX_CHARS],
+        "is_shortened": len(text) > MAX_CHARS,
+        "finish_reason": entry.completion.finish_reason,
+        "created": created,
+    }

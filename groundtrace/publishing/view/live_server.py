@@ -1,0 +1,39 @@
+"""Serves the page of ``beam view`` for a run that has not finished."""
+
+import asyncio
+from pathlib import Path
+
+from aiohttp import web
+
+from groundtrace.publishing.view.answers import apart, json_response
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.live import LiveRun
+from groundtrace.publishing.view.server import page_file
+
+_STATIC = {
+    "/": ("live.html", "text/html"),
+    "/live.js": ("live.js", "text/javascript"),
+    "/view.css": ("view.css", "text/css"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+def live_app(run: Path, guard: Guard) -> web.Application:
+    """Return the aiohttp application of an unfinished run: its page, and its state as JSON under ``/api/live``.
+
+    ``run`` is the run folder. ``guard`` refuses requests from other programs.
+    """
+    live, one = LiveRun(run), asyncio.Lock()
+
+    async def state(_: web.Request) -> web.Response:
+        async with one:  # the reading positions are shared
+            try:
+                return json_response({"name": str(run), **await apart(live.state)})
+            except OSError as error:
+                return web.Response(status=409, text=f"cannot read {error.filename}: {error.strerror}")
+
+    app = web.Application(middlewares=[guard.middleware])
+    for path, (name, kind) in _STATIC.items():
+        app.router.add_get(path, page_file(name, kind))
+    app.router.add_get("/api/live", state)
+    return app
