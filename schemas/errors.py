@@ -1,6 +1,7 @@
-"""Defines the base class of errors that a user can correct, and a function that yields an error with its causes."""
+"""Defines the base class of errors that a user can correct, and finds the causes and the record of an error."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -10,6 +11,23 @@ class UserError(Exception):
     a traceback and exit with code 2. Other faults are not UserErrors: faults of a server or a machine, bad replies of
     models, and bad records of the input.
     """
+
+
+class RecordNote(str):
+    """Holds the id of the record at which a stage (a step of the pipeline) failed, as a note on the error.
+
+    The error is a defect of the stage's code, and not a reason to reject the record.
+    """
+
+
+@contextmanager
+def naming_record(record_id: str) -> Iterator[None]:
+    """Add the id of the record to an error that is raised in the ``with`` block."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(RecordNote(record_id))
+        raise
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -244,11 +244,17 @@ def load(path: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
-        is_pythons = module.partition(".")[0] in sys.stdlib_module_names
-        remedy = (
-            f"rename your module, because Python has its own module {module}" if is_pythons else "make it importable"
-        )
+        remedy = _remedy(error, module)
         raise RegistryError(f"{path} cannot be imported ({' '.join(message.split())}{line}): {remedy}") from error
+
+
+def _remedy(error: BaseException, module: str) -> str:
+    """Return what the user can do if the import of a plug-in's module failed with this error."""
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return f"rename your module, because Python has its own module {module}"
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return "run the command in the folder of this module, or add its folder to PYTHONPATH"
+    return "make it importable"
 
 
 def _line_of(error: BaseException, module: str) -> str:

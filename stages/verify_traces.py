@@ -191,7 +191,7 @@ def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
     scorer = next((scorer for scorer in scorers if scorer.name == failing.name), None)
     if scorer is not None and scorer.is_gate:
         return MALFORMED
-    if failing.name not in SCORERS:
+    if failing.name not in SCORERS.ours:
         return LOW_SCORE
     return LOW_GROUNDING if scorer is not None and scorer.is_grounding else LOW_REASONING
 
@@ -264,7 +264,7 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
     ]
-    own = [scorer.name for scorer in scorers if scorer.name not in SCORERS]
+    own = [scorer.name for scorer in scorers if scorer.name not in SCORERS.ours]
     return Stage(
         "verify",
         f"traces are scored for {_checked(scorers)}; the best one is kept if it is good enough",

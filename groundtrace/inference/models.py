@@ -79,7 +79,7 @@ class Models:
             self._uploads.add("read what other machines have spent", self.budget.read_notes)
         self._cache = open_cache(cache, settings.storage, self._uploads)
         self._claiming = Claims(self._peers, self._cache)
-        self._neighbours = Neighbours(settings.neighbours if cached else ())
+        self._neighbours = Neighbours(settings.neighbours if cached else (), unchanged=bool(settings.request_log))
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}

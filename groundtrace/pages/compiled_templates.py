@@ -7,17 +7,21 @@ same way.
 import sys
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import CodeType
 
 import jinja2
 from jinja2.bccache import Bucket
+
+_PARTS = frozenset({"name", "root", "blocks", "debug_info"})
+"""The names that the code of every compiled template sets."""
 
 
 class CompiledTemplates(jinja2.FileSystemBytecodeCache):
     """Stores the compiled templates of one package.
 
-    Before Jinja uses a stored template, it checks that three things are unchanged: the template's text (by a checksum),
-    the version of Jinja, and the version of Python. As with Python's compiled modules, nothing is stored if Python is
-    started with ``-B`` or if the folder cannot be written.
+    Before Jinja uses a stored template, it checks by a checksum that the text of the template is unchanged. The names
+    of the files contain the versions of Python and Jinja. As with Python's compiled modules, nothing is stored if
+    Python is started with ``-B`` or if the folder cannot be written.
     """
 
     def load_bytecode(self, bucket: Bucket) -> None:
@@ -26,13 +30,18 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
             super().load_bytecode(bucket)
         except Exception:  # a damaged file may raise any error of pickle or marshal
             bucket.reset()
+        if not isinstance(bucket.code, CodeType) or not _PARTS.issubset(bucket.code.co_names):
+            bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store a compiled template, if this is possible."""
+        """Store a compiled template, if this is possible, so that all users of this machine can read it."""
         if sys.dont_write_bytecode:
             return
+        folder = Path(self.directory)
         try:
+            folder.mkdir(exist_ok=True)
             super().dump_bytecode(bucket)
+            (folder / (self.pattern % bucket.key)).chmod(0o644)
         except OSError:  # a full disk or a folder that is read-only: the next process compiles the template again
             return
 
@@ -44,4 +53,5 @@ def compiled_templates(package: Traversable) -> CompiledTemplates | None:
     """
     if not isinstance(package, Path):
         return None
-    return CompiledTemplates(str(package / "__pycache__"), f"%s.{sys.implementation.cache_tag}.jinja")
+    versions = f"{sys.implementation.cache_tag}.jinja-{jinja2.__version__}"
+    return CompiledTemplates(str(package / "__pycache__"), f"%s.{versions}")

@@ -18,6 +18,8 @@ from groundtrace.storage.mirror import local_copy
 
 HOST = "127.0.0.1"
 ENDING_S = 2.0
+MAX_ADDRESS_BYTES = 2**20
+"""The maximum length of an address: it holds the id of a record, which may be long."""
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
@@ -69,7 +71,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. The
     option ``--at`` names the filters of the page and the record that it shows first.
     """
-    from groundtrace.publishing.reading import InspectError, input_folder, read_summary
+    from groundtrace.pipelines.running.plan.loading import recipe_file
+    from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder, read_summary
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.copying import export_view
     from groundtrace.publishing.view.filters import BadFilter, read_filters
@@ -117,9 +120,13 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
-    replays = Replays(run, parsed.pipeline or summary.recipe)
+    replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "")
     app = ViewServer(run, rows, images, reviews, guard, audit, other, replays).app()
     notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
+    if (run / FAILED_PAGE).is_file():
+        notes.append(
+            f"these are the rows of {summary.finished}; a later run in this folder failed: {run / FAILED_PAGE}"
+        )
     if other and other.only_there == len(other.rows):
         notes.append(f"no record of {run} is in {other.run}: they have no common ids")
     if audit and audit.note:
@@ -147,7 +154,7 @@ def _serve(app: Any, port: int, notes: Sequence[str], query: str) -> None:
     from aiohttp import web
 
     with stopped_by_signals() as stopped, http_loop() as on_loop:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S, max_line_size=MAX_ADDRESS_BYTES)
         address = on_loop(listening(runner, HOST, port))
         for note in notes:
             say(f"beam: {note}", file=sys.stderr)

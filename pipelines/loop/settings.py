@@ -84,13 +84,10 @@ class LoopSettings:
     """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
     The second run measures the pass rates of the trained policy (the model after SFT). Its config is the config of the
-    first run with the following changes:
-
-    - The endpoint of the role ``policy`` is the trained policy.
-    - ``attempt.k``, ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults.
-    - ``allow_embedded`` is True.
-    - ``attempt.as_trained`` is True and ``split.sft_ratio`` is 0, if the recipe has these settings.
-    - Finally, each value in ``rl.set`` replaces the value of its key.
+    first run with some changes. The endpoint of the role ``policy`` is the trained policy. ``attempt.k``,
+    ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults, and ``allow_embedded`` is True. If the recipe
+    has the settings ``attempt.as_trained`` and ``split.sft_ratio``, they are True and 0. Finally, each value in
+    ``rl.set`` replaces the value of its key.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

@@ -6,16 +6,22 @@ This module imports no slow module, because every command needs it.
 import errno
 import itertools
 import re
+import sys
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from groundtrace.schemas.errors import UserError, causes
-from groundtrace.schemas.text import without_password
+from groundtrace.schemas.errors import RecordNote, UserError, causes
+from groundtrace.schemas.text import printable, without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
 """Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """Matches error messages about a full disk. An error of an engine (e.g. Spark) is only text, without an ``errno``."""
+_OURS = ("groundtrace", "pipelines", "stages", "schemas", "prompts", "data_cards")
+"""The folders of this package; in a wheel, the first holds the others."""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
@@ -102,9 +108,11 @@ def ending_of(error: BaseException) -> Ending:
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
     )
-    return Ending(
-        1, f"{without_password(_root_cause(error))} (--verbose shows where)", "This run failed", remedy, is_defect=True
-    )
+    if place := _place_in_own_code(error):
+        remedy = f"Correct {place}, then run the same command again. {_AGAIN}"
+    where = [f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)]
+    hint = ", ".join(where) + "; --verbose shows more" if where else "--verbose shows where"
+    return Ending(1, f"{without_password(_root_cause(error))} ({hint})", "This run failed", remedy, is_defect=True)
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -144,6 +152,40 @@ def _is_disk_full(error: BaseException) -> bool:
         getattr(each, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or _DISK_FULL.search(str(each))
         for each in causes(error)
     )
+
+
+def _place_in_own_code(error: BaseException) -> str:
+    """Return the file and the line of a user's own code at which an error was raised; "" if there are none.
+
+    Code of Groundtrace, of Python and of installed packages is not the user's own. Errors of other processes have no
+    places.
+    """
+    here = Path(__file__).resolve().parents[2]
+    package = Path(str(sys.modules["groundtrace"].__file__)).resolve().parent
+    others = (str(package), *(str(here / name) for name in _OURS), sys.prefix, sys.base_prefix)
+    found = ""
+    for each in _chain(error):
+        for frame in traceback.extract_tb(each.__traceback__):
+            file = Path(frame.filename)
+            if file.is_file() and not str(file.resolve()).startswith(others):
+                found = f"{frame.filename}, line {frame.lineno}"
+    return found
+
+
+def _records(error: BaseException) -> list[str]:
+    """Return the id of the record at which a stage failed; empty if it is not known."""
+    notes = (note for each in _chain(error) for note in getattr(each, "__notes__", ()))
+    return [printable(note)[:80] for note in notes if isinstance(note, RecordNote)][:1]
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and those for which it was raised, also without ``from``, as Beam does."""
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__ or each.__context__
 
 
 def _root_cause(error: BaseException) -> str:

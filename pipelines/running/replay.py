@@ -1,17 +1,22 @@
 """Repeats the stages of a finished run for one record, with the stored replies of models and without any request.
 
 So all that the run does not keep is there again: the prompts with their texts and images, the traces that were not
-chosen, and the stages that the record passed. ``beam view`` starts this module in a process of its own:
-
-    python -m groundtrace.pipelines.running.replay RUN ID PIPELINE
-
-It prints one JSON object: a :class:`Replayed`, or ``{"error": …}`` with exit code 1. The run folder is only read. What
-depends on other records, such as the removal of duplicates, may end differently than in the run.
+chosen, and the stages that the record passed. ``beam view`` starts this module in a process of its own
+(:mod:`groundtrace.publishing.view.replays`). The process reads a JSON object from its standard input: the ``run``, the
+``id`` of the record, and the ``pipeline``. It writes a JSON object to the file ``answer.json`` in its temporary folder:
+a :class:`Replayed`, or ``{"error": …}``. The run folder is only read. What depends on other records, such as the
+removal of duplicates, may end differently than in the run.
 """
 
 import json
+import os
+import re
+import shutil
+import signal
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,17 +28,20 @@ from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.inference.settings import Neighbour
 from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import Job, job_folder
-from groundtrace.pipelines.running.plan.freshness import fresh_since
+from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.record import traces_of
+from groundtrace.publishing.view.replays import ANSWER
+from groundtrace.publishing.view.replies import read_replies
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import printable
+from groundtrace.schemas.text import printable, storable
 from groundtrace.stages.plumbing.recipe import Draw
 from groundtrace.stages.sources.base import Source
 from groundtrace.stages.sources.registry import read_source
 
+CHECK_EVERY_S = 0.5
 _COLUMNS = ("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces")
 Json = dict[str, Any]
 
@@ -59,23 +67,30 @@ class Replayed:
     traces: list[Json]
 
 
-def replay(run: Path, record_id: str, pipeline: str) -> Replayed:
+def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the name of a bundled pipeline, or the path of a pipeline's file. Raises UserError if the run, its
-    input or its pipeline cannot be read any more, or if the input does not have the record.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. A path that only
+    the run names is not used, since a run of somebody else could so execute code. Raises UserError if the run, its
+    stored replies, its input or its pipeline cannot be read any more, or if the input does not have the record.
     """
     summary = read_summary(run)
+    read_replies(run, [""])  # an error if the cache cannot be read
+    if not pipeline and summary.recipe not in bundled_names():
+        raise InspectError(
+            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
+            "--pipeline FILE`, which names this file"
+        )
     with tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder:
         here = Path(folder)
         arguments = RunArguments(
-            pipeline,
+            pipeline or str(bundled_file(summary.recipe)),
             summary.input,
             str(here / "run"),
             config=str(run / "config.toml"),
             overrides=("write.other_traces=true", "max_failed=1.0"),
         )
-        plan = _without_requests(make_plan(arguments), run, here)
+        plan = _without_requests(make_plan(arguments), run, here, summary.fresh_since or "")
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, resume=True)
         context = replace(plan.context, sources=tuple(_only(plan, record_id)))
         with job_folder(plan.folder) as job_files:
@@ -85,34 +100,50 @@ def replay(run: Path, record_id: str, pipeline: str) -> Replayed:
             return _outcome(job_files.read(), record_id, calls)
 
 
-def _without_requests(plan: Plan, run: Path, here: Path) -> Plan:
+def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:
     """Return the plan with models that take replies from the run's cache, and send nothing.
 
-    The models write their calls to a file. No API key is needed. ``here`` is the folder of the replay.
+    The models write their calls to a file. No API key is needed. ``here`` is the folder of the replay. The run did not
+    use replies that are older than the time ``fresh_since`` ("" for no such time).
     """
     endpoints = tuple(
         (name, replace(settings, api_key_env="", api_key_file="")) for name, settings in plan.models.endpoints
     )
-    cache = Neighbour(run.name, LocalRun(run).cache_path, fresh_since(run))
+    cache = Neighbour(run.name, LocalRun(run).cache_path, fresh_since)
     models = replace(plan.models, endpoints=endpoints, neighbours=(cache,), request_log=str(here / "requests.jsonl"))
     return replace(plan, models=models, context=replace(plan.context, models=models))
 
 
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
-    """Yield the source of the record, so that no other record of it is read. Raises InspectError without the record."""
-    store = plan.context.roots.store()
-    for source in plan.context.sources:
+    """Yield the sources of the record, so that no other records are read than those with its id.
+
+    The run gave further records with an id that it had seen the id ``ID#NUMBER``, and records without an id
+    ``line#NUMBER``; the number is that of the record in the input. Raises InspectError if the record is not found.
+    """
+    store, places = plan.context.roots.store(), dict[tuple[int, int], str | None]()
+    for place, source in enumerate(plan.context.sources):
         for raw in read_source(source, plan.settings.input, store):
             try:
-                found = parse_record(raw, plan.recipe.writes_questions).id
+                found: str | None = parse_record(raw, plan.recipe.writes_questions).id
             except InvalidRecord as error:
                 found = error.record_id
-            if found == record_id:
-                yield replace(source, only=raw.number)
-                return
-    raise InspectError(
-        f"the input {plan.input.name} has no record {record_id!r} any more: restore the input of the run"
-    )
+            places[place, raw.number] = None if found is None else storable(found)
+    wanted = {at for at, found in places.items() if found == record_id}
+    made = re.fullmatch(r"(.*)#([0-9]{1,18})", record_id, re.DOTALL)
+    if not wanted and made:
+        base, number = made[1], int(made[2])
+        at = next((at for at in places if at[1] == number), None)
+        if at is not None and places[at] == base:
+            wanted = {each for each, found in places.items() if found == base}
+        elif at is not None and places[at] is None and base == "line":
+            wanted = {at}
+    if not wanted:
+        raise InspectError(
+            f"the input {plan.input.name} has no record {record_id!r:.200} any more: restore the input of the run"
+        )
+    for place, source in enumerate(plan.context.sources):
+        if numbers := tuple(number for each, number in sorted(wanted) if each == place):
+            yield replace(source, only=numbers)
 
 
 def _outcome(job: Job, record_id: str, requests: list[Json]) -> Replayed:
@@ -141,19 +172,35 @@ def _lines(file: Path) -> list[Json]:
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
-def main(arguments: list[str]) -> int:
-    """Print the outcome of a replay as JSON, and return the exit code.
-
-    ``arguments`` are the run folder, the id of the record, and the pipeline.
-    """
-    run, record_id, pipeline = arguments
+def main() -> int:
+    """Read what is asked from the standard input, write the answer, and return the exit code."""
+    folder = Path(tempfile.gettempdir())
+    _end_with_the_view(folder)
+    asked = json.loads(sys.stdin.read())
     try:
-        answer = asdict(replay(Path(run), record_id, pipeline))
+        answer: Json = asdict(replay(Path(asked["run"]), asked["id"], asked["pipeline"]))
     except UserError as error:
         answer = {"error": printable(str(error))}
-    print(json.dumps(answer, ensure_ascii=True))
+    (folder / ANSWER).write_text(json.dumps(answer), "utf-8")
     return int("error" in answer)
 
 
+def _end_with_the_view(folder: Path) -> None:
+    """End this process, and remove its temporary folder, at SIGTERM or when the process of the view has ended."""
+    parent = os.getppid()
+
+    def end(*_: object) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    def check() -> None:
+        while os.getppid() == parent:
+            time.sleep(CHECK_EVERY_S)
+        end()
+
+    signal.signal(signal.SIGTERM, end)
+    threading.Thread(target=check, daemon=True).start()
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

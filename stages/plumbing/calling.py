@@ -23,6 +23,7 @@ from groundtrace.inference.role_calls import BadReply, TruncatedReply
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.errors import naming_record
 from groundtrace.schemas.records import Call, Draft, Rejected
 from groundtrace.stages.plumbing.ends import SideCalls
 from groundtrace.stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
@@ -145,7 +146,7 @@ def _check_declared(stage: Stage, call: Call) -> None:
 async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tuple[str, Any, Session]:
     count_for(progress(stage.name))
     try:
-        with setting_columns(stage):
+        with setting_columns(stage), naming_record(element.id):
             result = await work(element, session)
         check_added(stage, element, result)
         return element.id, _passed(stage, result, session), session

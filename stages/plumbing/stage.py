@@ -19,6 +19,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.columns import Column, ColumnError
+from groundtrace.schemas.errors import naming_record
 from groundtrace.schemas.records import Call, Draft, Rejected
 from groundtrace.stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
 from groundtrace.stages.plumbing.metrics import count_in, count_kept, count_rejected
@@ -186,7 +187,7 @@ class RunWork(beam.DoFn):
         """
         count_in(self.stage.name)
         try:
-            with setting_columns(self.stage):
+            with setting_columns(self.stage), naming_record(draft.id):
                 result = self._work(draft)
             check_added(self.stage, draft, result)
             yield kept_output(self.stage, result)

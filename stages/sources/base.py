@@ -45,7 +45,7 @@ class Source:
         first_number: the number of its first row. The rows of an input are numbered over all its sources, from 1.
         records: the number of its records; None if they were not counted when the source was found.
         storage: the settings to access a source on remote storage.
-        only: the number of the only record to read; None to read all records.
+        only: the numbers of the only records to read; None to read all records.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Source:
     first_number: int = 1
     records: int | None = field(default=None, compare=False)
     storage: StorageSettings = field(default=STANDARD, compare=False)
-    only: int | None = None
+    only: tuple[int, ...] | None = None
 
     @property
     def place(self) -> Place:

@@ -49,7 +49,8 @@ def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterato
     """Yield the records of a source (a part of the input, such as a file) in order, read by the source's format.
 
     ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are written to ``store``.
-    If ``source.only`` is the number of a record, all other records are left out.
+    If ``source.only`` is given, only the records with these numbers are read.
     """
     records = format_of(source).records(source, rows, store)
-    return records if source.only is None else islice((raw for raw in records if raw.number == source.only), 1)
+    only = source.only
+    return records if only is None else islice((raw for raw in records if raw.number in only), len(only))

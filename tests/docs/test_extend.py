@@ -142,7 +142,27 @@ def test_both_recipes_go_through_every_command() -> None:
         lines = [line for line in COMMANDS if recipe in line]
         assert {line.split()[1] for line in lines} == {"validate", "preview", "run"}
         assert any("--direct_num_workers=2 --direct_running_mode=multi_processing" in line for line in lines)
-    assert sum(line.startswith("beam inspect") for line in COMMANDS) == 2
+    assert sum(line.startswith("beam inspect") for line in COMMANDS) == 3
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_bundled_recipe_takes_a_stage_by_the_changes_of_the_page(folder: Path) -> None:
+    text = (ROOT / "pipelines/grounded_cot.py").read_text("utf-8")
+    [diff] = blocks(ROOT / "docs/extend.md", "diff")
+    removed, added = list[str](), list[str]()
+    for line in [*diff.splitlines(), ""]:
+        if added and not line.startswith("+"):
+            old, new = "\n".join(removed) + "\n", "\n".join(added) + "\n"
+            assert text.count(old) == 1, old
+            text, removed, added = text.replace(old, new), [], []
+        (added if line.startswith("+") else removed).append(line[1:])
+    (folder / "measured_cot.py").write_text(text, "utf-8")
+    run = folder / "runs/measured"
+    ended = _run("beam run measured_cot.py --input questions/ --output runs/measured")
+    assert ended.code == 0, ended.err
+    read = {row["id"]: row for name in ("sft", "rl", "rejected") for row in rows(run, name)}
+    assert len(read) == RECORDS
+    assert all(row["question_words"] == len(row["question"].split()) for row in read.values())
 
 
 @pytest.mark.usefixtures("ran")

@@ -1,8 +1,13 @@
+import io
+import marshal
+import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pytest
+from jinja2.bccache import bc_magic
 
 from groundtrace.pages.compiled_templates import CompiledTemplates, compiled_templates
 
@@ -58,7 +63,27 @@ def test_nothing_is_stored_if_python_stores_nothing(package: Path, monkeypatch: 
 
 def test_a_folder_that_cannot_be_written_is_no_error(package: Path) -> None:
     (package / "__pycache__").rmdir()
+    (package / "__pycache__").write_text("")
     assert filled(package) == "1!"
+
+
+def test_the_folder_is_made_and_its_files_can_be_read_by_all(package: Path) -> None:
+    (package / "__pycache__").rmdir()
+    assert filled(package) == "1!"
+    assert [file.stat().st_mode & 0o777 for file in stored(package)] == [0o644]
+
+
+@pytest.mark.parametrize("code", [1, compile("x = 1", "other", "exec")])
+def test_other_content_with_a_right_checksum_is_replaced(package: Path, code: Any) -> None:
+    filled(package)
+    [file] = stored(package)
+    whole = file.read_bytes()
+    head = io.BytesIO(whole)
+    head.seek(len(bc_magic))
+    pickle.load(head)
+    file.write_bytes(whole[: head.tell()] + marshal.dumps(code))
+    assert filled(package) == "1!"
+    assert file.read_bytes() == whole
 
 
 def test_a_package_in_a_zip_file_has_no_store(tmp_path: Path) -> None:

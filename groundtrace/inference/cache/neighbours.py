@@ -6,8 +6,10 @@ import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from groundtrace.inference.cache.replies import CachedReply, CacheInUse, ReplyCache
+from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.inference.request import fresh_key
 from groundtrace.inference.settings import Neighbour
 
@@ -18,11 +20,17 @@ class Neighbours:
     """Opens the reply caches of other runs (the neighbours), and looks up replies in them. These caches are only read.
     ``neighbours`` holds the file and the name of each of these caches. A cache that cannot be opened is skipped with a
     warning.
+
+    A cache may be in use, so opening it may make files beside it, and repair it. If ``unchanged`` is True, no file is
+    made or changed; no process may then use the caches, and a cache that cannot be read raises an error.
     """
 
-    def __init__(self, neighbours: Sequence[Neighbour]) -> None:
-        self._caches: list[tuple[Neighbour, ReplyCache]] = []
+    def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
+        self._caches: list[tuple[Neighbour, ReplyCache | StoredReplies]] = []
         for each in neighbours:
+            if unchanged:
+                self._caches.append((each, StoredReplies(Path(each.cache_path))))
+                continue
             try:
                 self._caches.append((each, ReplyCache(each.cache_path)))
             except (CacheInUse, OSError, sqlite3.Error) as error:

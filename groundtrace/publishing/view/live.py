@@ -5,7 +5,9 @@ each failure (:mod:`groundtrace.inference.flow.notes`), and RUN/cache/log/ a lin
 (:mod:`groundtrace.inference.cache.log`). The files are only read, so the run is not disturbed.
 """
 
+import contextlib
 import json
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from groundtrace.inference.cache.log import decode_line
+from groundtrace.inference.cache.log import MAX_LINE_BYTES, decode_line
 from groundtrace.inference.flow.notes import waiting
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.storage.mirror import RUN_MARKER
@@ -27,6 +29,8 @@ MAX_CHARS = 2_000
 _TAIL_BYTES = 400_000
 """The part at the end of a log file in which the newest replies are searched."""
 _RECENT_S = 60
+_END_OF_TIME_S = 4e9
+"""The latest time, in the year 2096, at which a reply may have been made."""
 Json = dict[str, Any]
 
 
@@ -47,7 +51,7 @@ class _Lines:
                 self.end_bytes += len(line)
                 try:
                     found = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):  # a damaged line
                     continue
                 if isinstance(found, dict):
                     yield found
@@ -104,7 +108,7 @@ class LiveRun:
                 {"endpoint": endpoint, "status": status, "said": said, "count": count}
                 for (endpoint, status, said), count in self._sums.failures.most_common(MAX_FAILURES)
             ],
-            "waiting": [] if notes is None else waiting(str(notes)),
+            "waiting": [] if notes is None else _waiting(notes),
             "replies": [_shown(each) for each in replies[:MAX_REPLIES]],
             "per_minute": sum(now_s - each.created_s <= _RECENT_S for each in replies),
             "idle_s": now_s - replies[0].created_s if replies else None,
@@ -114,26 +118,58 @@ class LiveRun:
         """Add the new lines of the notes to the sums."""
         for path in sorted(notes.glob("*.jsonl")):
             lines = self._sums.files.setdefault(path, _Lines(path))
-            for line in lines.new():
-                if path.name.startswith("paid-"):
-                    counts = self._sums.calls[str(line.get("stage", "")), str(line.get("role", ""))]
-                    for name in ("requests", "replies", "tokens_in", "tokens_out", "cost_usd"):
-                        counts[name] += line.get(name) or 0
-                elif path.name.startswith("failed-"):
-                    said = " ".join(str(line.get("said", "")).split())
-                    self._sums.failures[str(line.get("endpoint", "")), int(line.get("status") or 0), said] += 1
+            with contextlib.suppress(OSError):  # a file that is gone, or no file
+                for line in lines.new():
+                    self._add_line(path.name.partition("-")[0], line)
+
+    def _add_line(self, kind: str, line: Json) -> None:
+        if kind == "paid":
+            counts = self._sums.calls[str(line.get("stage", "")), str(line.get("role", ""))]
+            for name in ("requests", "replies", "tokens_in", "tokens_out", "cost_usd"):
+                counts[name] += _number(line.get(name))
+        elif kind == "failed":
+            said = " ".join(str(line.get("said", "")).split())
+            self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), said] += 1
 
     def _newest(self) -> list[Any]:
         """Return the entries at the ends of the log files, the newest first."""
         found = []
         for path in (self.run / "cache" / "log").glob("*.jsonl"):
-            with path.open("rb") as stream:
-                start = max(path.stat().st_size - _TAIL_BYTES, 0)
-                stream.seek(start)
-                if start:
-                    stream.readline()  # the rest of a line
-                found += [entry for line in stream if (entry := decode_line(line)) is not None]
+            with contextlib.suppress(OSError):
+                found += _entries_at_the_end(path)
         return sorted(found, key=lambda each: -each.created_s)
+
+
+def _entries_at_the_end(path: Path) -> list[Any]:
+    """Return the entries in the last part of a log file; the part has at least one entry, if the file has one."""
+    size, tail = path.stat().st_size, _TAIL_BYTES
+    while True:
+        start = max(size - tail, 0)
+        with path.open("rb") as stream:
+            stream.seek(start)
+            if start:
+                stream.readline()  # the rest of a line
+            found = [entry for line in stream if (entry := decode_line(line)) is not None and _is_time(entry.created_s)]
+        if found or not start or tail > MAX_LINE_BYTES:
+            return found
+        tail *= 4
+
+
+def _is_time(time_s: float) -> bool:
+    return 0 <= time_s < _END_OF_TIME_S
+
+
+def _number(value: object) -> float:
+    """Return a number of a note, or 0 if it is not a finite number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else 0.0  # type: ignore[arg-type]
+
+
+def _waiting(notes: Path) -> list[str]:
+    try:
+        return waiting(str(notes))
+    except (OSError, ValueError):  # a damaged note
+        return []
 
 
 def _shown(logged: Any) -> Json:

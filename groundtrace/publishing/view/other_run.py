@@ -12,7 +12,9 @@ import pyarrow as pa
 from groundtrace.publishing.view.row_columns import CHANGE, DIFFERENCE, THERE
 from groundtrace.publishing.view.rows import ViewedRows
 
-ABSENT, SAME = "absent", "same set"
+ABSENT, SAME = "absent", "none"
+OTHER_REASON = "other reason"
+"""The change of a record that both runs rejected, but at different stages or for different reasons."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows) -> OtherRun:
 
     ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` are its rows.
     """
-    here = {row_id: (side, score) for row_id, side, _, score in rows.outcomes()}
-    there = {row_id: (side, reason, score) for row_id, side, reason, score in other.outcomes()}
+    here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
+    there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}
     columns: dict[str, list[str | float | None]] = {"id": [], THERE: [], CHANGE: [], DIFFERENCE: []}
-    for row_id, (side, score) in here.items():
-        before, reason, earlier = there.get(row_id, (ABSENT, None, None))
+    for row_id, (side, stage, why, score) in here.items():
+        before, where, reason, earlier = there.get(row_id, (ABSENT, None, None, None))
         difference = None if score is None or earlier is None else score - earlier
-        change = SAME if before == side else f"{before} → {side}"
+        change = f"{before} → {side}" if before != side else SAME if (where, reason) == (stage, why) else OTHER_REASON
         for name, value in zip(
             columns, (row_id, f"{before}: {reason}" if reason else before, change, difference), strict=True
         ):

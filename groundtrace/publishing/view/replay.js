@@ -20,15 +20,17 @@ function replayOf(record) {
 
 function replayed(record, done) {
   const end = each => [each.set, each.stage, each.reason].filter(Boolean).join(": ");
-  const isSame = end(done) === end(record) && (!record.traces.length || (done.traces[0] || {}).sha256 === record.traces[0].sha256);
+  const isSame = end(done) === end(record) && (record.detail || "") === done.detail && (!record.traces.length || (done.traces[0] || {}).sha256 === record.traces[0].sha256);
+  const isCut = done.requests.some(each => each.stored.length < each.keys.length);
+  const why = isCut ? "a reply that it needs is not stored: the call failed in the run, or was never made" : "a stage needs the other records, or the code has changed";
   const sent = done.requests.filter(each => each.stored.length);
-  const parts = [element("p", { class: "t" }, isSame ? "The replay ended as the run did." : `The replay ended differently (${end(done)}), for example because a stage needs the other records or the code has changed.`),
+  const parts = [element("p", { class: "t" }, isSame ? "The replay ended as the run did." : `The replay ended differently (${end(done)}), probably because ${why}.`),
     element("p", { class: "t" }, `passed: ${done.passed.join(" → ")}`)];
   if (done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, `all ${done.traces.length} traces`), element("div", { class: "traces" },
     ...done.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, `replayed${index}`))))));
   parts.push(...sent.map(sentPrompt));
   const left = done.requests.length - sent.length;
-  return [...parts, element("p", { class: "muted" }, `${sent.length} prompts have the cache key of a stored reply${left ? `; ${left} others were not sent in the run and are left out` : ""}.`)];
+  return [...parts, element("p", { class: "muted" }, `${sent.length} prompts have the cache key of a stored reply${left ? `; ${left} others have no stored reply and are left out` : ""}.`)];
 }
 
 function sentPrompt(each) {

@@ -1,18 +1,22 @@
 """Repeats the stages of a run for one record in a process of its own, for the page of ``beam view``.
 
 The process executes the run's pipeline, which may be a user's code, so that neither its errors nor its memory concern
-the server.
+the server. Its temporary files are in a folder that is removed when it has ended.
 """
 
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Sequence
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from groundtrace.publishing.reading import InspectError
 
+ANSWER = "answer.json"
+"""The name of the file, in the temporary folder, into which the process writes its answer."""
+ENDING_S = 5.0
 TIMEOUT_S = 300
 _MODULE = "groundtrace.pipelines.running.replay"
 
@@ -20,49 +24,61 @@ _MODULE = "groundtrace.pipelines.running.replay"
 class Replays:
     """Replays records of the run in the folder ``run``, one at a time.
 
-    ``pipeline`` is the name of a bundled pipeline, or the path of a pipeline's file.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names.
     """
 
-    def __init__(self, run: Path, pipeline: str) -> None:
+    def __init__(self, run: Path, pipeline: str = "") -> None:
         self._run, self._pipeline = run, pipeline
         self._one = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
 
     async def of(self, record_id: str) -> dict[str, Any]:
         """Return what the stages did with a record.
 
         The result has the fields of :class:`groundtrace.pipelines.running.replay.Replayed`. Raises InspectError if the
-        replay fails, or takes longer than :data:`TIMEOUT_S` seconds.
+        replay fails, or takes longer than :data:`TIMEOUT_S` seconds. If the caller is cancelled, the process ends.
         """
         async with self._one:
-            return await _printed([sys.executable, "-P", "-m", _MODULE, str(self._run), record_id, self._pipeline])
+            with tempfile.TemporaryDirectory(prefix="groundtrace-replay-", ignore_cleanup_errors=True) as folder:
+                return await self._answer(Path(folder), record_id)
 
+    async def _answer(self, folder: Path, record_id: str) -> dict[str, Any]:
+        """Run the process with this temporary folder, and return its answer."""
+        asked = json.dumps({"run": str(self._run), "id": record_id, "pipeline": self._pipeline})
+        self._process = process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", _MODULE),
+            env={**os.environ, "TMPDIR": str(folder)},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            _, err = await asyncio.wait_for(process.communicate(asked.encode()), TIMEOUT_S)
+        except TimeoutError as error:
+            raise InspectError(
+                f"the replay took longer than {TIMEOUT_S} s, so it was stopped: try another record"
+            ) from error
+        finally:
+            await asyncio.shield(self.stop())
+        try:
+            answer = json.loads((folder / ANSWER).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            said = (err.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
+            raise InspectError(
+                f"the replay failed ({said[:300]}): see whether `beam run` works with the same input"
+            ) from error
+        if "error" in answer:
+            raise InspectError(f"the record cannot be replayed: {answer['error']}")
+        return answer
 
-async def _printed(command: Sequence[str]) -> dict[str, Any]:
-    """Run a command, and return the JSON object that it prints. Raises InspectError with the error that it prints."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        limit=2**26,
-    )
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
-    except TimeoutError as error:
-        raise InspectError(
-            f"the replay took longer than {TIMEOUT_S} s: run the pipeline on this record alone"
-        ) from error
-    finally:
-        if process.returncode is None:
+    async def stop(self) -> None:
+        """End the process, if one is running, and wait for its end."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), ENDING_S)
+        except TimeoutError:
             process.kill()
             await process.wait()
-    try:
-        answer = json.loads(out.decode("utf-8", "replace").strip().rpartition("\n")[2])
-    except ValueError as error:
-        said = (err.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
-        raise InspectError(
-            f"the replay failed ({said[:300]}): see whether `beam run` works with the same input"
-        ) from error
-    if "error" in answer:
-        raise InspectError(f"the record cannot be replayed: {answer['error']}")
-    return answer

@@ -9,9 +9,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.request import pathname2url
 
-from groundtrace.inference.cache.index import Damaged, find
+from groundtrace.inference.cache.index import Damaged
+from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.publishing.reading import InspectError
 
 CACHE = Path("cache") / "replies.sqlite"
@@ -49,8 +49,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
             "cache was removed"
         )
     try:
-        with closing(sqlite3.connect(f"file:{pathname2url(str(file))}?immutable=1", uri=True)) as db:
-            found = sorted(find(db, list(keys)), key=lambda each: each.created_s)
+        with closing(StoredReplies(file)) as stored:
+            found = sorted(stored.entries(keys), key=lambda each: each.created_s)
         return [_shown(each.entry, each.created_s) for each in found]
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
         raise InspectError(

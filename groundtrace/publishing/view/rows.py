@@ -83,10 +83,10 @@ class ViewedRows:
         self.dimensions = tuple(dimensions_of(self._db))
         self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
 
-    def outcomes(self) -> list[tuple[str, str, str | None, float | None]]:
-        """Return (id, set, reason of the rejection, final score) of each row, in the order of the run."""
+    def outcomes(self) -> list[tuple[str, str, str | None, str | None, float | None]]:
+        """Return (id, set, stage and reason of the rejection, final score) of each row, in the order of the run."""
         names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
-        columns = [quoted_name(each) if each in names else "NULL" for each in ("reason", f"{SCORE}final")]
+        columns = [quoted_name(each) if each in names else "NULL" for each in ("stage", "reason", f"{SCORE}final")]
         query = f'SELECT id, "set", {", ".join(columns)} FROM rows ORDER BY n'
         with self._db.cursor() as cursor:
             return cursor.execute(query).fetchall()

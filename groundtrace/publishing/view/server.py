@@ -3,6 +3,7 @@
 A mark is a flag, a tag or a note that a person sets on a record.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -26,7 +27,9 @@ from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+from groundtrace.schemas.text import storable
 
+CHECK_EVERY_S = 0.5
 MAX_PAGE_ROWS = 200
 MAX_MARKED = 10_000
 _STATIC = {
@@ -101,6 +104,7 @@ class ViewServer:
         app.router.add_post("/api/mark", self._post_mark)
         if self._replays is not None:
             app.router.add_post("/api/replay", self._post_replay)
+            app.on_shutdown.append(self._stop_replay)
         if self._audit is not None:
             AuditRoutes(self._audit, self._rows, self._images).add_to(app.router)
         return app
@@ -198,6 +202,10 @@ class ViewServer:
         place = self._place(int(request.match_info["n"]))
         return await image_response(lambda: self._images.thumbnail(place))
 
+    async def _stop_replay(self, _: web.Application) -> None:
+        assert self._replays is not None
+        await self._replays.stop()
+
     async def _post_replay(self, request: web.Request) -> web.Response:
         """Repeat the stages for a record, and return what they did. It is a POST, because it executes the pipeline."""
         assert self._replays is not None
@@ -205,9 +213,17 @@ class ViewServer:
             record_id = str((await request.json())["id"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise web.HTTPBadRequest(text='the request must be an object with an "id"') from error
-        if await apart(lambda: self._rows.number_of(record_id)) is None:
-            raise web.HTTPNotFound(text=f"the run has no record {record_id!r}")
-        return json_response(await self._replays.of(record_id))
+        if storable(record_id) != record_id or await apart(lambda: self._rows.number_of(record_id)) is None:
+            raise web.HTTPNotFound(text=f"the run has no record {record_id!r:.200}")
+        replay = asyncio.ensure_future(self._replays.of(record_id))
+        try:
+            while not (await asyncio.wait({replay}, timeout=CHECK_EVERY_S))[0]:
+                if request.transport is None or request.transport.is_closing():
+                    raise web.HTTPRequestTimeout(text="the browser has closed the connection")
+            return json_response(replay.result())
+        finally:
+            replay.cancel()
+            await asyncio.wait({replay})  # until its process has ended
 
     async def _post_mark(self, request: web.Request) -> web.Response:
         """Set the flag, tags or note of records. What the request leaves out is not changed."""

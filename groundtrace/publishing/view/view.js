@@ -437,14 +437,27 @@ function text(response, layer) {
   return element("div", { class: "text" }, ...(parts.length ? parts : [element("span", { class: "muted" }, "empty")]));
 }
 
+// Evidence as words: scorers write JSON objects, of which one with a place is about a point; other texts stay.
+function evidence(written) {
+  let found = null;
+  try { found = JSON.parse(written); } catch { return written; }
+  if (found === null || typeof found !== "object" || Array.isArray(found)) return written;
+  if (typeof found.chosen === "string") return `applied because ${found.chosen}`;
+  const place = each => Math.round(each * 10) / 10;
+  const value = each => typeof each === "number" ? numbered(each) : typeof each === "object" ? JSON.stringify(each) : String(each);
+  if (typeof found.x !== "number" || typeof found.y !== "number") return Object.entries(found).filter(([, each]) => each !== null && each !== "").map(([name, each]) => `${name} ${value(each)}`).join(", ");
+  const at = `${found.label || "point"}${found.number ? ` (${found.number})` : ""} at ${place(found.x)}, ${place(found.y)}${found.frame === null || found.frame === undefined ? "" : ` in frame ${found.frame}`}`;
+  return [at, found.on === true ? "on its object" : found.on === false ? "off its object" : "", found.by ? `by the ${found.by}` : "", found.note].filter(Boolean).join(", ");
+}
+
 function verdicts(trace) {
   const made = trace.verdicts.map(each => {
     const kind = each.value === null ? "none" : each.value >= .999 ? "good" : each.value <= .001 || each.failed ? "bad" : "";
     return element("span", { class: `verdict ${kind} t`, title: each.reason || "" }, `${each.name} ${each.failed ? "failed" : each.value === null ? "–" : numbered(each.value)}`);
   });
-  const evidence = trace.verdicts.filter(each => each.reason || (each.evidence || []).length).map(each => element("li", { class: "t" }, `${each.name}: ${[each.reason, ...(each.evidence || [])].filter(Boolean).join("; ")}`));
+  const items = trace.verdicts.filter(each => each.reason || (each.evidence || []).length).map(each => element("li", { class: "t" }, `${each.name}: ${[each.reason, ...(each.evidence || []).map(evidence)].filter(Boolean).join("; ")}`));
   return [element("div", { class: "verdicts" }, trace.score === null ? null : element("span", { class: "verdict" }, `final ${numbered(trace.score)}`), ...made),
-    evidence.length ? element("details", { open: trace.verdicts.some(each => each.failed || each.value === 0) }, element("summary", { class: "muted" }, "evidence"), element("ul", { class: "evidence" }, ...evidence)) : null];
+    items.length ? element("details", { open: trace.verdicts.some(each => each.failed || each.value === 0) }, element("summary", { class: "muted" }, "evidence"), element("ul", { class: "evidence" }, ...items)) : null];
 }
 
 function right(record) {

@@ -57,8 +57,13 @@ def recipe_file(name: str) -> Path:
         if path.is_file():
             return path.resolve()
     if name in bundled:
-        return _BUNDLED / f"{name}.py"
+        return bundled_file(name)
     raise PipelineError(f"there is no pipeline {name}: name a bundled pipeline ({', '.join(bundled)}), or a .py file")
+
+
+def bundled_file(name: str) -> Path:
+    """Return the path of the Python file of a bundled recipe (a pipeline) with this name, such as ``grounded_cot``."""
+    return _BUNDLED / f"{name}.py"
 
 
 def bundled_names() -> list[str]:

@@ -387,8 +387,12 @@ BODIES = {
         "the run lost or added records: 4 records were read, but 0 were written (lost: 'q0', 'q1', 'q2', 'q3'): report "
         "this defect, or correct it in your own stage",
     ),
-    "broken": ("raise RuntimeError('above\\nbelow')", 1, "RuntimeError: below (--verbose shows where)"),
-    "silent": ("raise RuntimeError", 1, "RuntimeError: no message (--verbose shows where)"),
+    "broken": (
+        "raise RuntimeError('above\\nbelow')",
+        1,
+        "RuntimeError: below (in @@FILE@@, line 14; --verbose shows more)",
+    ),
+    "silent": ("raise RuntimeError", 1, "RuntimeError: no message (in @@FILE@@, line 14; --verbose shows more)"),
     "stopped": ("raise KeyboardInterrupt", 130, "interrupted; run the same command again to resume"),
 }
 
@@ -403,7 +407,11 @@ def test_runs_that_fail_leave_no_outputs(
     assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1] == f"beam: {said} (report: {tmp_path / 'run/failed.html'})"
+    assert (
+        err.splitlines()[-1] == f"beam: {said.replace('@@FILE@@', str(path))} (report: {tmp_path / 'run/failed.html'})"
+    )
+    page = (tmp_path / "run/failed.html").read_text("utf-8")
+    assert (f"Correct {path}, line 14, then run" in page) == ("@@FILE@@" in said)
     assert not (tmp_path / "run/run.json").exists()
 
 
@@ -416,7 +424,7 @@ def test_a_recipe_that_fails_where_it_wires_leaves_no_folder(
     path.write_text(OWN.replace("@@BODY@@", body).replace("@@WHEN@@", "True"), "utf-8")
     assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"beam: {said}\n")
+    assert (out, err) == ("", f"beam: {said.replace('@@FILE@@', str(path))}\n")
     assert not (tmp_path / "run").exists()
 
 

@@ -1,7 +1,9 @@
+from collections.abc import Callable
+
 import pytest
 
 from groundtrace.pipelines.running.endings import ConservationError, RunNote, RunPaused, ending_of, line_of
-from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.errors import RecordNote, UserError, naming_record
 
 
 def through_beam(error: Exception) -> Exception:
@@ -107,3 +109,39 @@ def test_a_password_in_a_url_is_not_shown(error: type[Exception]) -> None:
     said = ending_of(error("no recipe https://user:hush@host/x.py, as in spark://u:hush@host:1 and a/@b")).line
     assert "hush" not in said
     assert "https://...@host/x.py, as in spark://...@host:1 and a/@b" in said
+
+
+def raised(work: Callable[[], object]) -> Exception:
+    try:
+        work()
+    except Exception as error:
+        return error
+    raise AssertionError("no error was raised")
+
+
+def test_a_defect_in_own_code_has_its_place_and_the_record() -> None:
+    def work() -> None:
+        with naming_record("row\n7"):
+            int("x")
+
+    ending = ending_of(raised(work))
+    line = work.__code__.co_firstlineno + 2
+    assert ending.line.endswith(f"(in {__file__}, line {line}, for the record row\\n7; --verbose shows more)")
+    assert ending.remedy.startswith(f"Correct {__file__}, line {line}, then run the same command again.")
+
+
+def test_the_place_is_found_behind_the_error_that_beam_raises_instead() -> None:
+    def work() -> None:
+        try:
+            int("x")
+        except ValueError as error:
+            new = ValueError(f"{error} [while running 'A']")
+            raise new.with_traceback(None) from None
+
+    assert f"in {__file__}, line" in ending_of(raised(work)).line
+
+
+def test_a_defect_without_a_traceback_has_the_record_alone() -> None:
+    error = ValueError("2")
+    error.add_note(RecordNote("q1"))
+    assert ending_of(error).line == "ValueError: 2 (for the record q1; --verbose shows more)"

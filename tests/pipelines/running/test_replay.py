@@ -6,14 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.replay import main as replay_main
+from groundtrace.pipelines.running.plan.freshness import begin_fresh
 from groundtrace.pipelines.running.replay import replay
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.replies import read_replies
@@ -22,6 +24,7 @@ from groundtrace.schemas.errors import UserError
 from ...pipelines.clip_server import ClipWorld, serving, write_clip
 
 RECIPE = "grounded_cot"
+SAMPLE = Path(__file__).resolve().parents[3] / "data/sample"
 
 
 def rows_of(run: Path, name: str) -> list[dict]:
@@ -39,7 +42,7 @@ def run(demo: Path) -> Path:
 
 def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
     before, row = files_of(run), rows_of(run, "sft")[0]
-    done = replay(run, row["id"], RECIPE)
+    done = replay(run, row["id"])
     assert (done.set, done.stage, done.reason) == ("sft", "", "")
     kept = row["messages"][-1]["content"]
     assert done.traces[0]["sha256"] == hashlib.sha256(kept.encode()).hexdigest()
@@ -60,35 +63,94 @@ def test_each_kind_of_end_is_repeated(run: Path) -> None:
     ends = {(row["stage"], row["reason"]): row for row in rows_of(run, "rejected")}
     assert len(ends) >= 2
     for (stage, reason), row in ends.items():
-        done = replay(run, row["id"], RECIPE)
+        done = replay(run, row["id"])
         assert (done.set, done.stage, done.reason, done.detail) == ("rejected", stage, reason, row["detail"])
         assert done.passed and stage not in done.passed
-    done = replay(run, rows_of(run, "rl")[0]["id"], RECIPE)
+    done = replay(run, rows_of(run, "rl")[0]["id"])
     assert (done.set, done.traces) == ("rl", [])
     assert {each["stage"] for each in done.requests} <= set(done.passed), "no calls of a stage that reads a sample"
 
 
+def copied(run: Path, to: Path) -> Path:
+    """A copy of the run, with a cache that holds no reply."""
+    shutil.copytree(run, to, ignore=shutil.ignore_patterns("cache"))
+    ReplyCache(str(to / "cache/replies.sqlite")).close()
+    return to
+
+
 def test_a_reply_that_is_gone_is_not_requested(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("cache"))
-    done = replay(tmp_path / "run", rows_of(run, "sft")[0]["id"], RECIPE)
+    done = replay(copied(run, tmp_path / "run"), rows_of(run, "sft")[0]["id"])
     assert (done.set, done.stage) == ("rejected", "attempt")
     assert "a replay sends no requests" in done.detail
     assert [each["stored"] for each in done.requests] == [[]]
 
 
-def test_mistakes_are_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InspectError, match="has no record 'nobody' any more"):
-        replay(run, "nobody", RECIPE)
-    with pytest.raises(UserError, match="there is no pipeline mine"):
-        replay(run, "nobody", "mine")
+@pytest.mark.parametrize("damage", ["no cache", "a damaged cache"])
+def test_a_cache_that_cannot_be_read_is_an_error_and_stays_as_it_is(run: Path, tmp_path: Path, damage: str) -> None:
+    copy = copied(run, tmp_path / "run")
+    if damage == "no cache":
+        shutil.rmtree(copy / "cache")
+    else:
+        (copy / "cache/replies.sqlite").write_bytes(b"no database" * 100)
+    before = files_of(copy)
+    with pytest.raises(InspectError, match="replies"):
+        replay(copy, rows_of(run, "sft")[0]["id"])
+    assert files_of(copy) == before and (copy / "cache").exists() == (damage != "no cache")
+
+
+def test_a_later_fresh_that_did_not_finish_does_not_hide_the_replies(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
-    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("cache"))
+    shutil.copytree(run, copy)
+    begin_fresh(copy)
+    done = replay(copy, rows_of(run, "sft")[0]["id"])
+    assert done.set == "sft" and done.requests[0]["stored"]
+
+
+def test_mistakes_are_one_line(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InspectError, match="has no record 'nobody' any more"):
+        replay(run, "nobody")
+    for id in ("nobody#1", "line#1", "a#99999999999999999999", "\x00", "x" * 200_000):
+        with pytest.raises(InspectError, match="any more"):
+            replay(run, id)
+    copy = copied(run, tmp_path / "run")
     summary = json.loads((copy / "run.json").read_text())
     (copy / "run.json").write_text(json.dumps(summary | {"input": str(tmp_path / "gone")}))
-    capsys.readouterr()
-    assert replay_main([str(copy), "x", RECIPE]) == 1
-    answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == ["error"] and "gone" in answer["error"] and "\n" not in answer["error"]
+    with pytest.raises(UserError, match="gone"):
+        replay(copy, "x")
+
+
+def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Path) -> None:
+    copy, planted = copied(run, tmp_path / "run"), tmp_path / "planted.py"
+    planted.write_text(
+        f"open({str(tmp_path / 'executed')!r}, 'w')\nfrom groundtrace.pipelines.grounded_cot import RECIPE\n"
+    )
+    summary = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(summary | {"recipe": str(planted)}))
+    with pytest.raises(InspectError, match=r"is not known: start the view again with `beam view \S+ --pipeline FILE`"):
+        replay(copy, "x")
+    assert not (tmp_path / "executed").exists()
+    assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
+
+
+def test_records_with_one_id_are_replayed_as_the_run_chose(run: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[:6]]
+    doubled = [line | {"id": f"q{number // 2}"} for number, line in enumerate(lines)] + [lines[0] | {"id": ""}]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in doubled), "utf-8")
+    for line in lines:
+        for name in line["media"]:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(SAMPLE / name, folder / name)
+    out = tmp_path / "out"
+    assert main(["run", RECIPE, "--input", str(folder), "--output", str(out), "--replace"]) == 0
+    rows = {
+        row["id"]: (name, row.get("reason") or "") for name in ("sft", "rl", "rejected") for row in rows_of(out, name)
+    }
+    assert len(rows) == 7 and sum("#" in each for each in rows) == 4
+    for row_id, (name, reason) in rows.items():
+        done = replay(out, row_id)
+        assert (done.set, done.reason) == (name, reason), row_id
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +176,35 @@ def clip_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home / "run"
 
 
+def asked(run: Path, folder: Path, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    """The process of a replay, whose temporary folder is ``folder``."""
+    folder.mkdir()
+    command = [sys.executable, "-P", "-m", "groundtrace.pipelines.running.replay"]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}, cwd=cwd
+    )
+
+
 def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "groundtrace.pipelines.running.replay", str(clip_run), "clip", RECIPE]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    done = json.loads(ran.stdout.strip().splitlines()[-1])
-    assert ran.returncode == 0 and done["set"] == "sft", ran.stderr[-2000:]
+    process = asked(clip_run, tmp_path / "temp", cwd=tmp_path)
+    _, said = process.communicate(json.dumps({"run": str(clip_run), "id": "clip", "pipeline": ""}).encode())
+    done = json.loads((tmp_path / "temp/answer.json").read_text("utf-8"))
+    assert process.returncode == 0 and done["set"] == "sft", said[-2000:]
     assert {each["role"] for each in done["requests"]} >= {"policy", "teacher", "pointer", "detector", "judge"}
     assert all(each["stored"] == each["keys"] for each in done["requests"])
-    assert list(tmp_path.iterdir()) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["temp"]
+    assert [each.name for each in (tmp_path / "temp").iterdir()] == ["answer.json"]
+
+
+def test_sigterm_ends_it_and_removes_its_files(run: Path, tmp_path: Path) -> None:
+    process = asked(run, tmp_path / "temp")
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"run": str(run), "id": rows_of(run, "sft")[0]["id"], "pipeline": ""}).encode())
+    process.stdin.close()
+    limit_s = time.monotonic() + 60
+    while not list((tmp_path / "temp").glob("groundtrace-replay-*")):
+        assert time.monotonic() < limit_s and process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    assert process.wait(20) == 1
+    assert not (tmp_path / "temp").exists()

@@ -69,7 +69,7 @@ def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
         images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
         other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
-        replays = Replays(folder, summary.recipe)
+        replays = Replays(folder)
         address = serve_app(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app())
         return f"{address}/?token={guard.token}"
 

@@ -51,12 +51,12 @@ def test_each_record_has_its_outcome_in_both_runs(compared: tuple[ViewedRows, Ot
     rows, other = compared
     _, page = rows.page(Filters(), 0, 10)
     assert {row["id"]: (row[THERE], row[CHANGE], row[DIFFERENCE]) for row in page} == {
-        "same": ("sft", "same set", 0.0),
-        "better": ("sft", "same set", 0.25),
+        "same": ("sft", "none", 0.0),
+        "better": ("sft", "none", 0.25),
         "won": ("rejected: a", "rejected → sft", None),
         "only here": ("absent", "absent → sft", None),
         "lost": ("sft", "sft → rejected", None),
-        "still": ("rejected: a", "same set", None),
+        "still": ("rejected: a", "other reason", None),
     }
     assert [row["n"] for row in page] == list(range(6)) and other.only_there == 1
 
@@ -84,7 +84,7 @@ def test_a_real_run_beside_itself_has_no_change(run: Path, rows: ViewedRows) -> 
     other = ViewedRows(run, read_summary(run))
     assert compare(rows, run, other).only_there == 0
     assert {each.name for each in rows.dimensions} == before | {THERE, CHANGE, DIFFERENCE}
-    assert rows.counts(Filters())[CHANGE] == [("same set", len(rows))]
+    assert rows.counts(Filters())[CHANGE] == [("none", len(rows))]
     other.close()
 
 

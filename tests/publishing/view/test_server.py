@@ -191,7 +191,7 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
     async def work() -> None:
         rows, guard = ViewedRows(run, read_summary(run)), Guard()
         images = RowImages(MediaStore("", str(run), cache_bytes=0))
-        app = ViewServer(run, rows, images, Reviews(run), guard, replays=Replays(run, "no_such_pipeline")).app()
+        app = ViewServer(run, rows, images, Reviews(run), guard, replays=Replays(run, "/no_such_pipeline.py")).app()
         async with TestClient(TestServer(app)) as client:
             await enter(client, guard)
             (row, *_) = (await (await client.get("/api/rows")).json())["rows"]
@@ -199,11 +199,17 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
             assert (await (await client.get("/api/run")).json())["has_replay"]
             assert (await client.post("/api/replay", json={"id": row["id"]})).status == 403
             assert (await client.get(f"/api/replay?id={row['id']}")).status == 405
-            for body, status in (({}, 400), ([], 400), ({"id": "nobody"}, 404), ({"id": row["id"]}, 409)):
+            for body, status in (
+                ({}, 400),
+                ([], 400),
+                ({"id": "nobody"}, 404),
+                ({"id": "\ud800"}, 404),
+                ({"id": row["id"]}, 409),
+            ):
                 response = await client.post("/api/replay", json=body, headers={"Origin": origin})
                 assert response.status == status, body
             said = await response.text()
-            assert "cannot be replayed: there is no pipeline no_such_pipeline" in said and "\n" not in said
+            assert "cannot be replayed: there is no pipeline /no_such_pipeline.py" in said and "\n" not in said
         rows.close()
 
     asyncio.run(work())
