@@ -242,7 +242,9 @@ class EvalSettings:
     max_turns: Annotated[
         PositiveInt | None, "the maximum turns of the policy in a response; left out: environment.max_turns"
     ] = None
-    temperature: Annotated[PositiveFloat | None, "the sampling temperature; left out: rollout.temperature"] = None
+    temperature: Annotated[
+        PositiveFloat | None, "the sampling temperature (1e-4: greedy); left out: rollout.temperature"
+    ] = None
     max_new_tokens: Annotated[
         PositiveInt | None, "the maximum tokens of a response; left out: rollout.max_new_tokens"
     ] = None

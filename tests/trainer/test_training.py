@@ -256,6 +256,13 @@ def test_steps_without_a_gradient_are_shown_and_end_the_run(
     assert len(shown) == 10 and "no gradient in 4 consecutive steps: the gradient is 0" in shown[3]
 
 
+def test_epochs_that_end_the_training_before_its_steps_are_named(run: Command, sft_data: Path) -> None:
+    ran = run("sft", sft_data, "sft.steps=99", "sft.epochs=1")
+    count = len(metrics_of(ran.output))
+    assert f"trainer: sft.epochs = 1 ends the training after step {count}, before sft.steps = 99" in ran.err
+    assert "ends the training after" not in run("sft", sft_data, "sft.steps=1", "sft.epochs=1").err
+
+
 @pytest.mark.parametrize(("limit", "code", "steps"), [(2, 1, 2), (0, 0, 4)])
 def test_how_many_are_too_many_is_a_setting(limit: int, code: int, steps: int, run: Command, rl_data: Path) -> None:
     """Random weights never answer: no group has answers that differ."""

@@ -130,23 +130,29 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
     prompts, with room for an answer, fits into ``batch.max_tokens``. ``left_out`` is called for each row that is not
     usable, with the row's name and the reason. Raises ShardError if no row is usable.
     """
-    count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    first, count, room = "", 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
             return
         try:
             prompts = examiner.prompts(rows[index])
         except UnusableRow as error:
+            first = first or str(error)
             left_out(f"row {index}", str(error))
             continue
         refusals = [reason for _, prompt in prompts if (reason := room.refusal(prompt)) is not None]
         if refusals or not prompts:
-            left_out(f"row {index}", refusals[0] if refusals else "it is not asked in any of eval.streams")
+            reason = refusals[0] if refusals else "it is not asked in any of eval.streams"
+            first = first or reason
+            left_out(f"row {index}", reason)
             continue
         count += 1
         yield prompts
     if not count:
-        raise ShardError("no row of the data can be used: see the reasons in left_out.jsonl of the output folder")
+        raise ShardError(
+            f"none of the {len(rows)} rows of the data can be used ({first[:300]}): see left_out.jsonl in the output "
+            "folder for the reasons"
+        )
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:

@@ -14,8 +14,10 @@ from groundtrace.rewards.scorers.boxes import score_boxes
 from groundtrace.rewards.scorers.outcome import NAME as OUTCOME
 from groundtrace.rewards.streams import GROUNDED
 from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.intervals import wilson
 from groundtrace.schemas.passk import pass_at_k
 from groundtrace.schemas.records import MediaRef
+from groundtrace.trainer.evaluation.blind import blind_accuracy
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.sample import Rollout
 
@@ -51,7 +53,9 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
     all questions are under the key ``all``, e.g. ``report["all"]["accuracy"]``. The keys ``source`` and ``answer_type``
     hold the metrics of a part of the questions, e.g. ``report["answer_type"]["numeric"]["accuracy"]``. If rows have
     streams (forms of response), there is also the key ``stream``. The metric ``verdicts`` holds the mean of each
-    verdict (score of one aspect of a response) except the outcome, by name. A metric without data is None.
+    verdict (score of one aspect of a response) except the outcome, by name. ``accuracy_interval`` is the 95 % interval
+    of the accuracy, for other questions of the same kind. ``blind_accuracy`` is the accuracy that is possible without
+    the images (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`). A metric without data is None.
 
     In an evaluation with crops (cut-out image regions), each question is answered with and without crops. The metrics
     are then those of the answers with crops. The key ``without_crops`` holds the metrics of the answers without crops,
@@ -90,6 +94,8 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "answers": len(pairs),
         "unscored": sum(scored.outcome is None for _, scored in pairs),
         "accuracy": mean([outcome for each in answered for outcome in each.outcomes]),
+        "accuracy_interval": _interval(graded),
+        "blind_accuracy": blind_accuracy([each.row for each in answered]),
         "best_constant": max(golds.values()) / len(answered) if answered else None,
         "pass_at_k": {str(k): mean([_pass(each, k) for each in graded if len(each.outcomes) >= k]) for k in ks},
         "reward": mean([scored.reward for _, scored in pairs]),
@@ -109,6 +115,11 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "turns": mean([float(len(rollout.turns)) for rollout, _ in pairs]),
         "truncated": mean([float(rollout.is_truncated) for rollout, _ in pairs]),
     }
+
+
+def _interval(graded: Sequence[EvaluatedQuestion]) -> list[float] | None:
+    """Return Wilson's 95 % interval of the accuracy; each question counts once, with the share of its right answers."""
+    return list(wilson(sum(mean(each.outcomes) or 0.0 for each in graded), len(graded))) if graded else None
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:

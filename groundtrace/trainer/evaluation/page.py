@@ -14,6 +14,8 @@ COLUMNS = (
     ("questions", "questions"),
     ("answers", "answers"),
     ("accuracy", "accuracy"),
+    ("accuracy_interval", "95 % interval"),
+    ("blind_accuracy", "without looking"),
     ("best_constant", "best constant"),
     ("reward", "reward"),
     ("spatial", "spatial"),
@@ -55,9 +57,11 @@ def eval_page(report: Mapping[str, Any], answered: Sequence[EvaluatedQuestion], 
     )
 
 
-def _figure(value: float | None) -> str:
+def _figure(value: float | Sequence[float] | None) -> str:
     if value is None:
         return "–"
+    if isinstance(value, Sequence):
+        return " to ".join(map(_figure, value))
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 

@@ -5,14 +5,14 @@ For comparison, it also computes the reward and the accuracy that a model could 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
-from groundtrace.rewards.blindness import RewardedQuestion, blind_figures
+from groundtrace.rewards.blindness import blind_figures
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.collate import collate, micro_batches
+from groundtrace.trainer.evaluation.blind import blind_accuracy, rewarded
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, iou, point_f1
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.model import VisionLanguageModel
@@ -22,16 +22,6 @@ from groundtrace.trainer.sample import Sample
 Figures = dict[str, float | None]
 
 
-class _Accuracy(Recipe):
-    """Defines a reward that is 1 for a right answer, and has no other term.
-
-    With this reward, :func:`blind_lines` computes the highest accuracy that is possible without seeing the images.
-    """
-
-    name: ClassVar[str] = "accuracy"
-    Settings: ClassVar[type] = type(None)
-
-
 def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     """Return the reward and the accuracy that the best possible model could reach without seeing the images.
 
@@ -39,11 +29,10 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     ``recipe`` is the code that computes the rewards of one paper. If the answers to all questions need a judge (a model
     that grades texts), because rules cannot grade them, both values are None.
     """
-    asked = [RewardedQuestion(r.question, r.entities, r.pointable, tuple(name for name, _ in r.streams)) for r in rows]
-    reward = blind_figures(asked, type(recipe), recipe.settings).share
+    reward = blind_figures([rewarded(row) for row in rows], type(recipe), recipe.settings).share
     return {
         "blind_reward": None if reward is None else reward * recipe.full_reward,
-        "blind_accuracy": blind_figures(asked, _Accuracy).share,
+        "blind_accuracy": blind_accuracy(rows),
     }
 
 

@@ -136,7 +136,7 @@ def test_a_repeated_id(folders: Any, scripted: Any, tmp_path: Path) -> None:
 
 def test_nothing_can_be_asked(folders: Any, tmp_path: Path) -> None:
     data = write_records(tmp_path / "data", ["{", "["])
-    with pytest.raises(ShardError, match=r"no row of the data can be used: see the reasons in left_out\.jsonl"):
+    with pytest.raises(ShardError, match=r"none of the 2 rows of the data can be used \(.+\): see left_out\.jsonl"):
         evaluate(settings(folders), data, tmp_path / "out")
     assert len(lines_of(tmp_path / "out" / "left_out.jsonl")) == 2
 

@@ -10,6 +10,7 @@ from groundtrace.rewards.case import Context
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.intervals import wilson
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.evaluation.figures import (
     EvaluatedQuestion,
@@ -75,6 +76,8 @@ def test_figures_of_all() -> None:
     assert (found["questions"], found["answers"], found["unscored"]) == (5, 16, 5)
     assert found["accuracy"] == pytest.approx(5 / 11), "of the scored answers"
     assert found["best_constant"] == 2 / 5
+    assert found["accuracy_interval"] == pytest.approx(wilson(1 / 2 + 1 / 3 + 1 + 0, 4)), "each question counts once"
+    assert 0 < found["blind_accuracy"] < 1
     # Of n scored answers c are right: 4 and 2, 3 and 1, 2 and 2, 2 and 0. pass@k is 1 - C(n - c, k) / C(n, k).
     assert found["pass_at_k"]["1"] == pytest.approx((1 / 2 + 1 / 3 + 1 + 0) / 4)
     assert found["pass_at_k"]["2"] == pytest.approx((5 / 6 + 2 / 3 + 1 + 0) / 4)
@@ -121,6 +124,7 @@ def test_no_questions() -> None:
     found = eval_figures([], (1,))
     assert found["all"]["questions"] == 0
     assert found["all"]["accuracy"] is None and found["all"]["best_constant"] is None
+    assert found["all"]["accuracy_interval"] is None and found["all"]["blind_accuracy"] is None
     assert (found["source"], found["answer_type"]) == ({}, {})
 
 
