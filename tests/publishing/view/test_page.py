@@ -76,7 +76,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
     page.page.wait_for_selector("dialog[open] .question")
     assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("dialog .question")
     assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
-    assert page.page.evaluate("document.querySelectorAll('script').length") == 2
+    assert page.page.evaluate("document.querySelectorAll('script').length") == 3, "the page has its own three"
     page.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
 
