@@ -125,8 +125,7 @@ class Registry(Generic[T]):
             raise RegistryError(f"{package}{error}") from error
         if (own := getattr(made, "name", name)) != name:
             raise RegistryError(
-                f"{name!r} names the {self.what} {found}, but this {self.what} has the name {own!r}: use "
-                f"the name {own!r}"
+                f"the {self.what} {found} has the name {own!r}, so it cannot be used as {name!r}: use the name {own!r}"
             )
         return made
 

@@ -63,14 +63,15 @@ class ConfigSection:
     entries: tuple["ConfigSection", ...] = ()
 
 
-def config_reference(cls: type, level: int = 2, without: str = "") -> str:
+def config_reference(cls: type, level: int = 2, without: str = "", path: str = "") -> str:
     """Return the reference of a config as Markdown: a heading, the purpose and a table of the keys for each section.
 
     ``cls`` is the settings class of the config. ``level`` is the level of the headings: 2 gives ``##``. ``without`` is
-    the name of a section to leave out, because another page documents it; "" leaves out no section.
+    the name of a section to leave out, because another page documents it; "" leaves out no section. ``path`` is the
+    dotted key of the section that ``cls`` describes; "" for a whole config.
     """
     parts = []
-    for section in sections(cls):
+    for section in sections(cls, path):
         if without and section.path.split(".")[0] == without:
             continue
         parts.append(f"{'#' * level} {f'`[{section.path}]`' if section.path else 'Top level'}")
@@ -172,6 +173,8 @@ def _takes(shape: Mapping[str, Any], shapes: Mapping[str, Any]) -> str:
         return " or ".join(_takes(each, shapes) for each in shape["anyOf"] if each.get("type") != "null")
     if "enum" in shape or "const" in shape:
         return ", ".join(f'`"{word}"`' for word in shape.get("enum", [shape.get("const")]))
+    if "prefixItems" in shape:
+        return f"list ({', '.join(_takes(each, shapes) for each in shape['prefixItems'])})"
     if shape["type"] == "array":
         return f"list ({_takes(shape['items'], shapes)})"
     words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "object": "table"}

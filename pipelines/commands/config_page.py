@@ -6,6 +6,7 @@ from groundtrace.config.reference import config_reference
 from groundtrace.pipelines.grounded_cot import Settings
 from groundtrace.pipelines.loop.settings import LoopSettings
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
+from groundtrace.rewards.recipes.registry import RECIPES
 from groundtrace.trainer.settings import TrainerSettings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
@@ -43,6 +44,9 @@ def config_page() -> str:
             config_reference(Settings, level=3),
             "## A trainer's config\n",
             config_reference(TrainerSettings, level=3),
+            "### The options of each reward\n",
+            "The keys of `[reward.options]` depend on `reward.recipe`.\n",
+            *(_options_of(name) for name in RECIPES.ours),
             "## A reward's config\n",
             "It has the same section `[reward]` as a trainer's config.\n",
             config_reference(RemoteRewardSettings, level=3, without="reward"),
@@ -50,6 +54,11 @@ def config_page() -> str:
             config_reference(LoopSettings, level=3),
         ]
     )
+
+
+def _options_of(recipe: str) -> str:
+    """Return the reference of a reward recipe's settings, which are the section ``reward.options`` of a config."""
+    return f"#### {recipe}\n\n" + config_reference(RECIPES[recipe].Settings, level=5, path="reward.options")
 
 
 if __name__ == "__main__":

@@ -174,7 +174,8 @@ def test_a_look_up_by_name_imports_no_path() -> None:
 def test_a_part_under_another_name_than_its_own(install: Install) -> None:
     install("protractor", "answer_types.corner = parts:ANGLE")
     with pytest.raises(
-        RegistryError, match="'corner' names the answer type parts:ANGLE, but this answer type has the name 'angle'"
+        RegistryError,
+        match="the answer type parts:ANGLE has the name 'angle', so it cannot be used as 'corner': use the name",
     ):
         TYPES["corner"]
 
@@ -209,7 +210,7 @@ def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_mis
         ({"answer_types": {"angle": "parts.ANGLE"}}, "plugins.answer_types.angle must be module:NAME, got 'parts.A"),
         ({"answer_types": {"angle": "gone:X"}}, "plugins.answer_types.angle cannot be used, because gone:X cannot be "),
         ({"answer_types": {"angle": "parts:WORD"}}, "plugins.answer_types.angle cannot be used: names the answer type"),
-        ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner cannot be used: 'corner' names the"),
+        ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner cannot be used: the answer type"),
         ({"answer_types": {"text": "parts:ANGLE"}}, "plugins.answer_types.text cannot be used: 'text' is the name of"),
     ],
 )
