@@ -6,6 +6,7 @@ trace with code), and facts such as its source.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -111,20 +112,29 @@ def traces_of(row: Mapping[str, Any]) -> list[Json]:
     named = {each["name"] for each in verdicts}
     verdicts += [{"name": name, "value": value} for name, value in scores.items() if name not in named]
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
-    last = {**_text(messages[-1]["content"] or ""), "answer": None, "score": final, "verdicts": verdicts}
+    kept = messages[-1]["content"] or ""
+    last = {**_text(kept), "answer": None, "score": final, "verdicts": verdicts, "count": 1}
     off = _points_off(held)
     for mark in last["marks"]:
         mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
-    return [last | {"prompt": prompt}, *_ordered(row.get("other_traces") or [])]
+    others = row.get("other_traces") or []
+    last["count"] += sum(each["text"] == kept for each in others)
+    return [last | {"prompt": prompt}, *_ordered([each for each in others if each["text"] != kept])]
 
 
 def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
-    """Return traces with their verdicts, the one with the highest score first."""
+    """Return traces with their verdicts, the one with the highest score first.
+
+    Traces with the same text are one item, whose ``count`` is their number.
+    """
     ordered = sorted(traces, key=lambda each: -(each["score"] if each["score"] is not None else -1.0))
+    counts, best = Counter(each["text"] for each in traces), dict[str, Mapping[str, Any]]()
+    for each in ordered:
+        best.setdefault(each["text"], each)
     return [
-        {**_text(each["text"]), "answer": each["answer"], "score": each["score"]}
+        {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
         | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
-        for each in ordered
+        for text, each in best.items()
     ]
 
 

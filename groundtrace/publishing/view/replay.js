@@ -26,7 +26,7 @@ function replayed(record, done) {
   const sent = done.requests.filter(each => each.stored.length);
   const parts = [element("p", { class: "t" }, isSame ? "The replay ended as the run did." : `The replay ended differently (${end(done)}), probably because ${why}.`),
     element("p", { class: "t" }, `passed: ${done.passed.join(" → ")}`)];
-  if (done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, `all ${done.traces.length} traces`), element("div", { class: "traces" },
+  if (done.traces.some(each => each.count > 1) || done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, tracesOf(done.traces)), element("div", { class: "traces" },
     ...done.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, `replayed${index}`))))));
   parts.push(...sent.map(sentPrompt));
   const left = done.requests.length - sent.length;

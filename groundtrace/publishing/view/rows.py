@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from groundtrace.publishing.reading import CLOSED, InspectError, one_line
+from groundtrace.publishing.columns import columns_added
+from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
 from groundtrace.publishing.view.row_columns import (
@@ -55,6 +56,7 @@ class ViewedRows:
 
     Several threads may use one instance. ``run`` is the run folder, and ``summary`` is the content of its ``run.json``.
     ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
+    ``meanings`` describes the columns that stages have added or that the user kept, by name.
     Each row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the
     rejected rows; within a set, rows have the order of the shards. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a shard cannot be read.
@@ -73,6 +75,7 @@ class ViewedRows:
             )
             self._db.execute("DROP TABLE loaded")
             self._describe()
+            self.meanings = {each.name: each.meaning for each in columns_added(run, tuple(SHARDS))}
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             self._db.close()
             raise InspectError(f"cannot read the shards of {run}: {one_line(error)}: repeat the run") from error

@@ -125,6 +125,7 @@ class ViewServer:
             "has_audit": self._audit is not None,
             "has_replay": self._replays is not None,
             "other": None if self._other is None else self._about(self._other),
+            "meanings": self._rows.meanings,
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
 

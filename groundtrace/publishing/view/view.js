@@ -185,9 +185,9 @@ function showFacets(counts, now) {
     const count = counts[dimension.name];
     const isOn = now.has(dimension.name);
     if (dimension.is_number) {
-      if (isOn || count.low < count.high && count.rows.some(each => each)) parts.push(element("h2", {}, dimension.name), ...histogram(dimension.name, count, now));
+      if (isOn || count.low < count.high && count.rows.some(each => each)) parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...histogram(dimension.name, count, now));
     } else if (isOn || count.length > 1 || dimension.name === "set") {
-      parts.push(element("h2", {}, dimension.name), ...classes(dimension.name, count, now));
+      parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...classes(dimension.name, count, now));
     }
   }
   byId("facets").replaceChildren(...parts);
@@ -450,13 +450,18 @@ function evidence(written) {
   return [at, found.on === true ? "on its object" : found.on === false ? "off its object" : "", found.by ? `by the ${found.by}` : "", found.note].filter(Boolean).join(", ");
 }
 
+function tracesOf(traces) {
+  const count = traces.reduce((sum, each) => sum + each.count, 0);
+  return count === 1 ? "trace" : `${count} traces${traces.length < count ? `, ${traces.length} different` : ""}`;
+}
+
 function verdicts(trace) {
   const made = trace.verdicts.map(each => {
     const kind = each.value === null ? "none" : each.value >= .999 ? "good" : each.value <= .001 || each.failed ? "bad" : "";
     return element("span", { class: `verdict ${kind} t`, title: each.reason || "" }, `${each.name} ${each.failed ? "failed" : each.value === null ? "–" : numbered(each.value)}`);
   });
   const items = trace.verdicts.filter(each => each.reason || (each.evidence || []).length).map(each => element("li", { class: "t" }, `${each.name}: ${[each.reason, ...(each.evidence || []).map(evidence)].filter(Boolean).join("; ")}`));
-  return [element("div", { class: "verdicts" }, trace.score === null ? null : element("span", { class: "verdict" }, `final ${numbered(trace.score)}`), ...made),
+  return [element("div", { class: "verdicts" }, trace.count > 1 ? element("span", { class: "verdict" }, `${trace.count} ×`) : null, trace.score === null ? null : element("span", { class: "verdict" }, `final ${numbered(trace.score)}`), ...made),
     items.length ? element("details", { open: trace.verdicts.some(each => each.failed || each.value === 0) }, element("summary", { class: "muted" }, "evidence"), element("ul", { class: "evidence" }, ...items)) : null];
 }
 
@@ -469,7 +474,7 @@ function right(record) {
   parts.push(element("section", {}, ...asked));
   if (record.turns.length) parts.push(turnsOf(record));
   else if (record.traces.length) {
-    parts.push(element("section", {}, element("h3", {}, record.traces.length === 1 ? "trace" : `${record.traces.length} traces`), element("div", { class: "traces" },
+    parts.push(element("section", {}, element("h3", {}, tracesOf(record.traces)), element("div", { class: "traces" },
       ...record.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, index ? `other${index}` : "trace"))))));
   }
   if (run.other) parts.push(otherRun(record));
@@ -517,7 +522,7 @@ function turnsOf(record) {
 }
 
 function facts(record) {
-  const pairs = record.facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+  const pairs = record.facts.flatMap(([name, value]) => [element("dt", { title: run.meanings[name] }, name), element("dd", {}, value)]);
   return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record), run.has_replay ? replayOf(record) : null);
 }
 

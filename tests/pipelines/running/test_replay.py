@@ -46,7 +46,8 @@ def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
     assert (done.set, done.stage, done.reason) == ("sft", "", "")
     kept = row["messages"][-1]["content"]
     assert done.traces[0]["sha256"] == hashlib.sha256(kept.encode()).hexdigest()
-    assert len(done.traces) == 8 and all(trace["verdicts"] for trace in done.traces[1:])
+    assert sum(trace["count"] for trace in done.traces) == 8 and all(trace["verdicts"] for trace in done.traces)
+    assert len({trace["sha256"] for trace in done.traces}) == len(done.traces)
     assert done.passed[:2] == ["ingest", "clean"] and done.passed[-1] == "leak"
     assert all(each["stored"] == each["keys"] for each in done.requests)
     sent = {key for each in done.requests for key in each["keys"]}

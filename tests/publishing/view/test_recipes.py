@@ -129,7 +129,7 @@ def test_a_replay_shows_the_prompts_and_all_traces(
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("dialog[open] .question")
     page.page.click("summary:text('replay')")
-    page.page.wait_for_selector(".replay summary:text('all 8 traces')", timeout=60_000)
+    page.page.wait_for_selector(".replay summary:text('8 traces')", timeout=60_000)
     page.page.evaluate("document.querySelectorAll('.replay details').forEach(each => each.open = true)")
     said = page.page.inner_text(".replay")
     assert "The replay ended as the run did." in said and "passed: ingest → clean" in said

@@ -9,7 +9,7 @@ import pytest
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
-from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.record import record_of, traces_of
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.media import MediaStore
@@ -57,6 +57,14 @@ def test_the_trace_is_in_parts_whose_marks_have_the_numbers_of_its_text(run: Pat
     assert record["gold"] == [{"n": 1, "kind": "box", "frame": None, **gold[0]}]
     assert [each["caption"] for each in record["images"]] == ["original 1"]
     assert [each["role"] for each in trace["prompt"]] == ["user"]
+
+
+def test_equal_traces_are_one_item() -> None:
+    traces = [("b", 0.5), ("a", 1.0), ("b", 0.5), ("c", None), ("a", 1.0), ("a", 1.0)]
+    row = {"traces": [{"text": text, "answer": "1", "score": score, "verdicts": None} for text, score in traces]}
+    assert [(each["score"], each["count"]) for each in traces_of(row)] == [(1.0, 3), (0.5, 2), (None, 1)]
+    kept = sft_row("one", trace="a", scores={"final": 1.0}) | {"other_traces": row["traces"][1:]}
+    assert [(each["score"], each["count"]) for each in traces_of(kept)] == [(1.0, 4), (0.5, 1), (None, 1)]
 
 
 def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) -> None:
