@@ -7,6 +7,10 @@ the fork ends.
 
 The template must not have other threads when it forks. So it imports only this package's modules. The user's modules
 are imported in each fork, because they may start threads.
+
+The ``beam`` command forks the template from itself (:func:`fork_template`), after its own imports and before it starts
+threads or imports a module of the user. So these modules are imported once for the command and its workers together. A
+run that a Python program starts has a template that is a new process.
 """
 
 import atexit
@@ -22,9 +26,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from groundtrace.pipelines.running.execute.last_replies import LastReplies
@@ -60,11 +64,59 @@ for stop in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(stop, lambda *_: None)
 sys.path[:] = {path!r}
 from {module} import serve_forks
-serve_forks({parent}, {socket_fd}, {folder!r}, {imports!r}, {work!r})
+serve_forks({socket_fd}, **{given!r})
 """
-"""Only the parent handles the signals that stop a command. Workers ignore SIGTERM and SIGHUP with an empty handler,
-because the programs that a worker starts would inherit SIG_IGN. They import from the parent's paths only.
+"""The program of a template that is a new process. It imports from the parent's paths only. The signals are set first,
+as :func:`_ignore_stop_signals` does.
 """
+
+
+_forked: tuple[int, socket.socket] | None = None
+"""The process id of the template that this process has forked and not used yet, and the socket to it."""
+
+
+def fork_template() -> None:
+    """Fork a template from this process, which the next :class:`Template` uses. It ends if this process ends.
+
+    Call it while this process has a single thread and has not imported any module of the user. Otherwise nothing is
+    done.
+    """
+    global _forked
+    if _forked is not None or threading.active_count() > 1:
+        return
+    ours, theirs = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process_id = os.fork()
+    if process_id:
+        theirs.close()
+        _forked = process_id, ours
+        return
+    try:
+        ours.close()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        data, sockets, *_ = socket.recv_fds(theirs, 2**16, 1)
+        while more := theirs.recv(2**16):
+            data += more
+        if data:  # else the command has ended without a run
+            given = json.loads(data)
+            _ignore_stop_signals()
+            sys.path[:] = given.pop("path")
+            serve_forks(socket_fd=sockets[0], **given)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _ignore_stop_signals() -> None:
+    """Leave the signals that stop a command to the parent.
+
+    SIGTERM and SIGHUP get an empty handler, because the programs that a worker starts would inherit SIG_IGN.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for stop in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, lambda *_: None)
 
 
 class Template:
@@ -83,7 +135,7 @@ class Template:
         fits = place.isascii() and len(place) <= _MAX_TEMP_CHARS  # the path is also a part of Beam's UTF-8 command
         self.folder = tempfile.TemporaryDirectory(prefix="groundtrace-workers-", dir=place if fits else "/tmp")
         self._address = str(Path(self.folder.name) / "forks")
-        self._start = partial(_TEMPLATE.format, module=__name__, folder=self.folder.name, imports=imports, work=work)
+        self._given = {"folder": self.folder.name, "imports": imports, "work": work}
         self._python = python
         self.command = f"exec {shlex.join([python, '-I', '-S', '-c', _CLIENT, self._address])}"
 
@@ -100,16 +152,28 @@ class Template:
         with socket.socket(socket.AF_UNIX) as forks:  # workers can connect from now on, and fail if the template fails
             forks.bind(self._address)
             forks.listen(MAX_FORKS)
-            code = self._start(path=sys.path, parent=os.getpid(), socket_fd=forks.fileno())
-            template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[forks.fileno()])
+            end = self._begin(forks.fileno())
         try:
             yield
         finally:
-            template.send_signal(END)
-            template.wait()
+            end()
+
+    def _begin(self, socket_fd: int) -> Callable[[], object]:
+        """Start to serve forks on the listening socket, and return a function that ends the template."""
+        global _forked
+        given = {"parent": os.getpid(), **self._given}
+        if _forked is None:
+            code = _TEMPLATE.format(path=sys.path, module=__name__, socket_fd=socket_fd, given=given)
+            template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[socket_fd])
+            return lambda: (template.send_signal(END), template.wait())
+        (process_id, control), _forked = _forked, None
+        with control:
+            socket.send_fds(control, [b" "], [socket_fd])
+            control.sendall(json.dumps({"path": sys.path, **given}).encode())
+        return lambda: (os.kill(process_id, END), os.waitpid(process_id, 0))
 
 
-def serve_forks(parent: int, socket_fd: int, folder: str, imports: str, work: str) -> None:
+def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: str) -> None:
     """Fork a worker for each client until the signal :data:`END`; then wait until all workers have ended.
 
     This process and its workers end at once if the parent of this process (with the id ``parent``) ends, or if
