@@ -20,8 +20,8 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
     """Stores the compiled templates of one package.
 
     Before Jinja uses a stored template, it checks by a checksum that the text of the template is unchanged. The names
-    of the files contain the versions of Python and Jinja. As with Python's compiled modules, nothing is stored if
-    Python is started with ``-B`` or if the folder cannot be written.
+    of the files contain the options and the versions of Python and Jinja. As with Python's compiled modules, nothing is
+    stored if Python is started with ``-B`` or if the folder cannot be written.
     """
 
     def load_bytecode(self, bucket: Bucket) -> None:
@@ -46,12 +46,13 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
             return
 
 
-def compiled_templates(package: Traversable) -> CompiledTemplates | None:
+def compiled_templates(package: Traversable, options: str) -> CompiledTemplates | None:
     """Return the store of a package's compiled templates; None if the package is not in a folder, as in a zip file.
 
-    ``package`` is the package's folder, as :func:`importlib.resources.files` returns it.
+    ``package`` is the package's folder, as :func:`importlib.resources.files` returns it. ``options`` is a name of the
+    options with which the templates are compiled, such as ``autoescape``; other options need another name.
     """
     if not isinstance(package, Path):
         return None
-    versions = f"{sys.implementation.cache_tag}.jinja-{jinja2.__version__}"
+    versions = f"{options}.{sys.implementation.cache_tag}.jinja-{jinja2.__version__}"
     return CompiledTemplates(str(package / "__pycache__"), f"%s.{versions}")

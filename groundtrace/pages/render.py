@@ -36,7 +36,7 @@ def render(package: str, template: str, **values: Any) -> str:
 def _environment(package: str) -> jinja2.Environment:
     """Return the Jinja environment for a package's templates. The environment keeps the compiled templates."""
     environment = jinja2.Environment(
-        bytecode_cache=compiled_templates(resources.files(package)),
+        bytecode_cache=compiled_templates(resources.files(package), "escaped-1"),
         loader=jinja2.ChoiceLoader(
             [jinja2.FunctionLoader(_source_in(package)), jinja2.FunctionLoader(_source_in(HERE))]
         ),

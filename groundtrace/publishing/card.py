@@ -155,7 +155,7 @@ def _template() -> jinja2.Template:
     folder = resources.files("groundtrace.data_cards")
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
-        bytecode_cache=compiled_templates(folder),
+        bytecode_cache=compiled_templates(folder, "plain-1"),
         auto_reload=False,
         autoescape=False,
         undefined=jinja2.StrictUndefined,

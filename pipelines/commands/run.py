@@ -8,7 +8,7 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.pipelines.running.account.kept_rows import why_no_rows
 from groundtrace.pipelines.running.execute.dry_run import dry_run
 from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
-from groundtrace.pipelines.running.execute.worker_forks import fork_template
+from groundtrace.pipelines.running.execute.worker_forks import end_unused_template, fork_template
 from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
 from groundtrace.pipelines.running.plan.inputs import count_records
@@ -38,6 +38,13 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """
     if any("multi_processing" in option for option in beam_options):
         fork_template()
+    try:
+        return _run(parsed, beam_options)
+    finally:
+        end_unused_template()
+
+
+def _run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     _check_limit(parsed.limit)
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")

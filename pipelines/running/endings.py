@@ -6,7 +6,9 @@ This module imports no slow module, because every command needs it.
 import errno
 import itertools
 import re
+import site
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -157,35 +159,50 @@ def _is_disk_full(error: BaseException) -> bool:
 def _place_in_own_code(error: BaseException) -> str:
     """Return the file and the line of a user's own code at which an error was raised; "" if there are none.
 
-    Code of Groundtrace, of Python and of installed packages is not the user's own. Errors of other processes have no
-    places.
+    The places of the root cause come first. Code of Groundtrace, of Python and of installed packages is not the user's
+    own. Errors of other processes have no places.
     """
-    here = Path(__file__).resolve().parents[2]
-    package = Path(str(sys.modules["groundtrace"].__file__)).resolve().parent
-    others = (str(package), *(str(here / name) for name in _OURS), sys.prefix, sys.base_prefix)
-    found = ""
-    for each in _chain(error):
-        for frame in traceback.extract_tb(each.__traceback__):
-            file = Path(frame.filename)
-            if file.is_file() and not str(file.resolve()).startswith(others):
-                found = f"{frame.filename}, line {frame.lineno}"
-    return found
+    others = _other_folders()
+    for each in _from_the_root(error):
+        for frame in reversed(traceback.extract_tb(each.__traceback__)):
+            try:
+                file = Path(frame.filename).resolve()
+                is_own = file.is_file() and not any(file.is_relative_to(other) for other in others)
+            except (OSError, RuntimeError, ValueError):  # not the name of a file
+                continue
+            if is_own:
+                return f"{frame.filename}, line {frame.lineno}"
+    return ""
+
+
+def _other_folders() -> list[Path]:
+    """Return the folders with code that is not the user's own."""
+    here, package = Path(__file__).resolve().parents[2], Path(str(sys.modules["groundtrace"].__file__)).parent
+    installed = [*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()]
+    folders = [package, *(here / name for name in _OURS), sys.prefix, sys.base_prefix, *installed]
+    return [Path(folder).resolve() for folder in folders]
 
 
 def _records(error: BaseException) -> list[str]:
     """Return the id of the record at which a stage failed; empty if it is not known."""
-    notes = (note for each in _chain(error) for note in getattr(each, "__notes__", ()))
+    notes = (note for each in _from_the_root(error) for note in getattr(each, "__notes__", ()))
     return [printable(note)[:80] for note in notes if isinstance(note, RecordNote)][:1]
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and those for which it was raised, also without ``from``, as Beam does."""
-    seen: set[int] = set()
-    each: BaseException | None = error
+def _from_the_root(error: BaseException) -> Iterator[BaseException]:
+    """Yield the root cause of an error, whose message the user gets, and then the other errors that belong to it.
+
+    These are the errors that it caused, and those that were being handled when it was raised, as Beam raises a new
+    error while it handles that of a stage.
+    """
+    *outer, root = causes(error)
+    yield root
+    yield from reversed(outer)
+    seen, each = {id(root)}, None if root.__suppress_context__ else root.__context__
     while each is not None and id(each) not in seen:
         seen.add(id(each))
         yield each
-        each = each.__cause__ or each.__context__
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
 
 
 def _root_cause(error: BaseException) -> str:

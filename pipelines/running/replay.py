@@ -1,11 +1,13 @@
 """Repeats the stages of a finished run for one record, with the stored replies of models and without any request.
 
 So all that the run does not keep is there again: the prompts with their texts and images, the traces that were not
-chosen, and the stages that the record passed. ``beam view`` starts this module in a process of its own
-(:mod:`groundtrace.publishing.view.replays`). The process reads a JSON object from its standard input: the ``run``, the
-``id`` of the record, and the ``pipeline``. It writes a JSON object to the file ``answer.json`` in its temporary folder:
-a :class:`Replayed`, or ``{"error": …}``. The run folder is only read. What depends on other records, such as the
+chosen, and the stages that the record passed. The run folder is only read. What depends on other records, such as the
 removal of duplicates, may end differently than in the run.
+
+``beam view`` starts this module in a process of its own (:mod:`groundtrace.publishing.view.replays`). The process reads
+a JSON object from its standard input: the ``run``, the ``id`` of the record, the ``pipeline``, the process id of the
+``view``, and the ``folder`` for temporary files. It writes a JSON object to the file ``answer.json`` in this folder: a
+:class:`Replayed`, or ``{"error": …}``.
 """
 
 import json
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,15 +33,17 @@ from groundtrace.pipelines.running.execute.job_folder import Job, job_folder
 from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
-from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
 from groundtrace.publishing.view.replies import read_replies
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.registry import is_path
 from groundtrace.schemas.text import printable, storable
 from groundtrace.stages.plumbing.recipe import Draw
 from groundtrace.stages.sources.base import Source
 from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.media import MediaStore
 
 CHECK_EVERY_S = 0.5
 _COLUMNS = ("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces")
@@ -70,9 +74,10 @@ class Replayed:
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. A path that only
-    the run names is not used, since a run of somebody else could so execute code. Raises UserError if the run, its
-    stored replies, its input or its pipeline cannot be read any more, or if the input does not have the record.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", no code is
+    executed that only the run names, such as plug-ins, since the run may be of somebody else. Raises UserError if the
+    run, its stored replies, its input or its pipeline cannot be read any more, or if the input does not have the
+    record.
     """
     summary = read_summary(run)
     read_replies(run, [""])  # an error if the cache cannot be read
@@ -80,6 +85,11 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
         raise InspectError(
             f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
             "--pipeline FILE`, which names this file"
+        )
+    if not pipeline and _names_code(read_config(run)):
+        raise InspectError(
+            f"the config of {run} names code of its own, which is executed only on request: start the view again with "
+            f"`beam view {run} --pipeline {summary.recipe}`"
         )
     with tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder:
         here = Path(folder)
@@ -100,6 +110,15 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             return _outcome(job_files.read(), record_id, calls)
 
 
+def _names_code(value: object) -> bool:
+    """Return whether a config, or a part of it, names code in the form ``module:NAME``, as plug-ins are named."""
+    if isinstance(value, Mapping):
+        return any(_names_code(each) for pair in value.items() for each in pair)
+    if isinstance(value, list):
+        return any(map(_names_code, value))
+    return isinstance(value, str) and is_path(value)
+
+
 def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:
     """Return the plan with models that take replies from the run's cache, and send nothing.
 
@@ -114,13 +133,21 @@ def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Pl
     return replace(plan, models=models, context=replace(plan.context, models=models))
 
 
+class _Unwritten(MediaStore):
+    """A store for reading only the ids of records: the media that rows contain are not written."""
+
+    def write_drawn(self, data: bytes, ext: str) -> str:
+        """Return a name in place of the path of a written file."""
+        return f"unwritten.{ext}"
+
+
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
     """Yield the sources of the record, so that no other records are read than those with its id.
 
     The run gave further records with an id that it had seen the id ``ID#NUMBER``, and records without an id
     ``line#NUMBER``; the number is that of the record in the input. Raises InspectError if the record is not found.
     """
-    store, places = plan.context.roots.store(), dict[tuple[int, int], str | None]()
+    store, places = _Unwritten("", ""), dict[tuple[int, int], str | None]()
     for place, source in enumerate(plan.context.sources):
         for raw in read_source(source, plan.settings.input, store):
             try:
@@ -169,14 +196,15 @@ def _lines(file: Path) -> list[Json]:
     """Return the objects of a JSON Lines file; empty if the file does not exist, because no model was called."""
     if not file.exists():
         return []
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
 
 
 def main() -> int:
     """Read what is asked from the standard input, write the answer, and return the exit code."""
-    folder = Path(tempfile.gettempdir())
-    _end_with_the_view(folder)
     asked = json.loads(sys.stdin.read())
+    folder = Path(asked["folder"])
+    _end_with_the_view(asked["view"], folder)
+    tempfile.tempdir = str(folder)
     try:
         answer: Json = asdict(replay(Path(asked["run"]), asked["id"], asked["pipeline"]))
     except UserError as error:
@@ -185,16 +213,15 @@ def main() -> int:
     return int("error" in answer)
 
 
-def _end_with_the_view(folder: Path) -> None:
-    """End this process, and remove its temporary folder, at SIGTERM or when the process of the view has ended."""
-    parent = os.getppid()
+def _end_with_the_view(view: int, folder: Path) -> None:
+    """End this process, and remove its temporary folder, at SIGTERM or when the process with the id ``view`` ends."""
 
     def end(*_: object) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     def check() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == view:
             time.sleep(CHECK_EVERY_S)
         end()
 

@@ -42,10 +42,13 @@ def row_records(
 
     ``found`` yields each row as a mapping from column names to values. A line of a JSON Lines file that is not a JSON
     object is yielded as its text; the later validation of its record reports the fault. ``rows`` holds the settings by
-    which rows become records. Media that rows contain as bytes are written to ``store``.
+    which rows become records. Media that rows contain as bytes are written to ``store``. If ``source.only`` is given,
+    other records are left out, and their media are not written.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
+        if source.only is not None and number not in source.only:
+            continue
         if isinstance(row, str):
             yield RawRecord(number, row, materialised=True)
         else:

@@ -15,7 +15,7 @@ from groundtrace.pages.compiled_templates import CompiledTemplates, compiled_tem
 def filled(folder: Path, text: str = "{{ a }}!") -> str:
     """Fill a template in a new environment, as a new process does."""
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader({"page": text}), bytecode_cache=compiled_templates(folder)
+        loader=jinja2.DictLoader({"page": text}), bytecode_cache=compiled_templates(folder, "a")
     )
     return environment.get_template("page").render(a="1")
 
@@ -91,5 +91,5 @@ def test_a_package_in_a_zip_file_has_no_store(tmp_path: Path) -> None:
 
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("__init__.py", "")
-    assert compiled_templates(zipfile.Path(tmp_path / "a.zip")) is None
-    assert isinstance(compiled_templates(tmp_path), CompiledTemplates)
+    assert compiled_templates(zipfile.Path(tmp_path / "a.zip"), "a") is None
+    assert isinstance(compiled_templates(tmp_path, "a"), CompiledTemplates)

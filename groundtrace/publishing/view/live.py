@@ -24,6 +24,8 @@ from groundtrace.storage.mirror import RUN_MARKER
 MAX_REPLIES = 30
 """The number of replies that the page shows."""
 MAX_FAILURES = 20
+MAX_LOGS = 200
+"""The number of log files, of which each process writes one, that are read; the newest are."""
 MAX_CHARS = 2_000
 """The maximum number of characters that the page shows of one reply."""
 _TAIL_BYTES = 400_000
@@ -80,6 +82,7 @@ class LiveRun:
         self.run = run
         self._notes: Path | None = None
         self._sums = _Sums()
+        self._tails = dict[Path, tuple[int, list[Any]]]()
 
     def state(self) -> Json:
         """Return the present state, ready for JSON.
@@ -134,9 +137,12 @@ class LiveRun:
     def _newest(self) -> list[Any]:
         """Return the entries at the ends of the log files, the newest first."""
         found = []
-        for path in (self.run / "cache" / "log").glob("*.jsonl"):
+        for path in sorted((self.run / "cache" / "log").glob("*.jsonl"))[-MAX_LOGS:]:  # their names begin with the time
             with contextlib.suppress(OSError):
-                found += _entries_at_the_end(path)
+                size = path.stat().st_size
+                if self._tails.get(path, (-1,))[0] != size:
+                    self._tails[path] = size, _entries_at_the_end(path)
+                found += self._tails[path][1]
         return sorted(found, key=lambda each: -each.created_s)
 
 

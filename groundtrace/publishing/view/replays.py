@@ -31,6 +31,7 @@ class Replays:
         self._run, self._pipeline = run, pipeline
         self._one = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
+        self._is_closed = False
 
     async def of(self, record_id: str) -> dict[str, Any]:
         """Return what the stages did with a record.
@@ -44,7 +45,17 @@ class Replays:
 
     async def _answer(self, folder: Path, record_id: str) -> dict[str, Any]:
         """Run the process with this temporary folder, and return its answer."""
-        asked = json.dumps({"run": str(self._run), "id": record_id, "pipeline": self._pipeline})
+        if self._is_closed:
+            raise InspectError("the view is ending")
+        asked = json.dumps(
+            {
+                "run": str(self._run),
+                "id": record_id,
+                "pipeline": self._pipeline,
+                "view": os.getpid(),
+                "folder": str(folder),
+            }
+        )
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", _MODULE),
             env={**os.environ, "TMPDIR": str(folder)},
@@ -70,6 +81,11 @@ class Replays:
         if "error" in answer:
             raise InspectError(f"the record cannot be replayed: {answer['error']}")
         return answer
+
+    async def close(self) -> None:
+        """End the process, and start no other one."""
+        self._is_closed = True
+        await self.stop()
 
     async def stop(self) -> None:
         """End the process, if one is running, and wait for its end."""

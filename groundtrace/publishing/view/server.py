@@ -205,7 +205,7 @@ class ViewServer:
 
     async def _stop_replay(self, _: web.Application) -> None:
         assert self._replays is not None
-        await self._replays.stop()
+        await self._replays.close()
 
     async def _post_replay(self, request: web.Request) -> web.Response:
         """Repeat the stages for a record, and return what they did. It is a POST, because it executes the pipeline."""

@@ -118,8 +118,13 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 
 
 def _interval(graded: Sequence[EvaluatedQuestion]) -> list[float] | None:
-    """Return Wilson's 95 % interval of the accuracy; each question counts once, with the share of its right answers."""
-    return list(wilson(sum(mean(each.outcomes) or 0.0 for each in graded), len(graded))) if graded else None
+    """Return Wilson's 95 % interval of the accuracy.
+
+    The number of questions counts, and not that of the answers, which are not independent. A question with several
+    streams counts once.
+    """
+    accuracy, questions = mean([o for each in graded for o in each.outcomes]), len({each.row.id for each in graded})
+    return None if accuracy is None else list(wilson(min(accuracy * questions, questions), questions))
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:

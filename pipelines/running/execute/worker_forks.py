@@ -27,8 +27,9 @@ import tempfile
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from groundtrace.pipelines.running.execute.last_replies import LastReplies
@@ -87,13 +88,19 @@ def fork_template() -> None:
     ours, theirs = socket.socketpair()
     sys.stdout.flush()
     sys.stderr.flush()
-    process_id = os.fork()
+    try:
+        process_id = os.fork()
+    except OSError:  # the run starts a new process instead
+        ours.close()
+        theirs.close()
+        return
     if process_id:
         theirs.close()
         _forked = process_id, ours
         return
     try:
         ours.close()
+        _forget_exit_handlers()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         data, sockets, *_ = socket.recv_fds(theirs, 2**16, 1)
         while more := theirs.recv(2**16):
@@ -107,6 +114,30 @@ def fork_template() -> None:
         traceback.print_exc()
     finally:
         os._exit(0)
+
+
+def end_unused_template() -> None:
+    """End the template that :func:`fork_template` has forked, if no run has used it."""
+    global _forked
+    if _forked is not None:
+        (process_id, control), _forked = _forked, None
+        control.close()
+        _wait_for(process_id)
+
+
+def _forget_exit_handlers() -> None:
+    """Drop what the parent process does at its exit, such as removing its temporary folders."""
+    atexit._clear()
+    weakref.finalize._registry.clear()  # pyright: ignore[reportAttributeAccessIssue]
+    weakref.finalize._registered_with_atexit = False  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _wait_for(process_id: int, end: signal.Signals | None = None) -> None:
+    """Wait until a child process ends; before that, send it the signal ``end`` if it is given."""
+    with suppress(ProcessLookupError, ChildProcessError):  # it has ended, or the system waits for it
+        if end is not None:
+            os.kill(process_id, end)
+        os.waitpid(process_id, 0)
 
 
 def _ignore_stop_signals() -> None:
@@ -162,15 +193,18 @@ class Template:
         """Start to serve forks on the listening socket, and return a function that ends the template."""
         global _forked
         given = {"parent": os.getpid(), **self._given}
-        if _forked is None:
-            code = _TEMPLATE.format(path=sys.path, module=__name__, socket_fd=socket_fd, given=given)
-            template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[socket_fd])
-            return lambda: (template.send_signal(END), template.wait())
-        (process_id, control), _forked = _forked, None
-        with control:
-            socket.send_fds(control, [b" "], [socket_fd])
-            control.sendall(json.dumps({"path": sys.path, **given}).encode())
-        return lambda: (os.kill(process_id, END), os.waitpid(process_id, 0))
+        if _forked is not None:
+            (process_id, control), _forked = _forked, None
+            try:
+                with control:
+                    socket.send_fds(control, [b" "], [socket_fd])
+                    control.sendall(json.dumps({"path": sys.path, **given}).encode())
+                return lambda: _wait_for(process_id, END)
+            except OSError:  # it was killed
+                _wait_for(process_id)
+        code = _TEMPLATE.format(path=sys.path, module=__name__, socket_fd=socket_fd, given=given)
+        template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[socket_fd])
+        return lambda: (template.send_signal(END), template.wait())
 
 
 def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: str) -> None:

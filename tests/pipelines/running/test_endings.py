@@ -145,3 +145,19 @@ def test_a_defect_without_a_traceback_has_the_record_alone() -> None:
     error = ValueError("2")
     error.add_note(RecordNote("q1"))
     assert ending_of(error).line == "ValueError: 2 (for the record q1; --verbose shows more)"
+
+
+def test_the_place_is_that_of_the_error_in_the_message() -> None:
+    def work() -> None:
+        try:
+            int("x")
+        except ValueError:
+            raise KeyError("key") from None
+
+    line = work.__code__.co_firstlineno + 4
+    assert f"'key' (in {__file__}, line {line};" in ending_of(raised(work)).line
+
+
+def test_code_with_an_impossible_file_name_has_no_place() -> None:
+    code = compile("int('x')", "n" * 5000, "exec")
+    assert "--verbose" in ending_of(raised(lambda: exec(code))).line

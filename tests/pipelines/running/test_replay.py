@@ -133,6 +133,33 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[plugins]\n", '[plugins]\nscorers.own = "own_parts:OWN"\n'),
+        ('kind = "classical"', 'kind = "own_parts:OWN"'),
+        ("[verify.scorers]\n", '[verify.scorers]\n"own_parts:OWN" = {}\n'),
+    ],
+)
+def test_code_that_only_the_config_names_is_not_executed(run: Path, tmp_path: Path, old: str, new: str) -> None:
+    copy = copied(run, tmp_path / "run")
+    text = (copy / "config.toml").read_text()
+    assert old in text
+    (copy / "config.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(InspectError, match="names code of its own, which is executed only on request: start"):
+        replay(copy, rows_of(run, "sft")[0]["id"])
+
+
+def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None:
+    line = json.loads((SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[0])
+    line["question"] += " Look\u2028twice or\u2029more."
+    (tmp_path / "data" / Path(line["media"][0]).parent).mkdir(parents=True)
+    shutil.copy(SAMPLE / line["media"][0], tmp_path / "data" / line["media"][0])
+    (tmp_path / "data/records.jsonl").write_text(json.dumps(line, ensure_ascii=False), "utf-8")
+    main(["run", RECIPE, "--input", str(tmp_path / "data"), "--output", str(tmp_path / "run"), "--set", "max_failed=1"])
+    assert replay(tmp_path / "run", line["id"]).requests
+
+
 def test_records_with_one_id_are_replayed_as_the_run_chose(run: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[:6]]
     doubled = [line | {"id": f"q{number // 2}"} for number, line in enumerate(lines)] + [lines[0] | {"id": ""}]
@@ -186,9 +213,15 @@ def asked(run: Path, folder: Path, cwd: Path | None = None) -> subprocess.Popen[
     )
 
 
+def question(run: Path, record_id: str, folder: Path, view: int = 0) -> bytes:
+    """What the view writes to the process."""
+    given = {"run": str(run), "id": record_id, "pipeline": "", "view": view or os.getpid(), "folder": str(folder)}
+    return json.dumps(given).encode()
+
+
 def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path) -> None:
     process = asked(clip_run, tmp_path / "temp", cwd=tmp_path)
-    _, said = process.communicate(json.dumps({"run": str(clip_run), "id": "clip", "pipeline": ""}).encode())
+    _, said = process.communicate(question(clip_run, "clip", tmp_path / "temp"))
     done = json.loads((tmp_path / "temp/answer.json").read_text("utf-8"))
     assert process.returncode == 0 and done["set"] == "sft", said[-2000:]
     assert {each["role"] for each in done["requests"]} >= {"policy", "teacher", "pointer", "detector", "judge"}
@@ -200,7 +233,7 @@ def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path
 def test_sigterm_ends_it_and_removes_its_files(run: Path, tmp_path: Path) -> None:
     process = asked(run, tmp_path / "temp")
     assert process.stdin is not None
-    process.stdin.write(json.dumps({"run": str(run), "id": rows_of(run, "sft")[0]["id"], "pipeline": ""}).encode())
+    process.stdin.write(question(run, rows_of(run, "sft")[0]["id"], tmp_path / "temp"))
     process.stdin.close()
     limit_s = time.monotonic() + 60
     while not list((tmp_path / "temp").glob("groundtrace-replay-*")):
@@ -209,3 +242,9 @@ def test_sigterm_ends_it_and_removes_its_files(run: Path, tmp_path: Path) -> Non
     process.terminate()
     assert process.wait(20) == 1
     assert not (tmp_path / "temp").exists()
+
+
+def test_it_ends_with_the_view(run: Path, tmp_path: Path) -> None:
+    process = asked(run, tmp_path / "temp")
+    process.communicate(question(run, rows_of(run, "sft")[0]["id"], tmp_path / "temp", view=1), timeout=60)
+    assert process.returncode == 1 and not (tmp_path / "temp").exists()

