@@ -289,7 +289,7 @@ def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], origin
 def _changed(
     images: Sequence[Pixels], change: Callable[[Pixels, Sequence[Box]], Pixels], boxes: Sequence[Box]
 ) -> list[Pixels]:
-    """Return, for each image, the result of ``change`` for this image and the boxes that are in it."""
+    """Call ``change`` with each image and the boxes in this image, and return the results."""
     return [change(image, [box for box in boxes if box.media_index == index]) for index, image in enumerate(images)]
 
 
