@@ -274,7 +274,8 @@ def test_a_folder_belongs_to_one_input(
     first = run_short(good, tmp_path / "run")
     assert (first.code, set(first.ends)) == (0, {"q"})
     run_short(other, tmp_path / "run").check_refused(
-        2, "choose another --output, or replace its outputs with --resume=never (replies in the cache are kept)"
+        2,
+        "choose another --output, or add --resume=never to replace the outputs in this folder (replies in the cache",
     )
     assert set(first.ends) == {"q"}
     second = run_short(other, tmp_path / "run", "--resume", "never")
