@@ -51,7 +51,7 @@ def add_view_parser(commands: Any) -> None:
     parser.add_argument("--audit", type=positive, metavar="N", help="judge a random sample of about N rows by hand")
     parser.add_argument("--reviewer", default="", metavar="NAME", help="the name of who judges, if several do")
     parser.add_argument(
-        "--pipeline", metavar="FILE", help="the pipeline's file, to replay records of a run of your own pipeline"
+        "--pipeline", metavar="FILE", help="the pipeline, to replay records of a run with code of your own"
     )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
 

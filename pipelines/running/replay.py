@@ -46,6 +46,8 @@ from groundtrace.stages.sources.registry import read_source
 from groundtrace.vision.media import MediaStore
 
 CHECK_EVERY_S = 0.5
+_OF_MODELS = ("model", "revision")
+"""The config keys whose values name a model and its version."""
 _COLUMNS = ("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces")
 Json = dict[str, Any]
 
@@ -111,9 +113,12 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
 
 
 def _names_code(value: object) -> bool:
-    """Return whether a config, or a part of it, names code in the form ``module:NAME``, as plug-ins are named."""
+    """Return whether a config, or a part of it, names code in the form ``module:NAME``, as plug-ins are named.
+
+    The names of models may have the same form, such as ``gemma:latest``, and are never code.
+    """
     if isinstance(value, Mapping):
-        return any(_names_code(each) for pair in value.items() for each in pair)
+        return any(_names_code(each) for pair in value.items() if pair[0] not in _OF_MODELS for each in pair)
     if isinstance(value, list):
         return any(map(_names_code, value))
     return isinstance(value, str) and is_path(value)

@@ -150,6 +150,16 @@ def test_code_that_only_the_config_names_is_not_executed(run: Path, tmp_path: Pa
         replay(copy, rows_of(run, "sft")[0]["id"])
 
 
+def test_a_model_with_a_tag_is_not_code(run: Path, tmp_path: Path) -> None:
+    copy = copied(run, tmp_path / "run")
+    text = (copy / "config.toml").read_text()
+    assert 'model = "colour"' in text
+    (copy / "config.toml").write_text(text.replace('model = "colour"', 'model = "gemma:latest"', 1))
+    with pytest.raises(UserError) as refused:
+        replay(copy, rows_of(run, "sft")[0]["id"])
+    assert "code of its own" not in str(refused.value) and "gemma:latest" in str(refused.value)
+
+
 def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None:
     line = json.loads((SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[0])
     line["question"] += " Look\u2028twice or\u2029more."
