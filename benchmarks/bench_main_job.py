@@ -7,8 +7,9 @@ The command is ``beam run grounded_cot``. A local server has 64 slots and takes 
 
 * ``image``: JPEG images of 60 KB, with two attempts at each question, as separate requests. All answers are right, so
   that no other role is asked. The bare client (aiohttp) reads the same images and sends the same requests, 64 at once,
-  in a process of its own. Then the same run with all replies in the cache, with one and with two workers, beside the
-  imports of its libraries and a loop that decodes and hashes each image once.
+  in a process of its own. Then the same run with all replies in the cache, with one and with two workers, and a run
+  whose attempt stage makes no calls, beside the imports of its libraries and a loop that decodes and hashes each image
+  once.
 * ``text``: the same with images of 2 KB.
 * ``roles``: the server plays all roles. The share of its slot-seconds that is used from the first to the last request.
 * ``operator``: a server with 1,000 slots takes 2 to 30 s a call (log-uniform). Requests with an image of 2 KB, with one
@@ -45,6 +46,7 @@ from scenes import SceneKind, render_input
 SLOTS, LATENCY_S, ATTEMPTS = 64, 0.2, 2
 OPERATOR_SLOTS, OPERATOR_CALLS, OPERATOR_S = 1000, 3000, (2, 30)
 SEED = 5
+WITHOUT_ATTEMPTS = Path(__file__).resolve().with_name("main_job") / "without_attempts.py"
 SIDES = Path(__file__).resolve().with_name("main_job") / "sides.py"
 BEAM = str(Path(sys.executable).with_name("beam"))
 CONFIG = """
@@ -85,9 +87,9 @@ class Job:
         words = (name, self.server.base_url, str(self.data), str(ATTEMPTS), str(self.slots))
         return with_calls(self.server, calls, sys.executable, str(SIDES), *words)
 
-    def run(self, beam: str, output: Path, *options: str, calls: int | None) -> Turn:
+    def run(self, beam: str, output: Path, *options: str, calls: int | None, pipeline: str = "grounded_cot") -> Turn:
         """Run the command of a checkout into a folder; ``calls`` is the number of its calls if it is known."""
-        command = [beam, "run", "grounded_cot", "--input", str(self.data), "--output", str(output)]
+        command = [beam, "run", pipeline, "--input", str(self.data), "--output", str(output)]
         return with_calls(self.server, calls, *command, "--config", str(self.config), *options)
 
 
@@ -116,6 +118,8 @@ def measure(job: Job, beams: Sequence[str], turns: int, folder: Path) -> dict[st
             if place == 0:
                 workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
                 add("cached, two workers", job.run(beam, output, "--replace", *workers, calls=0))
+                alone = output.with_name("alone")
+                add(WITHOUT_ATTEMPTS.stem, job.run(beam, alone, calls=0, pipeline=str(WITHOUT_ATTEMPTS)))
     return found
 
 
@@ -132,12 +136,15 @@ def print_table(found: dict[str, list[Turn]], beams: Sequence[str]) -> None:
         print(f"{name:<21}{row}{max(turn.ran.peak_mib for turn in turns):>6.0f}")
 
 
+def least_cpu_s(found: dict[str, list[Turn]]) -> list[float]:
+    """Return, for each turn, the CPU seconds of the imports and of the loop that decodes and hashes each image."""
+    return [loop.ran.cpu_s + imported.ran.cpu_s for loop, imported in zip(found["loop"], found["imports"], strict=True)]
+
+
 def figures(found: dict[str, list[Turn]], place: int) -> dict[str, float]:
     """Return the ratios of one checkout's command to the bare sides, as medians over the turns."""
     bare, run, cached = (found[name] for name in ("bare", f"run {place}", f"cached {place}"))
-    least = [
-        loop.ran.cpu_s + imported.ran.cpu_s for loop, imported in zip(found["loop"], found["imports"], strict=True)
-    ]
+    least = least_cpu_s(found)
 
     def of(value: Callable[[Turn], float], turns: Sequence[Turn], limits: Sequence[Turn]) -> float:
         return round(statistics.median(ratios([value(t) for t in turns], [value(t) for t in limits])), 3)
@@ -164,6 +171,8 @@ def bare_part(kind: InputKind, arguments: argparse.Namespace, beams: Sequence[st
         line: dict[str, Any] = {f"run_{place}": figures(found, place) for place in range(len(beams))}
         two, one = ([t.ran.cpu_s for t in found[name]] for name in ("cached, two workers", "cached 0"))
         line["run_0"]["two_workers_cpu"] = round(statistics.median(ratios(two, one)), 2)
+        outside = [turn.ran.cpu_s for turn in found[WITHOUT_ATTEMPTS.stem]]
+        line["run_0"]["outside_attempts_cpu"] = round(statistics.median(ratios(outside, least_cpu_s(found))), 3)
         if arguments.large and kind is IMAGE:
             write_input(folder / "large", arguments.large)
             large = Job(server, folder / "large", arguments.large, config)
