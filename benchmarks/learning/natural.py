@@ -3,8 +3,9 @@
     python benchmarks/learning/natural.py --seeds 0 1 2 3 4
     python benchmarks/learning/natural.py --data RECORDS --held RECORDS --image-side 128 --set batch.max_tokens=640
 
-A model is fine-tuned for 200 steps on some of a run's SFT rows. It then answers each question of the other rows eight
-times. The pipeline's verifier checks every trace, and models of random weights learn from what is left:
+A model is fine-tuned for some steps (200, or ``--first-steps``) on some of a run's SFT rows. It then answers each
+question of the other rows eight times. The pipeline's verifier checks every trace, and models of random weights learn
+from what is left:
 
     verified            all traces that the verifier keeps
     right answers only  all traces with the gold answer
@@ -59,6 +60,9 @@ def main() -> int:
     parser.add_argument("--held", type=Path, help="a folder of held-out records; left out: rendered scenes")
     parser.add_argument("--image-side", type=int, default=64, help="images are shrunk to this number of pixels squared")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument(
+        "--first-steps", type=int, default=FIRST_STEPS, help="steps of SFT of the model that writes the traces"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="parallel trainings, each on one thread")
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", help="a setting for every trainer command"
@@ -70,7 +74,7 @@ def main() -> int:
     data = chosen.data or prepared.scenes(output, "train", 2200, prepared.TRAIN_SEED)
     held = chosen.held or prepared.scenes(output, "held", 1050, prepared.HELD_SEED)
     trainings = Trainings(output, tuple(chosen.overrides), chosen.image_side)
-    experiment = Natural(trainings, data.resolve(), held.resolve())
+    experiment = Natural(trainings, data.resolve(), held.resolve(), chosen.first_steps)
     for seed in chosen.seeds:
         traces = experiment.traces(seed)
         print(f"seed {seed}: {', '.join(f'{len(of_arm(traces, arm, seed))} {arm}' for arm in ARMS[:3])}", flush=True)
@@ -95,12 +99,16 @@ def of_arm(traces: Sequence[SampledTrace], arm: str, seed: int) -> list[SampledT
 class Natural:
     """Samples the traces, and trains and examines the arms."""
 
-    def __init__(self, trainings: Trainings, data: Path, held: Path) -> None:
-        """Run the pipeline over the records ``data``, if the run is missing."""
-        self._trainings, self._data, self._held = trainings, data, held
+    def __init__(self, trainings: Trainings, data: Path, held: Path, first_steps: int = FIRST_STEPS) -> None:
+        """Run the pipeline over the records ``data``, if the run is missing.
+
+        ``first_steps`` is the number of steps of SFT after which the model writes the traces.
+        """
+        self._trainings, self._data, self._held, self._first_steps = trainings, data, held, first_steps
         self._run = prepared.curated(trainings.output, data)
         self._texts = texts_of(self._run)
-        self.results = trainings.output / f"natural-{data.name}"
+        after = "" if first_steps == FIRST_STEPS else f"-after-{first_steps}-steps"
+        self.results = trainings.output / f"natural-{data.name}{after}"
 
     def traces(self, seed: int) -> list[SampledTrace]:
         """Return the distinct traces that the half-trained model sampled, with the verifier's decision on each.
@@ -110,7 +118,8 @@ class Natural:
         ids = rows_of(self._run)["id"].to_pylist()
         random.Random(seed).shuffle(ids)
         first, asked = ids[:FIRST_ROWS], ids[FIRST_ROWS:]
-        half = self._trainings.learnt("sft", seed, self._rows(first), self._untrained(seed), f"sft.steps={FIRST_STEPS}")
+        steps = f"sft.steps={self._first_steps}"
+        half = self._trainings.learnt("sft", seed, self._rows(first), self._untrained(seed), steps)
         self._trainings.train(half)
         sampled = self._trainings.examine(half, self._rows(asked), "sampled", f"eval.samples={SAMPLES}")
         path = sampled.with_name("verified.jsonl")
