@@ -46,15 +46,16 @@ def _default_floors() -> dict[str, float]:
 @settings
 class VerifySettings:
     """Holds the scorers that verify a trace (response of the teacher), and the minimum values at which the trace is
-    kept. A scorer is code that gives one verdict (a result in [0, 1]).
+    kept. A scorer is code that gives one verdict. Its value is in [0, 1]; only that of ``spatial`` may be negative.
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
     uses its own minimum. The scorer ``spatial`` gives the score for pointing
-    (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point is on its object. If the question counts
-    objects, each of these objects must also have a point. The scorer ``counting`` compares the points with the counted
-    objects. The scorer ``temporal`` gives the share of the statements about a clip that the clip's frames show. A
-    verdict that is not applicable does not reject a trace. A failed verdict means that its scorer could not check the
-    trace; it rejects the trace. ``gate`` holds the weights and the threshold of Argos Eq. 9.
+    (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point is on its object, and negative if all
+    points are wrong. If the question counts objects, each of these objects must also have a point. The scorer
+    ``counting`` compares the points with the counted objects. The scorer ``temporal`` gives the share of the statements
+    about a clip that the clip's frames show. A verdict that is not applicable does not reject a trace. A failed verdict
+    means that its scorer could not check the trace; it rejects the trace. ``gate`` holds the weights and the threshold
+    of Argos Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {

@@ -33,7 +33,7 @@ _STORES_ERROR = re.compile(
 _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
-class EndpointRefuses(UserError):
+class EndpointUnusable(UserError):
     """Raised if the run cannot continue until the user changes something. The message states what to change.
 
     For example, an endpoint (model server) refuses the run's requests or mostly fails, and its config must be changed.
@@ -71,13 +71,13 @@ def stop_of(error: BaseException) -> Exception | None:
 
     ``error`` is the error that Beam raised. The result is None if the error has another cause. The returned error is a
     :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run. Otherwise it is an
-    :class:`EndpointRefuses` or a :class:`groundtrace.storage.places.StorageError`.
+    :class:`EndpointUnusable` or a :class:`groundtrace.storage.places.StorageError`.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         if (stop := stop_in(str(each))) is not None:
-            return RunPaused(stop.message) if stop.resumable else EndpointRefuses(stop.message)
+            return RunPaused(stop.message) if stop.resumable else EndpointUnusable(stop.message)
         if (away := _STORES_ERROR.search(_typed_text(each))) is not None:
             message = _WHERE.sub("", away[2])
             return StorageError(message) if away[1] == StorageError.__name__ else RunPaused(message)
