@@ -33,7 +33,7 @@ FLAT_RECORDS = 10_000
 # The rows of the table of --profile: a description, and a function of the pipeline; these do not call one another.
 PARTS = (
     ("ingest: parse a record", "groundtrace/grading/input_record.py", "parse_record"),
-    ("ingest: read, decode, hash a medium", "stages/ingest_records.py", "check_medium"),
+    ("ingest: read, decode, hash a medium", "groundtrace/vision/checked_medium.py", "check_medium"),
     ("attempt: 4 cached replies, graded", "stages/attempt_questions.py", "attempt"),
     ("propose: 1 cached reply", "stages/propose_entities.py", "propose"),
     ("point: 1 cached reply an entity", "stages/point_entities.py", "_point_at"),

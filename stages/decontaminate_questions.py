@@ -17,8 +17,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from groundtrace.config.settings import settings
 from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines
 from groundtrace.schemas.records import Draft, MediaRef
-from groundtrace.stages.ingest_records import UNSUPPORTED_MEDIA, check_medium
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
+from groundtrace.vision.checked_medium import UNSUPPORTED_MEDIA, check_medium
 from groundtrace.vision.hashing import hamming, same_image
 from groundtrace.vision.media import STAGE_CACHE_BYTES, MediaRoots, MediaStore
 

@@ -6,7 +6,6 @@ where they are; only references to them are passed on. A record of images withou
 that writes questions.
 """
 
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -37,33 +36,20 @@ from groundtrace.stages.plumbing.stage import (
 )
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
-from groundtrace.vision.clips import VideoSettings, clip_ref
-from groundtrace.vision.decode import UndecodableMedia, decode_image
-from groundtrace.vision.frames import DEFAULT_VIDEO_LIMITS
-from groundtrace.vision.hashing import dhash, pixel_sha256, sha256_bytes
-from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaRoots, MediaStore
+from groundtrace.vision.checked_medium import (
+    MEDIA_MISSING,
+    MEDIA_NOT_ALLOWED,
+    UNDECODABLE_MEDIA,
+    UNSUPPORTED_MEDIA,
+    CheckedMedium,
+    check_medium,
+)
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaRoots
 
 DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
-MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"
-UNDECODABLE_MEDIA, UNSUPPORTED_MEDIA = "undecodable_media", "unsupported_media"
 CLIP_SHARE = 0.01
-MAX_CLIP_BYTES = DEFAULT_VIDEO_LIMITS.max_bytes
-_ONE_CLIP = threading.Lock()
-"""Clips are decoded one by one, since the frames of a clip take much memory."""
-
-
-@record
-class CheckedMedium:
-    """Holds the result of checking one image or clip.
-
-    ``uri`` is the URI of the medium. ``ref`` is the reference to it; None if it is unusable. ``reason`` and ``detail``
-    say why it is unusable; both are "" if it is usable.
-    """
-
-    uri: str
-    ref: MediaRef | None
-    reason: str
-    detail: str
+"""The share of an image's side by which a box may exceed the image; the box is then clipped."""
 
 
 @record
@@ -97,42 +83,6 @@ class IngestPart:
     valid: InputRecord | None = None
     invalid: InvalidRow | None = None
     medium: CheckedMedium | None = None
-
-
-def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
-    """Open one image or clip, decode it fully, and return a reference to it or the reason why it is unusable.
-
-    ``uri`` is its URI, and ``store`` opens it. The frames of a clip are written to the store. ``video`` holds the
-    settings for clips; None means that clips are not accepted.
-    """
-    try:
-        kind, data = store.open_sniffed(uri, MAX_CLIP_BYTES if video else None)
-        if kind == "video":
-            if video is None:
-                return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: video")
-            with _ONE_CLIP:
-                return CheckedMedium(uri, clip_ref(uri, data, store, video), "", "")
-        decoded = decode_image(data)
-    except ImportError as error:
-        return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: {error}")
-    except MediaMissing as error:
-        return CheckedMedium(uri, None, MEDIA_MISSING, str(error))
-    except MediaNotAllowed as error:
-        return CheckedMedium(uri, None, MEDIA_NOT_ALLOWED, str(error))
-    except UndecodableMedia as error:
-        return CheckedMedium(uri, None, UNDECODABLE_MEDIA, f"{uri}: {error}")
-    ref = MediaRef(
-        uri=uri,
-        kind="image",
-        sha256=sha256_bytes(data),
-        pixel_sha256=pixel_sha256(decoded.pixels),
-        dhash=f"{dhash(decoded.pixels):016x}",
-        width=decoded.width,
-        height=decoded.height,
-        orientation=decoded.orientation,
-        size_bytes=len(data),
-    )
-    return CheckedMedium(uri, ref, "", "")
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:

@@ -29,8 +29,9 @@ from groundtrace.rewards.verifier import verify
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Draft, MediaRef, Question, RawRecord
 from groundtrace.stages.generate_traces import as_trace
-from groundtrace.stages.ingest_records import assemble, check_medium
+from groundtrace.stages.ingest_records import assemble
 from groundtrace.stages.verify_traces import VerifySettings, good_traces, why_rejected
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.media import MediaStore
 
 FAULT_SEED = 7

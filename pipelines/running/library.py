@@ -33,7 +33,7 @@ from groundtrace.rewards.verifier import verify as verify_case
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question, Trace
 from groundtrace.schemas.registry import near
-from groundtrace.stages.ingest_records import check_medium
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from groundtrace.grading.question_text import BOXES
 from groundtrace.stages.assign_stream import ColdStartSettings, form_of
-from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.split_by_media_group import SplitSettings, split_side
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.media import MediaStore
 
 COLD_START = ColdStartSettings(grounded=2, textual=1)

@@ -22,8 +22,8 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Draft, Question
-from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.point_entities import point
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
 

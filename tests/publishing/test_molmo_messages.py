@@ -15,10 +15,10 @@ from groundtrace.grading.question_text import user_text
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question
-from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.plumbing.rows import _frames
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
 from tests.vision.clips import ClipSpec, number_of, write_clip

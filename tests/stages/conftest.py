@@ -18,8 +18,8 @@ from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.schemas.records import Draft, MediaRef, Question
-from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.plumbing.options import Options
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.media import MediaStore
 
 from .matching import assert_that

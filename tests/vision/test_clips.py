@@ -5,7 +5,7 @@ import pytest
 
 from groundtrace.schemas.ordering import thinned
 from groundtrace.schemas.records import FrameRef, MediaRef
-from groundtrace.stages.ingest_records import check_medium
+from groundtrace.vision.checked_medium import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.decode import Limits
 from groundtrace.vision.hashing import sha256_bytes
@@ -77,6 +77,6 @@ def test_a_clip_has_a_limit_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "clip.mkv").write_bytes(write_clip(ClipSpec()))
     store = MediaStore(str(tmp_path), str(tmp_path / "run"), limits=Limits(max_bytes=100))
     assert check_medium("input:clip.mkv", store, VideoSettings()).ref is not None
-    monkeypatch.setattr("groundtrace.stages.ingest_records.MAX_CLIP_BYTES", 99)
+    monkeypatch.setattr("groundtrace.vision.checked_medium.MAX_CLIP_BYTES", 99)
     found = check_medium("input:clip.mkv", store, VideoSettings())
     assert (found.reason, "the limit is 99" in found.detail) == ("undecodable_media", True)

@@ -9,16 +9,11 @@ from dataclasses import dataclass, replace
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.records import Draft, RawRecord
 from groundtrace.schemas.text import excerpt
-from groundtrace.stages.ingest_records import (
-    DUPLICATE_ID,
-    MEDIA_MISSING,
-    MEDIA_NOT_ALLOWED,
-    assemble,
-    check_medium,
-)
+from groundtrace.stages.ingest_records import DUPLICATE_ID, assemble
 from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.checked_medium import MEDIA_MISSING, MEDIA_NOT_ALLOWED, check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaRoots, MediaStore
 

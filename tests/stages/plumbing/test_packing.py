@@ -13,11 +13,12 @@ from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
-from groundtrace.stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
+from groundtrace.stages.ingest_records import IngestPart, InvalidRow
 from groundtrace.stages.plumbing.ends import SideCalls
 from groundtrace.stages.plumbing.packing import PackedCoder, packed, unpacked
 from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.split_by_media_group import SplitPart
+from groundtrace.vision.checked_medium import CheckedMedium
 
 
 def make_draft(number: int) -> Draft:

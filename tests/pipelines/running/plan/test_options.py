@@ -13,7 +13,7 @@ from groundtrace.pipelines.running.plan.options import (
     runner_line,
     see_no_disk,
 )
-from groundtrace.stages.ingest_records import CheckedMedium
+from groundtrace.vision.checked_medium import CheckedMedium
 
 
 def test_known_options_are_read() -> None:
