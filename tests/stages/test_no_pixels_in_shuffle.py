@@ -19,8 +19,8 @@ from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_pla
 from groundtrace.pipelines.running.run import execute
 from groundtrace.schemas.records import Draft, Question, RawRecord
 from groundtrace.stages.mine_rubrics import RubricTask
+from groundtrace.stages.plumbing.sized_rows import SizedRow
 from groundtrace.stages.plumbing.spill import spooling
-from groundtrace.stages.write_shards import SizedRow
 
 pytestmark = pytest.mark.slow
 

@@ -18,17 +18,14 @@ from groundtrace.schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.ordering import order_key
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.shard_files import ids_sha256, write_manifest
+from groundtrace.stages.plumbing.sized_rows import SizedRow, size_row
 from groundtrace.stages.write_shards import (
-    NO_ROW,
     ShardSettings,
     ShardTarget,
-    SizedRow,
-    SizedRowCoder,
     WriteShards,
     row_groups,
     shard_count,
     shard_of,
-    size_row,
     write_shard,
 )
 from groundtrace.vision.media import MediaMissing, MediaRoots
@@ -94,27 +91,6 @@ def test_row_groups_keep_within_their_bounds(sizes: list[int], most_bytes: int, 
         assert size <= most_bytes or len(group) == 1
         room = not after or len(group) == most_rows or size + after[0].size_bytes > most_bytes
         assert room, "a group is closed only when the next row does not fit"
-
-
-@pytest.mark.parametrize("text", ["abc", "两个红色方块", "naïve 🟥"])
-def test_sizes_are_in_bytes(text: str) -> None:
-    sized = size_row({"id": "q", "question": text}, 1000)
-    assert (sized.id, sized.size_bytes) == ("q", len(json.dumps(sized.unpack()[0], ensure_ascii=False).encode()) + 1000)
-
-
-def test_a_row_crosses_as_itself_or_by_way_of_a_spool(tmp_path: Path) -> None:
-    rows = [size_row({"id": "q", "question": "".join(map(str, range(200)))}, 1000), NO_ROW]
-    inline, spooled = SizedRowCoder(""), SizedRowCoder(str(tmp_path))
-    assert inline != spooled == SizedRowCoder(str(tmp_path)) and not spooled.is_deterministic()
-    assert [inline.decode(inline.encode(row)) for row in rows] == rows
-    row, nothing = [spooled.decode(spooled.encode(row)) for row in rows]
-    assert len(spooled.encode(row)) < len(inline.encode(rows[0]))
-    assert row.unpack() == rows[0].unpack() and (row.id, row.size_bytes) == (rows[0].id, rows[0].size_bytes)
-    assert nothing.packed == b""
-    size_bytes = sum(file.stat().st_size for file in tmp_path.iterdir())
-    assert spooled.decode(spooled.encode(row)) == row, "it lies there already"
-    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == size_bytes
-    assert inline.decode(inline.encode(row)) == rows[0]
 
 
 @pytest.fixture

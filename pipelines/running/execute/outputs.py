@@ -30,7 +30,8 @@ from groundtrace.stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from groundtrace.stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
+from groundtrace.stages.plumbing.sized_rows import SizedRow, size_row
+from groundtrace.stages.write_shards import ShardSettings, ShardTarget, WriteShards
 from groundtrace.storage.places import Place, place
 from groundtrace.vision.media import MediaRoots
 

@@ -20,7 +20,8 @@ from groundtrace.stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from groundtrace.stages.write_shards import ShardSettings, size_row, write_shard
+from groundtrace.stages.plumbing.sized_rows import size_row
+from groundtrace.stages.write_shards import ShardSettings, write_shard
 from groundtrace.vision.media import MediaStore
 
 SCHEMAS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
