@@ -56,6 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "learn")
     parser.add_argument("--full", action="store_true", help="three seeds, all arms and three shares of faults")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, metavar="ARM", help="only these of the arms of --full")
     parser.add_argument("--seeds", type=int, nargs="+", help="other seeds than 0, or with --full 0 1 2")
     parser.add_argument("--shares", type=float, nargs="+", help=f"other shares of faults than {SHARE}")
     parser.add_argument("--jobs", type=int, default=2, help="parallel trainings, each on one thread")
@@ -72,7 +73,8 @@ def main() -> int:
     seeds = chosen.seeds or (SEEDS if chosen.full else SEEDS[:1])
     shares = chosen.shares or (SHARES if chosen.full else (SHARE,))
     if not chosen.report:
-        models = list(models_of(seeds, shares, chosen.full))
+        models = list(models_of(seeds, shares, chosen.full or bool(chosen.arms)))
+        models = [model for model in models if not chosen.arms or model.name in chosen.arms]
         for seed in seeds:
             experiment.make_untrained(seed)
         in_parallel([partial(experiment.run, model) for model in models], chosen.jobs)
