@@ -537,7 +537,7 @@ function repliesOf(record) {
       const missing = found.keys - found.replies.length;
       list.replaceChildren(...found.replies.map(reply), element("p", { class: "muted" }, missing ? `${missing} of ${found.keys} replies are not in the run's cache.` : `All ${found.keys} replies are shown.`));
     } catch (error) {
-      list.replaceChildren(element("p", { class: "muted" }, error.message));
+      list.replaceChildren(element("p", { class: "muted t" }, error.message));
     }
   });
   return box;
