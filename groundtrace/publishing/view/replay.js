@@ -1,6 +1,14 @@
 // The replay of a record on the page of `beam view`.
 "use strict";
 
+let replaying = null;  // ends the replay in progress
+
+// Ends the replay in progress. Its record is left, and a browser has few connections to one server.
+function endReplay() {
+  replaying?.abort();
+  replaying = null;
+}
+
 // What the stages do with the record when they are repeated with the stored replies: prompts, all traces, the stages.
 function replayOf(record) {
   const list = element("div", { class: "replay" });
@@ -8,8 +16,10 @@ function replayOf(record) {
   box.addEventListener("toggle", async () => {
     if (!box.open || list.childElementCount) return;
     list.replaceChildren(element("p", { class: "muted" }, "The stages are repeated with the stored replies …"));
+    endReplay();
+    replaying = new AbortController();
     try {
-      const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }) });
+      const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }), signal: replaying.signal });
       list.replaceChildren(...replayed(record, done));
     } catch (error) {
       list.replaceChildren(element("p", { class: "t" }, error.message));

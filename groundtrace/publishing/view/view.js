@@ -240,6 +240,7 @@ const close = () => changed(next => next.delete("id"), true);
 async function showRecord(now, mine) {
   const dialog = byId("record");
   const id = now.get("id");
+  endReplay();
   if (id === null) {
     current = null;
     if (dialog.open) dialog.close();

@@ -140,6 +140,25 @@ def test_a_replay_shows_the_prompts_and_all_traces(
     page.page.context.close()
 
 
+def test_a_replay_ends_when_its_record_is_left(
+    browser: Any, run_of: Callable[[str], Path], serve: Callable[..., str]
+) -> None:
+    page, ended = opened(browser, serve(run_of("grounded_cot")), "desk"), list[str]()
+    page.page.on("requestfailed", lambda request: ended.append(request.url.partition("/api/")[2]))
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    for left in range(1, 9):  # a browser has six connections
+        page.wait("current !== null")
+        before = page.page.evaluate("current.id")
+        page.page.click("summary:text('replay')")
+        page.page.wait_for_selector(".replay p")
+        page.page.keyboard.press("j")
+        page.wait(f"current.id !== {json.dumps(before)}")
+        assert ended == ["replay"] * left
+    check_quiet(page)
+    page.page.context.close()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_frames_of_a_clip(screen: str, browser: Any, clip_run: Path, serve: Callable[..., str]) -> None:
     page = opened(browser, serve(clip_run), screen)
