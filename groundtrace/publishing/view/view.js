@@ -355,6 +355,7 @@ class Viewer {
   }
 
   place() {
+    this.moved.style.setProperty("--scale", this.scale);  // by which the style divides the widths of lines
     this.moved.style.transform = `translate(${this.left}px, ${this.top}px) scale(${this.scale})`;
     this.image.classList.toggle("pixels", this.scale > 3);
     this.resize();

@@ -105,6 +105,18 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
     page.wait("document.querySelectorAll('.stage rect').length == 0")
 
 
+def test_the_lines_of_marks_have_the_same_width_at_every_zoom(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .stage circle.trace")
+    width_px = """() => {
+        const mark = document.querySelector('.stage circle.trace');
+        return parseFloat(getComputedStyle(mark).strokeWidth) * mark.getScreenCTM().a;
+    }"""
+    for button in ("fit", "+", "+", "+", "−", "−", "−", "−", "−"):
+        page.page.click(f".layers button:text('{button}')")
+        assert page.page.evaluate(width_px) == pytest.approx(2, rel=0.01)
+
+
 def test_a_class_and_a_bar_filter_and_the_address_holds_them(page: Page) -> None:
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
