@@ -251,7 +251,7 @@ async function showRecord(now, mine) {
   const record = await fetched(`/api/record?${query}`);
   if (mine !== turn) return;
   current = record;
-  byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(record), right(record), facts(record)));
+  byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(record), element("div", {}, right(record), facts(record))));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
 }

@@ -117,6 +117,18 @@ def test_the_lines_of_marks_have_the_same_width_at_every_zoom(page: Page) -> Non
         assert page.page.evaluate(width_px) == pytest.approx(2, rel=0.01)
 
 
+def test_the_image_stays_visible_beside_the_texts_on_a_wide_screen(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .stage circle.trace")
+    width = page.page.viewport_size["width"]
+    page.page.set_viewport_size({"width": width, "height": 640})
+    page.page.evaluate("document.querySelector('dialog').scrollTop = 1e6")
+    assert page.page.evaluate("document.querySelector('dialog').scrollTop") > 100
+    is_wide = width > 760
+    box = page.page.locator(".stage").bounding_box()
+    assert (box["y"] > page.page.locator(".bar-top").bounding_box()["y"]) == is_wide
+
+
 def test_a_class_and_a_bar_filter_and_the_address_holds_them(page: Page) -> None:
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
