@@ -16,8 +16,8 @@ def log_request(file: str, asked: CallInProgress) -> None:
     A line is a JSON object. It has the ``stage`` and the ``role`` of the call, the name of the ``prompt``, and the
     cache keys of the wanted replies: ``keys`` are all of them, and ``stored`` those in the cache. The content of the
     prompt is the text of the ``system`` turn and the parts of the ``user`` turn. A part is {"text": …} or
-    {"media": URI}. If no reply is sampled, ``continuation`` holds the text whose log-probability is wanted; otherwise
-    it is null.
+    {"media": URI, "sha256": digest of the file}. ``variables`` are the values with which the prompt was filled. If no
+    reply is sampled, ``continuation`` holds the text whose log-probability is wanted; otherwise it is null.
     """
     line = {
         "stage": stage_of_call(),
@@ -27,6 +27,7 @@ def log_request(file: str, asked: CallInProgress) -> None:
         "stored": [key for key in asked.keys if key in asked.have],
         "system": asked.prompt.system,
         "user": [_shown(part) for part in asked.prompt.user],
+        "variables": dict(asked.prompt.variables),
         "continuation": asked.continuation and {"given": asked.continuation.given, "text": asked.continuation.text},
     }
     with Path(file).open("a", encoding="utf-8", errors="backslashreplace") as lines:
@@ -41,4 +42,6 @@ def not_stored(asked: CallInProgress) -> CallError:
 
 
 def _shown(part: Part) -> dict[str, Any]:
-    return {"media": part.uri} if isinstance(part, MediaPart) else {"text": part.text}
+    if isinstance(part, MediaPart):
+        return {"media": part.uri, "sha256": part.sha256}
+    return {"text": part.text}

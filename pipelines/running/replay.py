@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,15 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from groundtrace.grading.input_record import InvalidRecord, parse_record
-from groundtrace.inference.settings import Neighbour
+from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.settings import ModelsSettings, Neighbour
 from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import Job, job_folder
 from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.publishing.reading import InspectError, read_config, read_summary
+from groundtrace.publishing.view.model_marks import ROLES, ModelMarks, images_of, model_marks
 from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
 from groundtrace.publishing.view.replies import read_replies
@@ -48,7 +51,10 @@ from groundtrace.vision.media import MediaStore
 CHECK_EVERY_S = 0.5
 _OF_MODELS = ("model", "revision")
 """The config keys whose values name a model and its version."""
-_COLUMNS = ("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces")
+_COLUMNS = (
+    *("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces"),
+    *("images", "frames", "media"),
+)
 Json = dict[str, Any]
 
 
@@ -62,6 +68,8 @@ class Replayed:
         passed: The stages that the record passed, in order.
         requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them.
         traces: All traces with their verdicts, as :func:`groundtrace.publishing.view.record.traces_of` returns them.
+        marks, notes: The boxes, points and masks in the replies of detector, pointer and segmenter, and why some are
+            not drawn (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
     """
 
     set: str
@@ -71,6 +79,8 @@ class Replayed:
     passed: list[str]
     requests: list[Json]
     traces: list[Json]
+    marks: list[Json]
+    notes: list[str]
 
 
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
@@ -109,7 +119,7 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             run_job(replace(plan, context=context), Draw(), job_files)
             samples = {stage.name for stage in plan.stages if stage.is_sample}
             calls = [each for each in _lines(here / "requests.jsonl") if each["stage"] not in samples]
-            return _outcome(job_files.read(), record_id, calls)
+            return _outcome(job_files.read(), record_id, calls, plan.models)
 
 
 def _names_code(value: object) -> bool:
@@ -178,8 +188,11 @@ def _only(plan: Plan, record_id: str) -> Iterator[Source]:
             yield replace(source, only=numbers)
 
 
-def _outcome(job: Job, record_id: str, requests: list[Json]) -> Replayed:
-    """Return what the job did with the record. Raises InspectError if the record is in no set."""
+def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings) -> Replayed:
+    """Return what the job did with the record, whose calls to ``models`` were ``calls``.
+
+    Raises InspectError if the record is in no set.
+    """
     for name in SETS:
         for file in job.files(name):
             columns = [column for column in _COLUMNS if column in pq.read_schema(file).names]
@@ -193,8 +206,19 @@ def _outcome(job: Job, record_id: str, requests: list[Json]) -> Replayed:
                     if each["id"] == record_id
                 ]
                 stage, reason, detail = (row.get(column) or "" for column in ("stage", "reason", "detail"))
-                return Replayed(name, stage, reason, detail, end["passed"], requests, traces_of(row))
+                marked = _marked(calls, row, models)
+                shown = [{key: each[key] for key in each if key != "variables"} for each in calls]
+                made = (end["passed"], shown, traces_of(row), marked.marks, marked.notes)
+                return Replayed(name, stage, reason, detail, *made)
     raise InspectError(f"the record {record_id!r} did not end in any set: run the pipeline again")
+
+
+def _marked(calls: list[Json], row: Json, models: ModelsSettings) -> ModelMarks:
+    """Return the objects in the replies of these calls. The cache of the replay, in ``models``, holds the replies."""
+    keys = [key for each in calls if each["role"] in ROLES for key in each["stored"]]
+    with closing(ReplyCache(models.cache_path)) as cache:
+        replies = {key: kept.completion for key, kept in cache.get(keys).items()}
+    return model_marks(calls, replies, images_of(row, calls), lambda role: models.endpoint(role).model_family)
 
 
 def _lines(file: Path) -> list[Json]:

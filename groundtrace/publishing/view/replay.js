@@ -1,6 +1,9 @@
 // The replay of a record on the page of `beam view`.
 "use strict";
 
+// The layers of the objects in the replies of these roles: the name of each, the title of its switch, whether it is on.
+const MODEL_LAYERS = { segmenter: ["segmenter", "segmenter", true], detector: ["detector", "detector", false], pointer: ["pointing", "pointer (replies)", false] };
+
 let replaying = null;  // ends the replay in progress
 
 // Ends the replay in progress. Its record is left, and a browser has few connections to one server.
@@ -10,7 +13,8 @@ function endReplay() {
 }
 
 // What the stages do with the record when they are repeated with the stored replies: prompts, all traces, the stages.
-function replayOf(record) {
+// The objects that the models found become layers of the viewer.
+function replayOf(record, viewer) {
   const list = element("div", { class: "replay" });
   const box = element("details", {}, element("summary", {}, "replay: prompts, all traces, stages"), list);
   box.addEventListener("toggle", async () => {
@@ -21,11 +25,18 @@ function replayOf(record) {
     try {
       const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }), signal: replaying.signal });
       list.replaceChildren(...replayed(record, done));
+      viewer.add(layersOf(done.marks));
     } catch (error) {
       list.replaceChildren(element("p", { class: "t" }, error.message));
     }
   });
   return box;
+}
+
+// The layers of the marks, each of which is drawn in all places of its image.
+function layersOf(marks) {
+  const placed = marks.flatMap(({ places, ...mark }) => places.map(([media_index, frame]) => ({ ...mark, media_index, frame })));
+  return Object.entries(MODEL_LAYERS).map(([role, [name, title, on]]) => ({ name, title, on, marks: placed.filter(each => each.role === role) })).filter(each => each.marks.length);
 }
 
 function replayed(record, done) {
@@ -38,15 +49,28 @@ function replayed(record, done) {
     element("p", { class: "t" }, `passed: ${done.passed.join(" → ")}`)];
   if (done.traces.some(each => each.count > 1) || done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, tracesOf(done.traces)), element("div", { class: "traces" },
     ...done.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, `replayed${index}`))))));
-  parts.push(...sent.map(sentPrompt));
+  const layers = layersOf(done.marks);
+  if (layers.length) parts.push(element("p", {}, `The image has new layers: ${layers.map(each => `${each.title} (${each.marks.length})`).join(", ")}.`));
+  parts.push(...done.notes.map(each => element("p", { class: "muted t" }, each)));
+  parts.push(...sent.map(each => sentPrompt(each, done.marks.filter(mark => each.keys.includes(mark.key)))));
   const left = done.requests.length - sent.length;
   return [...parts, element("p", { class: "muted" }, `${sent.length} prompts have the cache key of a stored reply${left ? `; ${left} others have no stored reply and are left out` : ""}.`)];
 }
 
-function sentPrompt(each) {
+// The labels of the objects in a reply, each once; a label lights its objects in the image.
+function tagsOf(marks) {
+  const byLabel = new Map();
+  for (const mark of marks) {
+    const numbers = byLabel.get(mark.label) || new Map();
+    byLabel.set(mark.label, numbers.set(mark.n, { n: mark.n, name: `${MODEL_LAYERS[mark.role][0]}-${mark.kind}-${mark.n}` }));
+  }
+  return [...byLabel].flatMap(([label, numbers]) => [" ", tag(marks[0].kind, label || marks[0].kind, [...numbers.values()])]);
+}
+
+function sentPrompt(each, marks) {
   const parts = each.user.map(part => part.media === undefined ? element("pre", { class: "t" }, part.text) : element("p", { class: "muted t" }, `[image ${part.media.split("/").pop()}]`));
   const score = each.continuation ? [element("p", { class: "muted" }, "the text whose probability is wanted"), element("pre", { class: "t" }, each.continuation.text)] : [];
-  return element("details", {}, element("summary", { class: "t" }, `${each.stage}: ${each.role}, ${each.prompt}, ${each.stored.length} of ${each.keys.length} replies`),
+  return element("details", {}, element("summary", { class: "t" }, `${each.stage}: ${each.role}, ${each.prompt}, ${each.stored.length} of ${each.keys.length} replies`, ...tagsOf(marks)),
     ...(each.system ? [element("p", { class: "muted" }, "system"), element("pre", { class: "t" }, each.system)] : []), element("p", { class: "muted" }, "user"), ...parts, ...score,
     element("p", { class: "muted t" }, `cache key ${each.keys.join(", ")}`));
 }

@@ -251,7 +251,8 @@ async function showRecord(now, mine) {
   const record = await fetched(`/api/record?${query}`);
   if (mine !== turn) return;
   current = record;
-  byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(record), element("div", {}, right(record), facts(record))));
+  const viewer = new Viewer(record);
+  byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
 }
@@ -269,9 +270,8 @@ function bar(record) {
       element("button", { type: "button", onclick: close, title: "Esc" }, "close")));
 }
 
-function left(record) {
-  const viewer = new Viewer(record);
-  return element("div", {}, record.images.length ? viewer.box : element("p", { class: "muted" }, "This record has no image."));
+function left(viewer) {
+  return element("div", {}, viewer.record.images.length ? viewer.box : element("p", { class: "muted" }, "This record has no image."));
 }
 
 async function problemOf(address) {
@@ -298,7 +298,9 @@ class Viewer {
     this.moved = element("div", { class: "moved" });
     this.stage.append(this.moved);
     this.strip = element("div", { class: "strip" }, ...record.images.map((each, index) => this.choice(each, index)));
-    this.box = element("div", {}, this.stage, element("div", { class: "layers" }, ...this.switches()), record.images.length > 1 ? this.strip : null);
+    this.switches = element("div", { class: "layers" });
+    this.showSwitches();
+    this.box = element("div", {}, this.stage, this.switches, record.images.length > 1 ? this.strip : null);
     const frames = record.images.findIndex(each => each.frame !== null && this.layers.some(layer => layer.on && layer.marks.some(mark => mark.frame === each.frame && mark.media_index === each.media_index)));
     if (record.images.length) this.choose(Math.max(frames, 0));
     this.listen();
@@ -314,13 +316,20 @@ class Viewer {
     return addressOf(this.record, image);
   }
 
-  switches() {
+  // Further layers: each has a name (its class), a title of its switch, its marks, and whether it is on.
+  add(layers) {
+    this.layers.push(...layers);
+    this.showSwitches();
+    this.draw();
+  }
+
+  showSwitches() {
     const made = this.layers.map(layer => {
       const box = element("input", { type: "checkbox", checked: layer.on, onchange: event => { layer.on = event.target.checked; this.draw(); } });
-      return element("label", {}, box, ` ${layer.name} (${layer.marks.length})`);
+      return element("label", {}, box, " ", element("i", { class: `colour ${layer.name}` }), ` ${layer.title || layer.name} (${layer.marks.length})`);
     });
     const zoom = by => this.zoom(by, this.stage.clientWidth / 2, this.stage.clientHeight / 2);
-    return [...made, element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit")];
+    this.switches.replaceChildren(...made, element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit"));
   }
 
   choose(index) {
@@ -389,17 +398,13 @@ class Viewer {
     this.moved.querySelector("svg")?.remove();
     if (!this.image || this.shown.kind === "overlay" || this.shown.kind === "code") return;
     const svg = drawn("svg", { width: this.image.naturalWidth, height: this.image.naturalHeight });
-    const kinds = ["box", "point"];  // points are above boxes, whose inner parts let the pointer through
+    const kinds = ["mask", "box", "point"];  // points are above boxes, whose inner parts let the pointer through
     for (const kind of kinds) for (const layer of this.layers.filter(each => each.on)) {
       for (const mark of layer.marks.filter(each => each.kind === kind)) {
         if (mark.media_index !== this.shown.media_index || (mark.frame ?? null) !== this.shown.frame) continue;
         const about = { class: `mark ${layer.name}${mark.off ? " off" : ""}`, "data-mark": `${layer.name}-${mark.kind}-${mark.n}`, "pointer-events": kind === "box" ? "stroke" : "all" };
-        const title = drawn("title", {}, `${mark.n} ${mark.label || ""}${mark.off ? ": off its object" : ""}`);
-        if (mark.kind === "point") {
-          svg.append(drawn("circle", { ...about, cx: mark.x, cy: mark.y, r: 7, "data-r": 7 }, title), drawn("text", { class: "number", x: mark.x, y: mark.y, "data-x": mark.x, "data-y": mark.y }, String(mark.n)));
-        } else {
-          svg.append(drawn("rect", { ...about, x: Math.min(mark.x1, mark.x2), y: Math.min(mark.y1, mark.y2), width: Math.abs(mark.x2 - mark.x1), height: Math.abs(mark.y2 - mark.y1) }, title));
-        }
+        const title = drawn("title", {}, `${mark.n} ${mark.label || ""}${mark.off ? ": off its object" : ""}${mark.step_px > 1 ? `: drawn in steps of ${mark.step_px} px` : ""}`);
+        svg.append(...SHAPES[kind](mark, about, title));
       }
     }
     this.moved.append(svg);
@@ -419,6 +424,12 @@ class Viewer {
   }
 }
 
+const SHAPES = {
+  point: (mark, about, title) => [drawn("circle", { ...about, cx: mark.x, cy: mark.y, r: 7, "data-r": 7 }, title), drawn("text", { class: "number", x: mark.x, y: mark.y, "data-x": mark.x, "data-y": mark.y }, String(mark.n))],
+  box: (mark, about, title) => [drawn("rect", { ...about, x: Math.min(mark.x1, mark.x2), y: Math.min(mark.y1, mark.y2), width: Math.abs(mark.x2 - mark.x1), height: Math.abs(mark.y2 - mark.y1) }, title)],
+  mask: (mark, about, title) => [drawn("path", { ...about, "fill-rule": "evenodd", d: mark.rings.map(ring => `M${ring.join(" ")}Z`).join("") }, title)],
+};
+
 function light(name, isOn) {
   if (!name) return;
   for (const each of document.querySelectorAll(`[data-mark="${CSS.escape(name)}"]`)) each.classList.toggle("lit", isOn);
@@ -429,14 +440,16 @@ function text(response, layer) {
     if (part.kind === "text") return document.createTextNode(part.text);
     if (part.kind === "markup" || part.kind === "more") return element("span", { class: "markup" }, part.text);
     const kind = part.kind === "points" ? "point" : "box";
-    const numbers = part.marks.map(mark => {
-      const name = `${layer}-${kind}-${mark.n}`;
-      return element("sup", { title: mark.at, "data-mark": name, onpointerenter: () => light(name, true), onpointerleave: () => light(name, false) }, String(mark.n));
-    });
-    const all = isOn => part.marks.forEach(mark => light(`${layer}-${kind}-${mark.n}`, isOn));
-    return element("span", { class: `tag ${part.kind}`, tabindex: 0, onpointerenter: () => all(true), onpointerleave: () => all(false), onfocus: () => all(true), onblur: () => all(false) }, part.text || kind, ...numbers);
+    return tag(part.kind, part.text || kind, part.marks.map(mark => ({ ...mark, name: `${layer}-${kind}-${mark.n}` })));
   });
   return element("div", { class: "text" }, ...(parts.length ? parts : [element("span", { class: "muted" }, "empty")]));
+}
+
+// Words about marks of the image, which light while the pointer is on them or they have the focus.
+function tag(kind, words, marks) {
+  const numbers = marks.map(mark => element("sup", { title: mark.at, "data-mark": mark.name, onpointerenter: () => light(mark.name, true), onpointerleave: () => light(mark.name, false) }, String(mark.n)));
+  const all = isOn => marks.forEach(mark => light(mark.name, isOn));
+  return element("span", { class: `tag ${kind}`, tabindex: 0, onpointerenter: () => all(true), onpointerleave: () => all(false), onfocus: () => all(true), onblur: () => all(false) }, words, ...numbers);
 }
 
 // Evidence as words: scorers write JSON objects, of which one with a place is about a point; other texts stay.
@@ -523,9 +536,9 @@ function turnsOf(record) {
   return element("section", {}, element("h3", {}, "trajectory"), ...(record.traces[0] ? verdicts(record.traces[0]) : []), ...turns);
 }
 
-function facts(record) {
+function facts(record, viewer) {
   const pairs = record.facts.flatMap(([name, value]) => [element("dt", { title: run.meanings[name] }, name), element("dd", {}, value)]);
-  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record), run.has_replay ? replayOf(record) : null);
+  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record), run.has_replay ? replayOf(record, viewer) : null);
 }
 
 // The replies of models that made the record; they are read from the run's cache when the list is opened.

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -60,6 +62,22 @@ def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
     assert files_of(run) == before, "a replay only reads the run folder"
 
 
+def test_the_masks_of_the_check_hold_the_points_of_the_trace(run: Path) -> None:
+    row = rows_of(run, "sft")[0]
+    done = replay(run, row["id"])
+    assert {each["role"] for each in done.marks} == {"detector", "pointer", "segmenter"} and done.notes == []
+    keys = {key for each in done.requests for key in each["stored"]}
+    assert {each["key"] for each in done.marks} <= keys and not any("variables" in each for each in done.requests)
+    for point in row["points"]:
+        rings = [
+            np.array(ring, np.float32).reshape(-1, 1, 2)
+            for each in done.marks
+            if (each["kind"], each["label"], each["places"]) == ("mask", point["label"], ((0, None),))
+            for ring in each["rings"]
+        ]
+        assert any(cv2.pointPolygonTest(ring, (point["x"], point["y"]), measureDist=False) >= 0 for ring in rings)
+
+
 def test_each_kind_of_end_is_repeated(run: Path) -> None:
     ends = {(row["stage"], row["reason"]): row for row in rows_of(run, "rejected")}
     assert len(ends) >= 2
@@ -84,6 +102,7 @@ def test_a_reply_that_is_gone_is_not_requested(run: Path, tmp_path: Path) -> Non
     assert (done.set, done.stage) == ("rejected", "attempt")
     assert "a replay sends no requests" in done.detail
     assert [each["stored"] for each in done.requests] == [[]]
+    assert done.marks == done.notes == []
 
 
 @pytest.mark.parametrize("damage", ["no cache", "a damaged cache"])
@@ -236,6 +255,10 @@ def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path
     assert process.returncode == 0 and done["set"] == "sft", said[-2000:]
     assert {each["role"] for each in done["requests"]} >= {"policy", "teacher", "pointer", "detector", "judge"}
     assert all(each["stored"] == each["keys"] for each in done["requests"])
+    assert {each["role"] for each in done["marks"]} == {"detector", "pointer"} and done["notes"] == []
+    frames = {(each["media_index"], each["frame"]) for each in rows_of(clip_run, "sft")[0]["frames"]}
+    found = {(index, frame) for each in done["marks"] for index, frame in each["places"]}
+    assert len(found) > 1 and found <= frames, "marks are in the frames of the clip"
     assert [each.name for each in tmp_path.iterdir()] == ["temp"]
     assert [each.name for each in (tmp_path / "temp").iterdir()] == ["answer.json"]
 

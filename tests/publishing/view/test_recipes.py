@@ -160,6 +160,53 @@ def test_a_replay_ends_when_its_record_is_left(
 
 
 @pytest.mark.parametrize("screen", SCREENS)
+def test_a_replay_draws_the_masks_over_the_objects(
+    screen: str, browser: Any, run_of: Callable[[str], Path], serve: Callable[..., str]
+) -> None:
+    page = opened(browser, serve(run_of("grounded_cot")), screen)
+    page.page.evaluate("changed(next => next.set('set', 'sft'))")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .stage circle.trace")
+    assert page.page.locator(".stage path").count() == 0, "a run does not keep the masks"
+    page.page.click("summary:text('replay')")
+    page.page.wait_for_selector(".stage path.segmenter", timeout=60_000)
+    on_masks = """[...document.querySelectorAll('circle.trace')].map(({ cx, cy }) => {
+        const place = new DOMPoint(cx.baseVal.value, cy.baseVal.value);
+        return [...document.querySelectorAll('path.segmenter')].some(mask => mask.isPointInFill(place));
+    })"""
+    found = page.page.evaluate(on_masks)
+    assert found and all(found), "each point of the kept trace is on a mask"
+    assert page.page.inner_text(".layers").count("segmenter (") == 1
+    switches = page.page.locator(".layers label")
+    assert page.page.locator(".stage rect.detector, .stage circle.pointing").count() == 0
+    switches.filter(has_text="detector").locator("input").check()
+    switches.filter(has_text="pointer (replies)").locator("input").check()
+    assert page.page.locator(".stage rect.detector").count() and page.page.locator(".stage circle.pointing").count()
+    page.page.locator(".replay summary .tag.mask").first.hover()
+    lit = page.page.locator(".stage path.segmenter.lit")
+    assert 0 < lit.count() <= page.page.locator(".stage path.segmenter").count()
+    page.page.locator(".replay > p").first.hover()
+    assert lit.count() == 0
+    box = page.page.locator(".stage").bounding_box()
+    if screen == "desk":
+        assert box["y"] < SCREENS[screen][1] / 2, "the image stays visible beside the list"
+    page.page.evaluate("document.querySelector('dialog').scrollTop = 0")
+    for name in ("trace", "detector", "pointer (replies)"):
+        switches.filter(has_text=f"{name} (").locator("input").uncheck()
+    page.page.locator(".stage path.segmenter").first.hover()
+    assert page.page.locator(".replay sup.lit").count() == 1
+    switches.filter(has_text="segmenter").locator("input").uncheck()
+    assert page.page.locator(".stage path").count() == 0
+    hostile = [{"role": "segmenter", "kind": "mask", "n": 1, "label": "<img src=x onerror=alert(1)>"}]
+    shown = page.page.evaluate("marks => tagsOf(marks).map(each => each.outerHTML || each).join('')", hostile)
+    assert "&lt;img src=x" in shown and "<img" not in shown
+    assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
+    check_quiet(page)
+    page.page.context.close()
+
+
+@pytest.mark.parametrize("screen", SCREENS)
 def test_the_frames_of_a_clip(screen: str, browser: Any, clip_run: Path, serve: Callable[..., str]) -> None:
     page = opened(browser, serve(clip_run), screen)
     read_by_keyboard(page, "sft")
