@@ -333,17 +333,25 @@ class Viewer {
   }
 
   choose(index) {
-    this.shown = this.record.images[index];
+    const shown = this.record.images[index];
+    this.shown = shown;
     [...this.strip.children].forEach((each, at) => each.setAttribute("aria-pressed", String(at === index)));
-    const image = element("img", { alt: this.shown.caption });
-    image.addEventListener("load", () => { this.image = image; this.moved.replaceChildren(image); this.fit(); this.draw(); });
-    image.addEventListener("error", async () => {
-      const why = COPY ? this.shown.missing || "this browser cannot show it" : await problemOf(image.src);
-      this.moved.replaceChildren();
-      this.stage.setAttribute("data-problem", "true");
-      this.stage.replaceChildren(element("p", { class: "muted" }, `${this.shown.caption}: ${why}`));
+    const image = element("img", { alt: shown.caption });
+    image.addEventListener("load", () => {
+      if (this.shown !== shown) return;
+      this.image = image;
+      this.moved.replaceChildren(image);
+      this.stage.replaceChildren(this.moved);
+      this.fit();
+      this.draw();
     });
-    image.src = this.address(this.shown);
+    image.addEventListener("error", async () => {
+      const why = COPY ? shown.missing || "this browser cannot show it" : await problemOf(image.src);
+      if (this.shown !== shown) return;
+      this.image = null;
+      this.stage.replaceChildren(element("p", { class: "muted" }, `${shown.caption}: ${why}`));
+    });
+    image.src = this.address(shown);
   }
 
   fit() {

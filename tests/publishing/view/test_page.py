@@ -284,6 +284,20 @@ def test_replies_of_models_are_read_when_they_are_asked_for(browser: Any, run: P
     page.page.close()
 
 
+def test_an_image_is_shown_after_one_that_cannot_be_read(
+    browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    images = [{"bytes": b"no image", "path": "a.png"}, {"bytes": image(60, 60), "path": "b.png"}]
+    page = Page(browser.new_page(), serve(write_run(tmp_path / "run", run, {"sft": [sft_row("q", images=images)]})))
+    page.page.goto(f"{page.address}&id=q")
+    page.wait("document.querySelector('.stage p')?.textContent.includes('cannot be decoded')")
+    page.page.click(".strip button >> nth=1")
+    page.wait("document.querySelector('.stage img')?.naturalWidth == 60")
+    page.page.click(".strip button >> nth=0")
+    page.wait("document.querySelector('.stage p')?.textContent.includes('cannot be decoded')")
+    page.page.close()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "a copy #1"
