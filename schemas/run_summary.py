@@ -191,6 +191,9 @@ class RunSummary:
 
     Attributes:
         recipe, makes: the name of the recipe (pipeline), and the recipe's description of its rows.
+        recipe_file: the path of the recipe's Python file, if it is a user's own file; "" if the recipe is bundled, or
+            if an earlier version of the code wrote ``run.json``. The code of this file must be executed only if the
+            user names the file, because the run may be somebody else's.
         input: the value of ``--input``.
         counts: the numbers of records in the input, in the training sets, and among the rejected records.
         sets: the training sets that the recipe makes, with or without rows.
@@ -235,6 +238,7 @@ class RunSummary:
     self_judged: bool
     self_checked: bool = False
     makes: str = ""
+    recipe_file: str = ""
     sets: tuple[str, ...] = TRAINING_SETS
     artifacts: tuple[str, ...] = ()
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

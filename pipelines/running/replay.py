@@ -13,6 +13,7 @@ a JSON object from its standard input: the ``run``, the ``id`` of the record, th
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -42,6 +43,7 @@ from groundtrace.publishing.view.replays import ANSWER
 from groundtrace.publishing.view.replies import read_replies
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import is_path
+from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable, storable
 from groundtrace.stages.plumbing.recipe import Draw
 from groundtrace.stages.sources.base import Source
@@ -93,16 +95,8 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """
     summary = read_summary(run)
     read_replies(run, [""])  # an error if the cache cannot be read
-    if not pipeline and summary.recipe not in bundled_names():
-        raise InspectError(
-            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
-            "--pipeline FILE`, which names this file"
-        )
-    if not pipeline and _names_code(read_config(run)):
-        raise InspectError(
-            f"the config of {run} names code of its own, which is executed only on request: start the view again with "
-            f"`beam view {run} --pipeline {summary.recipe}`"
-        )
+    if not pipeline:
+        _check_no_own_code(run, summary)
     with tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder:
         here = Path(folder)
         arguments = RunArguments(
@@ -120,6 +114,29 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             samples = {stage.name for stage in plan.stages if stage.is_sample}
             calls = [each for each in _lines(here / "requests.jsonl") if each["stage"] not in samples]
             return _outcome(job_files.read(), record_id, calls, plan.models)
+
+
+def _check_no_own_code(run: Path, summary: RunSummary) -> None:
+    """Raise InspectError if a replay of the run would execute code that is not a part of Groundtrace.
+
+    The message names the user's pipeline file from ``summary``, the content of ``run.json``, but does not open it.
+    """
+    if summary.recipe_file:
+        named = shlex.quote(printable(summary.recipe_file))
+        raise InspectError(
+            f"the pipeline of {run} is the file {named}, whose code is executed only on request: start the view again "
+            f"with `beam view {run} --pipeline {named}`"
+        )
+    if summary.recipe not in bundled_names():
+        raise InspectError(
+            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
+            "--pipeline FILE`, which names this file"
+        )
+    if _names_code(read_config(run)):
+        raise InspectError(
+            f"the config of {run} names code of its own, which is executed only on request: start the view again with "
+            f"`beam view {run} --pipeline {summary.recipe}`"
+        )
 
 
 def _names_code(value: object) -> bool:

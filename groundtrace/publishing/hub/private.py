@@ -17,7 +17,7 @@ from groundtrace.publishing.hub.shards import Change
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import last_part
 
-PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
+PRIVATE = ("recipe_file", "replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """The fields of ``run.json`` that are private to the run's owner, or that quote rejected records."""
 STAGE_TIMES = ("wall_s", "in_flight_s")
 COSTS = ("cost_usd", "worth_usd")

@@ -17,7 +17,7 @@ from groundtrace.inference.flow.notes import paid_in
 from groundtrace.pipelines.running.account.counts import RunCounts, agreements, ledger
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.plan.budget import RunBudget
-from groundtrace.pipelines.running.plan.loading import PipelineError
+from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.revision import code_revision
@@ -32,7 +32,7 @@ from groundtrace.schemas.run_summary import (
     TargetFigures,
     TruncatedReplies,
 )
-from groundtrace.schemas.text import utc_now
+from groundtrace.schemas.text import storable, utc_now
 from groundtrace.schemas.usage import NOTHING
 from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
 from groundtrace.stages.plumbing.metrics import board
@@ -103,6 +103,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     return RunSummary(
         recipe=plan.recipe.name,
         makes=plan.recipe.makes,
+        recipe_file="" if is_bundled(plan.recipe_file) else storable(str(plan.recipe_file)),
         input=plan.input.name,
         counts=figures.counts,
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),

@@ -84,6 +84,7 @@ class Plan:
         arguments: The arguments of the command line.
         options: The parsed Beam options. A runner changes its options, so each job gets a copy.
         recipe: The recipe, i.e. the pipeline with its name and its settings class.
+        recipe_file: The path of the Python file that defines the recipe, without symbolic links.
         settings: The config, an object of the recipe's settings class.
         stages: The stages (steps) that the recipe has with these settings.
         input: The input: its files and columns.
@@ -95,6 +96,7 @@ class Plan:
     arguments: RunArguments
     options: Options
     recipe: Recipe
+    recipe_file: Path
     settings: Any
     stages: StageList
     input: Input
@@ -106,11 +108,6 @@ class Plan:
     def is_local(self) -> bool:
         """Return whether all workers run on this machine."""
         return is_local(self.options)
-
-    @property
-    def recipe_file(self) -> Path:
-        """Return the path of the Python file that defines the recipe (the pipeline) of this run."""
-        return recipe_file(self.arguments.pipeline)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -167,7 +164,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)
-    recipe = load_recipe(arguments.pipeline)
+    recipe, file = load_recipe(arguments.pipeline), recipe_file(arguments.pipeline)
     given = given_values(arguments.config, arguments.overrides)
     settings = settings_from(recipe.settings, given)
     found = find_input(arguments.input, settings.input, settings.storage, recipe.writes_questions)
@@ -190,4 +187,4 @@ def make_plan(arguments: RunArguments) -> Plan:
         check_sandbox()
     models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))
     context = replace(context, models=models)
-    return Plan(arguments, options, recipe, settings, stages, found, folder, models, context)
+    return Plan(arguments, options, recipe, file, settings, stages, found, folder, models, context)

@@ -145,9 +145,14 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
         f"open({str(tmp_path / 'executed')!r}, 'w')\nfrom groundtrace.pipelines.grounded_cot import RECIPE\n"
     )
     summary = json.loads((copy / "run.json").read_text())
-    (copy / "run.json").write_text(json.dumps(summary | {"recipe": str(planted)}))
-    with pytest.raises(InspectError, match=r"is not known: start the view again with `beam view \S+ --pipeline FILE`"):
-        replay(copy, "x")
+    for changes, message in (
+        ({"recipe": str(planted)}, r"is not known: start the view again with `beam view \S+ --pipeline FILE`"),
+        ({"recipe_file": str(planted)}, rf"only on request: .* `beam view \S+ --pipeline {planted}`"),
+        ({"recipe": "mine", "recipe_file": "a\n; rm b.py"}, r"`beam view \S+ --pipeline 'a\\n; rm b\.py'`"),
+    ):
+        (copy / "run.json").write_text(json.dumps(summary | changes))
+        with pytest.raises(InspectError, match=message):
+            replay(copy, "x")
     assert not (tmp_path / "executed").exists()
     assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
 
@@ -177,6 +182,22 @@ def test_a_model_with_a_tag_is_not_code(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError) as refused:
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert "code of its own" not in str(refused.value) and "gemma:latest" in str(refused.value)
+
+
+def test_a_run_of_a_bundled_pipeline_names_no_file(run: Path) -> None:
+    assert json.loads((run / "run.json").read_text())["recipe_file"] == ""
+
+
+def test_a_run_of_an_own_pipeline_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "linked").symlink_to("real")
+    (tmp_path / "real/own_pipeline.py").write_text("from tests.pipelines.short_recipe import RECIPE\n")
+    words = ["--input", str(SAMPLE), "--output", str(tmp_path / "run"), "--limit", "1", "--set", "max_failed=1"]
+    main(["run", str(tmp_path / "linked/own_pipeline.py"), *words])
+    file = tmp_path / "real/own_pipeline.py"
+    assert json.loads((tmp_path / "run/run.json").read_text())["recipe_file"] == str(file)
+    with pytest.raises(InspectError, match=rf"is the file {file}, .* `beam view \S+ --pipeline {file}`"):
+        replay(tmp_path / "run", "x")
 
 
 def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None:

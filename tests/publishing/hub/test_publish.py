@@ -153,6 +153,7 @@ def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, r
 def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:
     told = json.loads((run / "run.json").read_text())
     told["input"], told["roles"]["teacher"] = "/home/someone/secret-input", "/models/secret-teacher"
+    told["recipe_file"] = "/home/someone/secret_recipe.py"
     (run / "run.json").write_text(json.dumps(told))
     for name in ("sft", "rl"):
         named_in_lineage(run, name, "/models/secret-teacher")
