@@ -87,7 +87,8 @@ class Completion:
     ``logprobs`` are the log-probabilities (nats) of the tokens if a given continuation was scored, else ().
     ``answered_by`` is the model that the server names in its response. It is "" if the server names the requested model
     or no model. ``taken_from`` is the run folder from whose cache the sample was copied. It is "" if the sample was
-    requested in this run.
+    requested in this run. ``made_s`` is the Unix time in seconds at which a copied sample was first stored. It is 0 if
+    the sample was requested in this run, or if an earlier version of the code copied it.
     """
 
     text: str
@@ -96,6 +97,7 @@ class Completion:
     logprobs: tuple[float, ...] = ()
     answered_by: str = ""
     taken_from: str = ""
+    made_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Replace each lone surrogate (half of a character) in the model's texts by U+FFFD, since rows and files cannot

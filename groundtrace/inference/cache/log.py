@@ -82,7 +82,7 @@ def encode_body(completion: Completion) -> str:
     }
     if completion.logprobs:
         fields["logprobs"] = completion.logprobs
-    for name in ("answered_by", "taken_from"):
+    for name in ("answered_by", "taken_from", "made_s"):
         if getattr(completion, name):
             fields[name] = getattr(completion, name)
     return json.dumps(fields, allow_nan=False)
@@ -243,5 +243,8 @@ def _completion(fields: Any) -> Completion:
         raise ValueError("a cached reply has a text that is not a string, or 'logprobs' that are not a list")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
         raise ValueError("a cached reply has 'logprobs' that are not finite numbers")
+    made_s = fields.get("made_s", 0.0)
+    if type(made_s) is not float or not math.isfinite(made_s):
+        raise ValueError("a cached reply has a field 'made_s' that is not a time in seconds")
     text, reasoning, finish_reason, *named = map(str, texts)
-    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)
+    return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named, made_s=made_s)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groundtrace.inference.cache.replies import CachedReply, CacheInUse, ReplyCache
 from groundtrace.inference.cache.stored import StoredReplies
-from groundtrace.inference.request import fresh_key
+from groundtrace.inference.request import Completion, fresh_key
 from groundtrace.inference.settings import Neighbour
 
 _log = logging.getLogger(__name__)
@@ -48,14 +48,15 @@ class Neighbours:
         the same way, with the time in the settings of that run.
 
         If several caches hold a reply, the first of these caches is used. ``taken_from`` of a returned reply is the
-        name of the other run whose cache held the reply.
+        name of the other run whose cache held the reply, and ``made_s`` is the time at which the reply was first
+        stored.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:
             if missing:
                 there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}
                 for key, kept in cache.get(there).items():
-                    found[there[key]] = replace(kept, completion=replace(kept.completion, taken_from=neighbour.name))
+                    found[there[key]] = replace(kept, completion=_taken(kept, neighbour.name))
                     del missing[there[key]]
         return found
 
@@ -63,3 +64,13 @@ class Neighbours:
         """Close the files of the caches."""
         for _, cache in self._caches:
             cache.close()
+
+
+def _taken(kept: CachedReply, name: str) -> Completion:
+    """Return a sample that is copied from the cache of the run ``name``, with the time at which it was first stored.
+
+    The other run may itself have copied the sample. The time at which that run copied it is not returned.
+    """
+    copied_before = bool(kept.completion.taken_from)
+    made_s = kept.completion.made_s if copied_before else kept.created_s
+    return replace(kept.completion, taken_from=name, made_s=made_s)

@@ -20,11 +20,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from groundtrace.inference.cache import index as reply_index
+from groundtrace.inference.cache.cached_reply import CachedReply
 from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.locks import lock_alone, locked
 from groundtrace.inference.cache.log import (
@@ -37,7 +37,6 @@ from groundtrace.inference.cache.log import (
     stamp,
     write_log,
 )
-from groundtrace.inference.request import Completion
 
 __all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache"]
 
@@ -50,28 +49,6 @@ T = TypeVar("T")
 
 class CacheInUse(Exception):
     """Raised if a process needs the cache for itself alone, but another process has the cache open."""
-
-
-@dataclass(frozen=True)
-class CachedReply:
-    """Holds a cached reply. ``completion`` is the reply, and ``max_tokens`` is the token budget with which it was
-    requested.
-
-    One request may return several replies. ``tokens_in`` and ``tokens_out`` are this reply's share of the request's
-    input and output tokens.
-    """
-
-    completion: Completion
-    max_tokens: int
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-    def serves(self, max_tokens: int) -> bool:
-        """Return whether the reply can be used for a request whose token budget is ``max_tokens``. This is the case if
-        the reply is complete, or if it was requested with at least this budget. So a reply that was truncated at 512
-        tokens cannot be used for a budget of 1024 tokens.
-        """
-        return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
 class ReplyCache:
@@ -136,7 +113,7 @@ class ReplyCache:
         entries = list(entries)
         with self._lock:
             if entries and self._write(entries) == len(entries):  # no key kept another reply
-                return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
+                return {entry.key: CachedReply.of(entry) for entry in entries}
             return self.get(dict.fromkeys(entry.key for entry in entries))
 
     def _write(self, entries: list[CacheEntry]) -> int:
@@ -282,8 +259,7 @@ class ReplyCache:
 
 
 def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CachedReply]:
-    entries = [logged.entry for logged in reply_index.find(db, list(keys))]
-    return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
+    return {each.entry.key: CachedReply.of(each.entry, each.created_s) for each in reply_index.find(db, list(keys))}
 
 
 def _inode(path: Path) -> int:

@@ -31,8 +31,7 @@ class StoredReplies:
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
         """Return the stored replies of these keys, by key."""
-        entries = (logged.entry for logged in self.entries(keys))
-        return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
+        return {each.entry.key: CachedReply.of(each.entry, each.created_s) for each in self.entries(keys)}
 
     def close(self) -> None:
         """Close the file."""

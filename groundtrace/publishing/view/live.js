@@ -30,7 +30,7 @@ function calls(rows) {
 }
 
 function reply(each) {
-  return element("details", {}, element("summary", { class: "t" }, line(each.created, each.role, each.prompt, each.model, `${whole(each.tokens_out)} tokens`, each.finish_reason === "stop" ? "" : each.finish_reason)),
+  return element("details", {}, element("summary", { class: "t" }, line(each.created || "unknown time", each.taken_from ? `taken over from ${each.taken_from} at ${each.taken_at}` : "", each.role, each.prompt, each.model, `${whole(each.tokens_out)} tokens`, each.finish_reason === "stop" ? "" : each.finish_reason)),
     element("pre", { class: "t" }, each.text || "(empty)"), element("p", { class: "muted" }, each.is_shortened ? "The text is shortened." : ""));
 }
 

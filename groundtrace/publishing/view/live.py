@@ -12,13 +12,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from groundtrace.inference.cache.log import MAX_LINE_BYTES, decode_line
+from groundtrace.inference.cache.log import MAX_LINE_BYTES, LogEntry, decode_line
 from groundtrace.inference.flow.notes import waiting
 from groundtrace.publishing.reading import FAILED_PAGE
+from groundtrace.publishing.view.replies import times_of
 from groundtrace.storage.mirror import RUN_MARKER
 
 MAX_REPLIES = 30
@@ -82,7 +82,7 @@ class LiveRun:
         self.run = run
         self._notes: Path | None = None
         self._sums = _Sums()
-        self._tails = dict[Path, tuple[int, list[Any]]]()
+        self._tails = dict[Path, tuple[int, list[LogEntry]]]()
 
     def state(self) -> Json:
         """Return the present state, ready for JSON.
@@ -134,7 +134,7 @@ class LiveRun:
             said = " ".join(str(line.get("said", "")).split())
             self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), said] += 1
 
-    def _newest(self) -> list[Any]:
+    def _newest(self) -> list[LogEntry]:
         """Return the entries at the ends of the log files, the newest first."""
         found = []
         for path in sorted((self.run / "cache" / "log").glob("*.jsonl"))[-MAX_LOGS:]:  # their names begin with the time
@@ -146,7 +146,7 @@ class LiveRun:
         return sorted(found, key=lambda each: -each.created_s)
 
 
-def _entries_at_the_end(path: Path) -> list[Any]:
+def _entries_at_the_end(path: Path) -> list[LogEntry]:
     """Return the entries in the last part of a log file; the part has at least one entry, if the file has one."""
     size, tail = path.stat().st_size, _TAIL_BYTES
     while True:
@@ -155,14 +155,15 @@ def _entries_at_the_end(path: Path) -> list[Any]:
             stream.seek(start)
             if start:
                 stream.readline()  # the rest of a line
-            found = [entry for line in stream if (entry := decode_line(line)) is not None and _is_time(entry.created_s)]
+            found = [entry for line in stream if (entry := decode_line(line)) is not None and _has_times(entry)]
         if found or not start or tail > MAX_LINE_BYTES:
             return found
         tail *= 4
 
 
-def _is_time(time_s: float) -> bool:
-    return 0 <= time_s < _END_OF_TIME_S
+def _has_times(logged: LogEntry) -> bool:
+    """Return whether the times of a stored reply can be shown, which may not be so in a damaged file."""
+    return all(0 <= time_s < _END_OF_TIME_S for time_s in (logged.created_s, logged.entry.completion.made_s))
 
 
 def _number(value: object) -> float:
@@ -178,14 +179,13 @@ def _waiting(notes: Path) -> list[str]:
         return []
 
 
-def _shown(logged: Any) -> Json:
+def _shown(logged: LogEntry) -> Json:
     entry = logged.entry
     shown = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "tokens_in", "tokens_out")}
-    created = datetime.fromtimestamp(logged.created_s, UTC).isoformat(timespec="seconds")
     text = entry.completion.text
     return shown | {
         "text": text[:MAX_CHARS],
         "is_shortened": len(text) > MAX_CHARS,
         "finish_reason": entry.completion.finish_reason,
-        "created": created,
+        **times_of(logged),
     }

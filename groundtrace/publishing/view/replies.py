@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.inference.cache.index import Damaged
+from groundtrace.inference.cache.log import LogEntry
 from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.publishing.reading import InspectError
 
@@ -50,8 +51,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
         )
     try:
         with closing(StoredReplies(file)) as stored:
-            found = sorted(stored.entries(keys), key=lambda each: each.created_s)
-        return [_shown(each.entry, each.created_s) for each in found]
+            found = sorted(stored.entries(keys), key=lambda each: each.entry.completion.made_s or each.created_s)
+        return [_shown(each) for each in found]
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
         raise InspectError(
             f"the replies in {file} cannot be read: {' '.join(str(error).split())}: make the file readable, or check "
@@ -59,10 +60,27 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
         ) from error
 
 
-def _shown(entry: Any, created_s: float) -> dict[str, Any]:
-    completion = entry.completion
+def times_of(logged: LogEntry) -> dict[str, str | None]:
+    """Return when the model made a stored reply (``created``), ready for JSON.
+
+    If the reply was copied from the cache of another run, the result also has the name of this run (``taken_from``) and
+    the time of the copy (``taken_at``), else these are "". ``created`` is None if an earlier version of the code copied
+    the reply. Raises ValueError, OverflowError or OSError for a time that no calendar has.
+    """
+    completion = logged.entry.completion
+    if not completion.taken_from:
+        return {"created": _iso(logged.created_s), "taken_from": "", "taken_at": ""}
+    made = _iso(completion.made_s) if completion.made_s else None
+    return {"created": made, "taken_from": completion.taken_from, "taken_at": _iso(logged.created_s)}
+
+
+def _iso(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
+
+
+def _shown(logged: LogEntry) -> dict[str, Any]:
+    entry, completion = logged.entry, logged.entry.completion
     made = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "tokens_in", "tokens_out")}
     made |= {"text": completion.text[:MAX_CHARS], "reasoning": completion.reasoning[:MAX_CHARS]}
     made |= {"is_shortened": max(len(completion.text), len(completion.reasoning)) > MAX_CHARS}
-    made |= {"finish_reason": completion.finish_reason, "taken_from": completion.taken_from}
-    return made | {"created": datetime.fromtimestamp(created_s, UTC).isoformat(timespec="seconds")}
+    return made | {"finish_reason": completion.finish_reason} | times_of(logged)

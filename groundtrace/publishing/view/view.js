@@ -567,7 +567,8 @@ function repliesOf(record) {
 }
 
 function reply(each) {
-  const about = `${each.role} · ${each.prompt} · ${each.model} · ${each.tokens_in} tokens in, ${each.tokens_out} out · ${each.created}${each.finish_reason === "stop" ? "" : ` · ${each.finish_reason}`}${each.taken_from ? ` · from ${each.taken_from}` : ""}`;
+  const taken = each.taken_from ? ` · taken over from ${each.taken_from} at ${each.taken_at}` : "";
+  const about = `${each.role} · ${each.prompt} · ${each.model} · ${each.tokens_in} tokens in, ${each.tokens_out} out · made ${each.created || "at an unknown time"}${taken}${each.finish_reason === "stop" ? "" : ` · ${each.finish_reason}`}`;
   return element("div", {}, element("p", { class: "muted t" }, about), element("p", { class: "muted" }, element("code", {}, each.key)),
     each.reasoning ? element("details", {}, element("summary", { class: "muted" }, "reasoning"), element("pre", { class: "t" }, each.reasoning)) : null,
     element("pre", { class: "t" }, each.text || "(empty)"), each.is_shortened ? element("p", { class: "muted" }, "The text is shortened.") : null);

@@ -63,6 +63,12 @@ def test_who_answered_is_kept_where_it_is_another() -> None:
         decode_body(json.dumps({"text": "a", "reasoning": "", "finish_reason": "stop", "answered_by": 3}))
 
 
+def test_where_and_when_a_copied_reply_was_made_is_kept() -> None:
+    reply = Completion("a", taken_from="look", made_s=1_750_000_000.0)
+    assert decode_body(encode_body(reply)) == reply
+    assert "made_s" not in json.loads(encode_body(Completion("a")))
+
+
 @pytest.mark.parametrize(
     "entry",
     [
@@ -103,6 +109,8 @@ GOOD = json.loads(line(logged(1))[9:])
         json.dumps({**GOOD, "reply": None}).encode(),
         json.dumps({**GOOD, "reply": {"text": "a"}}).encode(),
         json.dumps({**GOOD, "reply": {**GOOD["reply"], "logprobs": ["a"]}}).encode(),
+        json.dumps({**GOOD, "reply": {**GOOD["reply"], "made_s": "soon"}}).encode(),
+        json.dumps({**GOOD, "reply": {**GOOD["reply"], "made_s": float("inf")}}).encode(),
         json.dumps({name: value for name, value in GOOD.items() if name != "model"}).encode(),
     ],
 )

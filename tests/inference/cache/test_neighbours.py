@@ -1,5 +1,6 @@
 """Replies of other runs' caches are taken over, bear the name of the run, and are refused where none may be older."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,19 @@ def test_what_is_taken_over_bears_the_name_of_the_run(server, folders, text_prom
     third = ask(folders("third", as_neighbour)[0], text_prompt(), n=3)
     assert third.call.taken_from == ("full",) * 3, "of several the run that it was taken from"
     assert len(server.seen) == 2
+
+
+def test_what_is_taken_over_has_the_time_at_which_it_was_made(server, folders, text_prompt) -> None:
+    server.say("a")
+    (old, look), (mine, full) = folders("look"), folders("full", folders("look")[1])
+    begun_s = time.time()
+    ask(old, text_prompt())
+    ended_s = time.time()
+    first = ask(mine, text_prompt()).completions[0]
+    again = ask(folders("third", full)[0], text_prompt()).completions[0]
+    assert look.name == first.taken_from and begun_s <= first.made_s <= ended_s
+    assert again.taken_from == "full" and again.made_s == first.made_s, "not the time of the first copy"
+    assert ask(folders("third")[0], text_prompt()).completions[0] == again, "the cache keeps it"
 
 
 def test_no_reply_from_before_a_fresh_run_is_found(server, folders, text_prompt) -> None:

@@ -106,6 +106,14 @@ def test_many_and_long_replies_are_limited(going: GoingRun) -> None:
     assert len(found) == MAX_REPLIES and all(len(each["text"]) == MAX_CHARS and each["is_shortened"] for each in found)
 
 
+def test_a_reply_of_another_run_has_the_time_at_which_it_was_made(going: GoingRun) -> None:
+    for number, made_s in enumerate((1_750_000_000.0, 1e300)):  # the second is no time
+        reply = Completion("a", taken_from="look", made_s=made_s)
+        going.cache.put([CacheEntry(f"{number:064x}", "policy", "attempt.v1", "m", 64, reply)])
+    (shown,) = LiveRun(going.folder).state()["replies"]
+    assert (shown["created"], shown["taken_from"]) == ("2025-06-15T15:06:40+00:00", "look") and shown["taken_at"]
+
+
 def test_following_changes_no_file(going: GoingRun) -> None:
     going.reply(1)
     before = {file: file.read_bytes() for file in sorted(going.folder.rglob("*")) if file.is_file()}

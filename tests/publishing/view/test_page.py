@@ -279,7 +279,9 @@ def test_replies_of_models_are_read_when_they_are_asked_for(browser: Any, run: P
     page.wait("document.querySelector('.replies').childElementCount > 0")
     shown = page.page.inner_text(".replies")
     assert page.page.evaluate("document.querySelectorAll('.replies pre').length") > 3, shown
-    assert "teacher · trace" in shown and "replies are shown" in shown
+    assert "teacher · trace" in shown and "replies are shown" in shown and " · made 20" in shown
+    taken = '{taken_from: "look", taken_at: "noon", created: null, text: "a", finish_reason: "stop"}'
+    assert "made at an unknown time · taken over from look at noon" in page.page.evaluate(f"reply({taken}).innerText")
     assert page.printed == []
     page.page.close()
 

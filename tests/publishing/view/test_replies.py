@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -42,6 +43,38 @@ def test_a_row_without_calls_has_no_replies(row: dict[str, object]) -> None:
 def test_keys_are_limited_and_unique() -> None:
     keys = [str(number) for number in range(MAX_REPLIES + 50)]
     assert keys_of({"lineage": {"cache_keys": [*keys[:3], *keys]}}) == keys[:MAX_REPLIES]
+
+
+MADE_S, MADE = 1_750_000_000.0, "2025-06-15T15:06:40+00:00"
+
+
+@pytest.mark.parametrize(
+    ("reply", "created", "is_taken"),
+    [
+        (Completion("a"), "now", False),
+        (Completion("a", taken_from="other", made_s=MADE_S), MADE, True),
+        (Completion("a", taken_from="other"), None, True),  # copied by an earlier version of the code
+    ],
+)
+def test_a_reply_has_the_time_at_which_it_was_made(
+    reply: Completion, created: str | None, is_taken: bool, tmp_path: Path
+) -> None:
+    cache = ReplyCache(str(tmp_path / CACHE))
+    cache.put([CacheEntry("a" * 64, "judge", "p", "m", 64, reply)])
+    [stored] = cache.entries()
+    cache.close()
+    now = datetime.fromtimestamp(stored.created_s, UTC).isoformat(timespec="seconds")
+    (found,) = read_replies(tmp_path, ["a" * 64])
+    assert found["created"] == (now if created == "now" else created)
+    assert (found["taken_from"], found["taken_at"]) == (("other", now) if is_taken else ("", ""))
+
+
+def test_replies_are_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
+    cache = ReplyCache(str(tmp_path / CACHE))
+    cache.put([CacheEntry("a" * 64, "judge", "p", "m", 64, Completion("later"))])
+    cache.put([CacheEntry("b" * 64, "judge", "p", "m", 64, Completion("first", taken_from="x", made_s=MADE_S))])
+    cache.close()
+    assert [each["text"] for each in read_replies(tmp_path, ["a" * 64, "b" * 64])] == ["first", "later"]
 
 
 def test_reading_changes_nothing_and_long_texts_are_shortened(tmp_path: Path) -> None:
