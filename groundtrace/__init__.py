@@ -70,7 +70,10 @@ def _require_linked(home: Path) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'groundtrace' has no attribute {name!r}: use one of {', '.join(__all__)}")
-    return getattr(importlib.import_module(_NAMES[name]), name)
+    from groundtrace.pipelines.running.beam_logs import without_beam_logs  # after the check of the links below
+
+    with without_beam_logs():  # Beam logs during its import
+        return getattr(importlib.import_module(_NAMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -33,6 +33,7 @@ from groundtrace.pipelines.commands.sandbox import add_sandbox_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
 from groundtrace.pipelines.commands.streams import written_out
 from groundtrace.pipelines.commands.view import add_view_parser
+from groundtrace.pipelines.running.beam_logs import BEAM, HIDDEN_BELOW, is_shown
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.schemas.text import printable, say
 
@@ -99,21 +100,13 @@ def set_up_logging(verbose: bool) -> None:
     engine (such as Spark) is then left out, because the command prints this error in one line.
     """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
-    logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    logging.getLogger(BEAM).setLevel(logging.INFO if verbose else HIDDEN_BELOW)
     logging.getLogger("groundtrace").setLevel(logging.INFO if verbose else logging.WARNING)
     root = logging.getLogger()
     if verbose:
-        root.removeFilter(_is_no_engines)
+        root.removeFilter(is_shown)
     else:
-        root.addFilter(_is_no_engines)
-
-
-def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Return False for Beam's log record on a failed job of an engine (such as Spark), to hide the record; else True.
-
-    The record has a traceback, and the command prints the error itself, in one line.
-    """
-    return record.module != "portable_runner"
+        root.addFilter(is_shown)
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:

@@ -20,6 +20,7 @@ from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.running.beam_logs import without_beam_logs
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.pipelines.running.settings import RunSettings
@@ -43,6 +44,9 @@ PREVIEWED_RECORDS = 10
 def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """Run a pipeline, as ``beam run`` does, and return the finished run.
 
+    Like the command, the function hides Beam's log messages. To see them, set a level of the logger ``apache_beam``
+    before.
+
     Args:
         pipeline: The name of a bundled pipeline, or the path of a pipeline's file.
         input: The file, folder or data set with the questions.
@@ -62,7 +66,8 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
         raise UserError(
             f"run() has no argument {unknown!r}{near(unknown, known)}; its arguments are {', '.join(known)}"
         )
-    execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
+    with without_beam_logs():
+        execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)
 
 
