@@ -9,7 +9,8 @@ from typing import Any, overload
 import pyarrow as pa
 
 from groundtrace.publishing.reading import InspectError, input_folder
-from groundtrace.schemas.text import counted
+from groundtrace.publishing.row_text import row_text
+from groundtrace.schemas.text import counted, printable
 
 SHOWN_ROWS = 5
 """The number of rows that a notebook shows of a set."""
@@ -48,15 +49,20 @@ class Row:
         return self.values[column]
 
     def show(self) -> None:
-        """Show the row: in a notebook with its images, elsewhere as one line of text."""
+        """Show the row: in a notebook with its images, elsewhere as text."""
         _show(self)
 
     def __repr__(self) -> str:
+        """Return lines of text: question, answer, the reason of a rejection, and the best trace with its verdicts."""
+        return row_text(self.set, self.values, self.folder.name)
+
+    @property
+    def line(self) -> str:
         """Return one line with the set, the id, the question, and the answer or the reason of the rejection."""
         question = " ".join((self.values.get("question") or "no question").split())
         reason, answer = self.values.get("reason"), self.values.get("answer")
         ended = f"rejected: {reason}" if reason else f"answer {answer!r}"
-        return f"<{self.set} row {self.id}: {question:.{MAX_REPR_CHARS}} ({ended})>"
+        return printable(f"<{self.set} row {self.id}: {question:.{MAX_REPR_CHARS}} ({ended})>")
 
     def _repr_html_(self) -> str:
         return _framed([self], 1)
@@ -163,7 +169,7 @@ class Rows:
 
     def __repr__(self) -> str:
         """Return lines of text: the number of rows, then each of the first rows, then the number of further rows."""
-        first = [f"  {row!r}" for row, _ in zip(self, range(SHOWN_ROWS), strict=False)]
+        first = [f"  {row.line}" for row, _ in zip(self, range(SHOWN_ROWS), strict=False)]
         more = len(self) - len(first)
         lines = [f"<{counted(len(self), f'{self.set} row')} of {self.folder.name}>", *first]
         return "\n".join([*lines, *([f"  and {more} more"] if more else [])])

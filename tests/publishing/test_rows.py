@@ -13,6 +13,7 @@ import pytest
 import groundtrace as gt
 from groundtrace.publishing.opened_run import OpenedRun
 from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.row_text import row_text
 from groundtrace.publishing.rows import Row, Rows
 
 
@@ -85,10 +86,12 @@ def test_what_is_printed_is_short(run: OpenedRun, capsys: pytest.CaptureFixture[
     sizes = f"{len(run.sft)} sft, {len(run.rl)} rl, {len(run.rejected)} rejected"
     assert repr(run) == f"<run {run.folder}: grounded_cot, {sizes}>"
     first = run.rejected[0]
-    assert repr(first).startswith(f"<rejected row {first.id}: ")
-    assert repr(first).endswith(f"(rejected: {first['reason']})>")
+    assert first.line.startswith(f"<rejected row {first.id}: ")
+    assert first.line.endswith(f"(rejected: {first['reason']})>")
     lines = repr(run.rejected).splitlines()
     assert len(lines) == 7 and lines[-1] == f"  and {len(run.rejected) - 5} more"
+    assert lines[1] == f"  {first.line}"
+    assert str(first) == repr(first) == row_text("rejected", first.values, run.folder.name)
     first.show()
     assert capsys.readouterr().out == f"{first!r}\n"
 
@@ -116,7 +119,8 @@ def test_a_record_without_a_readable_image_is_shown(run: OpenedRun) -> None:
     """Records that end at ingest have no media, no question and no traces."""
     values = dict.fromkeys(run.rejected.table.column_names) | {"id": "x", "stage": "ingest", "reason": "media_missing"}
     row = Row(run.folder, "rejected", values, run.summary.input)
-    assert "media_missing" in page_of(row) and "no question (rejected: media_missing)" in repr(row)
+    assert "media_missing" in page_of(row) and "no question (rejected: media_missing)" in row.line
+    assert "question: no question\ngold answer: none\nrejected: ingest: media_missing" in repr(row)
 
 
 def test_hostile_texts_are_escaped(run: OpenedRun) -> None:

@@ -1,0 +1,93 @@
+"""Writes a row of a run as text for a terminal: question, answer, outcome, and the first lines of the best trace."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.schemas.text import counted, printable
+
+WIDTH = 100
+"""The maximum number of characters of a line."""
+MAX_LINES = 6
+"""The maximum number of lines of a text: of the question, of a rejection's explanation, or of a trace."""
+
+
+@dataclass(frozen=True)
+class _BestTrace:
+    """Holds the kept trace of a row, or the one with the highest score, of ``count`` traces."""
+
+    text: str
+    score: float | None
+    verdicts: Sequence[Mapping[str, Any]]
+    count: int = 1
+
+
+def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
+    """Return a row as text of several lines. Characters that are not printable become escapes.
+
+    ``name`` is the name of the row's set (sft, rl or rejected), ``values`` holds the row's values by column, and
+    ``run`` is the name of the run folder.
+    """
+    lines = [f"<{name} row {values.get('id')} of {run}>"]
+    lines += _cut("question", values.get("question") or "no question")
+    if values.get("choices"):
+        lines += _cut("choices", "; ".join(map(str, values["choices"])))
+    kind = f" ({values['answer_type']})" if values.get("answer_type") else ""
+    lines += _cut("gold answer", f"{values.get('answer') or 'none'}{kind}")
+    if name == "rejected":
+        ended = (values.get(column) for column in ("stage", "reason", "detail"))
+        lines += _cut("rejected", ": ".join(str(part) for part in ended if part))
+    if attempts := values.get("attempts"):
+        graded = Counter(each["correct"] for each in attempts)
+        kinds = ((True, "right"), (False, "wrong"), (None, "unscored"))
+        lines += _cut("attempts", ", ".join(f"{graded[kind]} {word}" for kind, word in kinds if graded[kind]))
+    best = _best_trace(values)
+    if best is not None:
+        verdicts = [_verdict(each) for each in best.verdicts if each and each.get("name")]
+        lines += _cut(_title(best), ", ".join(verdicts) or "not verified")
+        lines += [f"  {line}" for line in _first_lines(best.text, WIDTH - 2)]
+    return "\n".join(map(printable, lines))
+
+
+def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:
+    """Return the trace that the text shows; None for a row without traces, such as one of the set rl."""
+    if messages := values.get("messages"):
+        said = "\n".join(each["content"] or "" for each in messages if each["role"] == "assistant")
+        scores = dict(values.get("scores") or {})
+        final, verdicts = scores.pop("final", None), values.get("verdicts")
+        if verdicts is None:  # a run of an earlier version
+            verdicts = [{"name": name, "value": value, "failed": False} for name, value in scores.items()]
+        return _BestTrace(said, final, verdicts)
+    traces = values.get("traces") or []
+    best = max(traces, key=lambda each: -1.0 if each["score"] is None else each["score"], default=None)
+    return None if best is None else _BestTrace(best["text"], best["score"], best["verdicts"] or [], len(traces))
+
+
+def _title(best: _BestTrace) -> str:
+    which = "trace" if best.count == 1 else f"best of {counted(best.count, 'trace')}"
+    return which if best.score is None else f"{which}, score {best.score:.3g}"
+
+
+def _verdict(verdict: Mapping[str, Any]) -> str:
+    """Return a verdict as text: the scorer and the value, or that it failed or is not applicable."""
+    if verdict["value"] is None:
+        return f"{verdict['name']} {'failed' if verdict['failed'] else 'not applicable'}"
+    return f"{verdict['name']} {verdict['value']:.3g}"
+
+
+def _cut(title: str, text: str) -> list[str]:
+    """Return ``title: text`` in lines of at most :data:`WIDTH` characters; further lines are indented."""
+    first, *more = _first_lines(f"{title}: {text}", WIDTH - 2)
+    return [first, *(f"  {line}" for line in more)]
+
+
+def _first_lines(text: str, width: int) -> list[str]:
+    """Return the first :data:`MAX_LINES` lines of a text, and a line that says how many lines are left out.
+
+    A line is broken between words if it has more than ``width`` characters.
+    """
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, width, break_on_hyphens=False)]
+    left = len(lines) - MAX_LINES
+    return lines if left <= 0 else [*lines[:MAX_LINES], f"… and {counted(left, 'more line')}"]
