@@ -163,6 +163,7 @@ _REJECTED = (
     Column("stage", pa.string(), "the stage that rejected the record"),
     Column("reason", pa.string(), "why, as one word of the stage's list"),
     Column("detail", pa.string(), "why, in a sentence"),
+    Column("rejected_by", pa.string(), "the scorer whose verdict rejected the record; null if no verdict did"),
     Column("cache_key", pa.string(), "the key of the reply that the decision rests on"),
     Column("cost_usd", pa.float64(), "what its calls cost when nothing is in the cache"),
     _SOURCE,

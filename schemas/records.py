@@ -355,9 +355,10 @@ class Rejected:
     is one of the reasons that the stage declares, and ``detail`` explains it in a sentence.
 
     ``cache_key`` is the key of the reply that led to the rejection (None if no reply did). ``cost_usd`` is the cost
-    that its ``calls`` would have without the cache. ``draft`` is the last state of the record (the question with its
-    data), without its calls. It is None if the record did not become a question. In this case, ``origin`` holds the
-    data of the input. Comparisons ignore ``draft`` and ``origin``.
+    that its ``calls`` would have without the cache. ``rejected_by`` is the name of the scorer whose verdict led to the
+    rejection (None if no verdict did). ``draft`` is the last state of the record (the question with its data), without
+    its calls. It is None if the record did not become a question. In this case, ``origin`` holds the data of the input.
+    Comparisons ignore ``draft`` and ``origin``.
     """
 
     id: str
@@ -369,3 +370,4 @@ class Rejected:
     calls: tuple[Call, ...] = ()
     draft: Draft | None = field(default=None, compare=False)
     origin: Origin = field(default=NO_ORIGIN, compare=False)
+    rejected_by: str | None = None

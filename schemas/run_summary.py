@@ -59,7 +59,8 @@ class StageFigures:
     work in one sentence; it is "" in a ``run.json`` that an earlier version of the code wrote. ``is_sample`` is True if
     the stage only reads a sample of the records and passes none on. ``for_target`` is True if the stage has an effect
     only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
-    its reasons to reject a record, each with its meaning.
+    its reasons to reject a record, each with its meaning. ``floors`` are the minimum values of scores, by scorer, below
+    which the stage rejects a record; ``final`` is the score of all verdicts together.
 
     ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
     among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
@@ -75,6 +76,7 @@ class StageFigures:
     reasons: Mapping[str, str] = field(default_factory=dict)
     wall_s: float = 0.0
     in_flight_s: float = 0.0
+    floors: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,13 @@ class RunSummary:
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")
         return self.details.get(stage, {}).get(reason, "")
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """Return the minimum values of scores, by scorer, below which the run's stages rejected a record. ``final`` is
+        the score of all verdicts together.
+        """
+        return {name: floor for figures in self.stages.values() for name, floor in figures.floors.items()}
 
     @property
     def saved_usd(self) -> float:

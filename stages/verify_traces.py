@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from groundtrace.config.settings import Share, settings
 from groundtrace.inference.role_calls import Asks
@@ -82,6 +82,13 @@ class VerifySettings:
         """
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
+    def floors_of(self, scorers: Sequence[Scorer]) -> dict[str, float]:
+        """Return the minimum value of each score, by scorer, for the ``scorers`` (code that gives one verdict) that
+        have one. ``final`` is the score of the whole trace.
+        """
+        found = {scorer.name: self.floor_of(scorer) for scorer in scorers} | {"final": self.min_score}
+        return {name: floor for name, floor in found.items() if floor}
+
 
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """Check that the scorers and the settings fit together. A scorer is code that gives one verdict on a response.
@@ -146,11 +153,21 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
     return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
 
 
+class WhyRejected(NamedTuple):
+    """Holds why a draft (question with its data) is rejected: the reason, a detail, the index of the trace that they
+    describe, and the name of the scorer whose verdict on this trace is the reason.
+    """
+
+    reason: str
+    detail: str
+    index: int
+    scorer: str
+
+
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
-) -> tuple[str, str, int]:
-    """Return why a draft (question with its data) is rejected: the reason, a detail, and the index of the trace that
-    the reason and the detail describe.
+) -> WhyRejected:
+    """Return why a draft (question with its data) is rejected, with the trace and the scorer that are the reason.
 
     ``traces`` are the teacher's responses to the question; none of them is good enough. ``scorers`` are the scorers
     that made the verdicts. A trace is right if its final answer is right. A trace is unverifiable if a scorer could not
@@ -169,23 +186,26 @@ def why_rejected(
         lacking = next((verdict for verdict in trace.verdicts if verdict.failed), None)
         if right or (lacking is not None and best_trace(traces) is None):
             assert lacking is not None  # a right trace without a score has a failed verdict
-            return UNVERIFIABLE, f"{lacking.name} could not be checked: {lacking.reason}", trace.index
+            detail = f"{lacking.name} could not be checked: {lacking.reason}"
+            return WhyRejected(UNVERIFIABLE, detail, trace.index, lacking.name)
         wrong = best_trace(traces) or traces[0]
         if _outcome(wrong).value is None:
-            return UNVERIFIABLE, f"no answer could be graded: {_outcome(wrong).reason}", wrong.index
+            detail = f"no answer could be graded: {_outcome(wrong).reason}"
+            return WhyRejected(UNVERIFIABLE, detail, wrong.index, outcome.NAME)
         [(fault, count)] = Counter(_outcome(trace).reason for trace in traces).most_common(1)
         often = "" if count == len(traces) else f" ({count} of them)"
-        return WRONG_ANSWER, f"no trace of {len(traces)} is right: {fault}{often}", wrong.index
+        detail = f"no trace of {len(traces)} is right: {fault}{often}"
+        return WhyRejected(WRONG_ANSWER, detail, wrong.index, outcome.NAME)
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        reason = (
+        detail = (
             f"best score {best.score:.2f}, and {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
         )
-        return _reason_for(verdict, scorers), reason, best.index
+        return WhyRejected(_reason_for(verdict, scorers), detail, best.index, verdict.name)
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
-    reason = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
-    return _reason_for(failing, scorers), reason, best.index
+    detail = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    return WhyRejected(_reason_for(failing, scorers), detail, best.index, failing.name)
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
@@ -225,8 +245,9 @@ async def verify(
     traces = tuple(replace(scored[trace.text], index=trace.index) for trace in draft.traces)
     best = best_trace(good_traces(traces, settings, scorers))
     if best is None:
-        reason, detail, about = why_rejected(traces, settings, scorers)
-        raise Reject(reason, detail, draft.calls[-1].keys[about], replace(draft, traces=traces))
+        why = why_rejected(traces, settings, scorers)
+        key = draft.calls[-1].keys[why.index]
+        raise Reject(why.reason, why.detail, key, replace(draft, traces=traces), why.scorer)
     return replace(draft, traces=traces, best=traces.index(best))
 
 
@@ -306,8 +327,9 @@ class VerifyTraces(CallingStage):
         self.scorers = configured(self.scorers, self.settings.scorers, "verify.scorers")
         check_scorers(self.settings, self.scorers)
         check_served(self.scorers, self.settings.gate.skip, dict(self.models.roles), "verify.gate.skip")
-        if self.scorers != TRACE_SCORERS:
-            self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
+        described = STAGE if self.scorers == TRACE_SCORERS else describe(self.scorers)
+        floors = self.settings.floors_of(self.scorers)
+        self.stage = replace(described, floors=floors)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function scores the draft's traces

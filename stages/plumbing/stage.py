@@ -50,12 +50,15 @@ class Reject(Exception):
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
     the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all that the
-    function has added so far; None if it has added nothing.
+    function has added so far; None if it has added nothing. ``scorer`` is the name of the scorer whose verdict led to
+    the decision; None if no verdict did.
     """
 
-    def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
+    def __init__(
+        self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None, scorer: str | None = None
+    ) -> None:
         super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail, self.key, self.draft = reason, detail, key, draft
+        self.reason, self.detail, self.key, self.draft, self.scorer = reason, detail, key, draft, scorer
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Stage:
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
             reasons, the run fails.
         executes: whether it executes model-written code, so that its workers need the sandbox.
+        floors: the minimum values of scores, by scorer, below which it rejects; "final" is the score of all verdicts.
         unchecked: a function that describes, in one sentence, the checks that the stage left out. Its arguments are the
             stage's settings, the models and the number of records that the stage kept. It returns "" if the stage
             checked everything. The attribute is None if the stage never leaves a check out.
@@ -99,6 +103,7 @@ class Stage:
     adds: tuple[Column[Any], ...] = ()
     failures: tuple[str, ...] = ()
     executes: bool = False
+    floors: Mapping[str, float] = field(default_factory=dict)
     unchecked: Callable[[Any, ModelsSettings, int], str] | None = None
 
     def __post_init__(self) -> None:
@@ -148,7 +153,8 @@ class Stage:
         worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
         draft = None if draft is None else replace(draft, calls=())
-        return Rejected(name, self.name, why.reason, why.detail, why.key, worth_usd, tuple(calls), draft)
+        rejected = Rejected(name, self.name, why.reason, why.detail, why.key, worth_usd, tuple(calls), draft)
+        return replace(rejected, rejected_by=why.scorer)
 
 
 @dataclass(frozen=True)

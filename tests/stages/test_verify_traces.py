@@ -112,76 +112,89 @@ def test_the_best_trace(scores: list[float | None], best: int | None) -> None:
 
 # A floor is named before the score: it says what is wrong, and the score only how much.
 WHY = [
-    ([judged(0, None, outcome=None)], "unverifiable", "no answer could be graded: outcome says so"),
-    ([judged(0, None, outcome=FAILED)], "unverifiable", "outcome could not be checked: outcome says so"),
+    ([judged(0, None, outcome=None)], "unverifiable", "no answer could be graded: outcome says so", "outcome"),
+    ([judged(0, None, outcome=FAILED)], "unverifiable", "outcome could not be checked: outcome says so", "outcome"),
     (
         [judged(0, None, outcome=1.0, spatial=FAILED, reasoning=1.0)],
         "unverifiable",
         "spatial could not be checked: spatial says so",
+        "spatial",
     ),
     (
         [judged(0, None, outcome=1.0, spatial=1.0, reasoning=FAILED), judged(1, 0.0, outcome=0.0)],
         "unverifiable",
         "reasoning could not be checked: reasoning says so",
+        "reasoning",
     ),
     (
         # a wrong trace beside one whose answer nobody could grade
         [judged(0, None, outcome=FAILED), judged(1, 0.0, outcome=0.0)],
         "wrong_answer",
         "no trace of 2 is right: outcome says so",
+        "outcome",
     ),
     (
         # what was checked is told before what was not
         [judged(0, None, outcome=1.0, spatial=FAILED), judged(1, 0.5, outcome=1.0, spatial=0.0)],
         "low_grounding",
         "best score 0.50, and spatial below 1: spatial says so",
+        "spatial",
     ),
     (
         [judged(0, 0.0, outcome=1.0, format=0.0)],
         "malformed",
         "best score 0.00, and format below 1: format says so",
+        "format",
     ),
     (
         # the most frequent fault is told, and how frequent it is
         [judged(0, 0.1, outcome=0.0), *(judged(each, 0.0, outcome=0.0, said="other side") for each in (1, 2))],
         "wrong_answer",
         "no trace of 3 is right: other side (2 of them)",
+        "outcome",
     ),
-    ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so"),
+    ([judged(0, 0.0, outcome=0.0)] * 2, "wrong_answer", "no trace of 2 is right: outcome says so", "outcome"),
     (
         [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
         "low_grounding",
         "best score 0.50, and spatial below 1: spatial says so",
+        "spatial",
     ),
     (
         [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
         "low_grounding",
         "best score 0.60, and spatial below 1: spatial says so",
+        "spatial",
     ),
     (
         [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
         "low_reasoning",
         "best score 0.50 below 0.7: reasoning reasoning says so",
+        "reasoning",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=1.0, reasoning=0.0)],
         "low_reasoning",
         "best score 0.67 below 0.7: reasoning reasoning says so",
+        "reasoning",
     ),
     (
         [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
         "low_grounding",
         "best score 0.90, and spatial below 1: spatial says so",
+        "spatial",
     ),
     (
         [judged(0, 1.0, outcome=1.0, spatial=1.0, counting=0.75)],
         "low_grounding",
         "best score 1.00, and counting below 1: counting says so",
+        "counting",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
         "low_grounding",
         "best score 0.67, and counting below 1: counting says so",
+        "counting",
     ),
 ]
 
@@ -210,10 +223,10 @@ def test_floors_under_the_grounding(settings: VerifySettings, good: list[int]) -
     assert [trace.index for trace in good_traces(traces, settings)] == good
 
 
-@pytest.mark.parametrize(("traces", "reason", "detail"), WHY)
-def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str) -> None:
-    said, why, about = why_rejected(tuple(traces), VerifySettings())
-    assert (said, why) == (reason, detail)
+@pytest.mark.parametrize(("traces", "reason", "detail", "scorer"), WHY)
+def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str, scorer: str) -> None:
+    said, why, about, by = why_rejected(tuple(traces), VerifySettings())
+    assert (said, why, by) == (reason, detail, scorer)
     assert traces[about].index == about
     name = detail.split(":")[0].removesuffix(" could not be checked")
     if reason == "unverifiable" and "could not be checked" in detail:
@@ -562,9 +575,9 @@ PLAINNESS = Scorer("plainness", "every response has a tone", _hears_hedging, flo
 @pytest.mark.parametrize(
     ("floors", "rejected"),
     [
-        ({}, ("hedged", "low_score", "best score 1.00, and plainness below 0.9", "k0")),
+        ({}, ("hedged", "low_score", "best score 1.00, and plainness below 0.9", "k0", "plainness")),
         ({"plainness": 0.0}, None),
-        ({"plainness": 1.0}, ("hedged", "low_score", "best score 1.00, and plainness below 1", "k0")),
+        ({"plainness": 1.0}, ("hedged", "low_score", "best score 1.00, and plainness below 1", "k0", "plainness")),
     ],
 )
 def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
@@ -585,10 +598,27 @@ def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
         kept,
         [rejected] if rejected else [],
         show=lambda draft: (draft.id, draft.traces[0].verdicts[-1].name),
-        show_rejected=rejected_as,
+        show_rejected=lambda found: (*rejected_as(found), found.rejected_by),
     )
 
 
 def test_what_the_stage_says_of_itself() -> None:
     assert set(STAGE.reasons) == {"wrong_answer", "malformed", "low_grounding", "low_reasoning", "unverifiable"}
     assert STAGE.failures == ("unverifiable",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "scorers", "floors"),
+    [
+        ({}, TRACE_SCORERS, {"format": 1.0, "spatial": 1.0, "counting": 1.0, "temporal": 0.7, "final": 0.7}),
+        ({"floors": {"spatial": 0.5}, "min_score": 0.0}, TRACE_SCORERS[:3], {"format": 1.0, "spatial": 0.5}),
+        ({"floors": NO_FLOORS | {"format": 0.0}}, (*TRACE_SCORERS[:4], PLAINNESS), {"plainness": 0.9, "final": 0.7}),
+    ],
+)
+def test_the_stage_describes_its_floors(
+    changes: dict[str, Any],
+    scorers: tuple[Scorer, ...],
+    floors: dict[str, float],
+    models: Callable[..., ModelsSettings],
+) -> None:
+    assert VerifyTraces(VerifySettings(**changes), models(), scorers).stage.floors == floors

@@ -176,6 +176,7 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
             reasons=stage.meanings,
             wall_s=round(live[stage.name].wall_s, 3) if stage.name in live else 0.0,
             in_flight_s=round(live[stage.name].in_flight_s, 3) if stage.name in live else 0.0,
+            floors=stage.floors,
         )
         for stage in stages
         if figures.entered(stage.name)

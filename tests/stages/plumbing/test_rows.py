@@ -196,10 +196,12 @@ def test_rows_fit_their_schema(make: Callable[..., dict[str, Any]], schema: pa.S
 
 
 def test_a_rejection_of_what_did_not_become_a_question() -> None:
-    row = rejected_row(Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5), CONTEXT)
+    rejected = Rejected("q", "verify", "wrong_answer", "none is right", "key", 0.5, rejected_by="outcome")
+    row = rejected_row(rejected, CONTEXT)
     assert pa.Table.from_pylist([row], schema=REJECTED_SCHEMA).to_pylist() == [row]
     known = {name: value for name, value in row.items() if value is not None}
-    assert list(known) == ["id", "stage", "reason", "detail", "cache_key", "cost_usd"]
+    assert list(known) == ["id", "stage", "reason", "detail", "rejected_by", "cache_key", "cost_usd"]
+    assert known["rejected_by"] == "outcome"
 
 
 def test_a_rejection_keeps_the_record_as_far_as_it_came(draft: Draft) -> None:
