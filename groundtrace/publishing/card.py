@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 
 from groundtrace.pages.compiled_templates import compiled_templates
 from groundtrace.prompts.loader import purpose_of
-from groundtrace.publishing.columns import columns_in_use
+from groundtrace.publishing.columns import columns_in_use, used_columns
 from groundtrace.publishing.diversity import Balance
 from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows
 from groundtrace.publishing.front_matter import filled_sets, front_matter
 from groundtrace.publishing.judge_agreement import judge_rows
 from groundtrace.publishing.publication import Publication
-from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config, read_rubrics, used_columns
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config, read_rubrics
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary

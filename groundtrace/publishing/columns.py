@@ -1,13 +1,15 @@
-"""Makes the tables that explain the columns of a run's shards (Parquet files) to readers."""
+"""Makes the tables that explain the columns of a run's shards (Parquet files) to readers, and finds used columns."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.publishing.reading import columns_of
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.text import alternatives
 
@@ -73,3 +75,39 @@ def _kind(kind: pa.DataType) -> str:
     if pa.types.is_struct(kind):
         return f"struct ({', '.join(field.name for field in kind)})"
     return str(kind)
+
+
+def used_columns(run: Path, name: str) -> frozenset[str]:
+    """Return the names of a set's columns that have a value in at least one row; all columns if the set has no rows.
+
+    ``run`` is the run folder, and ``name`` is sft, rl or rejected.
+    """
+    used, rows = set[str](), 0
+    for file in sorted((run / name).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            rows += shard.metadata.num_rows
+            for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last
+                column = leaf.split(".")[0]
+                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
+                if any(_holds(batch.column(0)) for batch in batches):
+                    used.add(column)
+    return frozenset(used if rows else columns_of(run, name).names)
+
+
+def _leaves(footer: pq.FileMetaData) -> list[str]:
+    """Return the paths of a Parquet file's leaf columns, such as ``scores.final``, sorted by their size in bytes.
+
+    The column with the smallest compressed size is first. ``footer`` is the metadata of the file.
+    """
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    sizes = Counter[str]()
+    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
+        sizes[column.path_in_schema] += column.total_compressed_size
+    return sorted(sizes, key=lambda path: (sizes[path], path))
+
+
+def _holds(values: pa.Array) -> bool:
+    """Return whether the array of a single leaf column has at least one value that is not null."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
+        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
+    return values.null_count < len(values)

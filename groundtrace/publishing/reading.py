@@ -6,7 +6,6 @@ Shards are Parquet files. They are read with DuckDB.
 import json
 import tempfile
 import tomllib
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.publishing.verdicts import VERDICTS, add_verdicts
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of
@@ -162,48 +162,13 @@ def columns_of(run: Path, name: str) -> pa.Schema:
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
-def used_columns(run: Path, name: str) -> frozenset[str]:
-    """Return the names of a set's columns that have a value in at least one row; all columns if the set has no rows.
-
-    ``run`` is the run folder, and ``name`` is sft, rl or rejected.
-    """
-    used, rows = set[str](), 0
-    for file in sorted((run / name).glob("*.parquet")):
-        with pq.ParquetFile(file) as shard:
-            rows += shard.metadata.num_rows
-            for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last
-                column = leaf.split(".")[0]
-                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
-                if any(_holds(batch.column(0)) for batch in batches):
-                    used.add(column)
-    return frozenset(used if rows else columns_of(run, name).names)
-
-
-def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """Return the paths of a Parquet file's leaf columns, such as ``scores.final``, sorted by their size in bytes.
-
-    The column with the smallest compressed size is first. ``footer`` is the metadata of the file.
-    """
-    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    sizes = Counter[str]()
-    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
-        sizes[column.path_in_schema] += column.total_compressed_size
-    return sorted(sizes, key=lambda path: (sizes[path], path))
-
-
-def _holds(values: pa.Array) -> bool:
-    """Return whether the array of a single leaf column has at least one value that is not null."""
-    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
-        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
-    return values.null_count < len(values)
-
-
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a DuckDB database with the rows of a run, in the views sft, rl, rejected and runs.
+    """Yield a DuckDB database with the rows of a run, in the views sft, rl, rejected, verdicts and runs.
 
-    ``run`` is the run folder, and ``summary`` is the content of its ``run.json``. The view ``runs`` has one row with
-    the values of ``run.json`` about the whole run. Queries can read only the files of these views. Raises
+    ``run`` is the run folder, and ``summary`` is the content of its ``run.json``. The view ``verdicts`` has one row for
+    each verdict (:func:`groundtrace.publishing.verdicts.add_verdicts`). The view ``runs`` has one row with the values
+    of ``run.json`` about the whole run. Queries can read only the files of these views. Raises
     :class:`InspectError` for a shard that is not a Parquet file.
     """
     with _database() as (connection, scratch):
@@ -215,10 +180,10 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a DuckDB database with the rows of several runs. Each run has its own database schema.
 
-    ``runs`` holds for each run its folder and the content of its ``run.json``. A schema has the views sft, rl, rejected
-    and runs. The schema of the first run is ``a``, so that its SFT rows are in ``a.sft``; the second run has ``b.sft``.
-    :func:`schema_names` gives all names of the schemas. Raises :class:`InspectError` for a shard that is not a Parquet
-    file.
+    ``runs`` holds for each run its folder and the content of its ``run.json``. A schema has the views of
+    :func:`open_tables`. The schema of the first run is ``a``, so that its SFT rows are in ``a.sft``; the second run has
+    ``b.sft``. :func:`schema_names` gives all names of the schemas. Raises :class:`InspectError` for a shard that is not
+    a Parquet file.
     """
     with _database() as (connection, scratch):
         readable: list[Path] = []
@@ -228,7 +193,7 @@ def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.Duc
                 connection.execute(f"CREATE SCHEMA {name}")
             readable += _add_run(connection, run, summary, scratch / str(index), names[0])
             for alias in map(quoted_name, names[1:]):
-                for view in (*SHARDS, "runs"):
+                for view in (*SHARDS, VERDICTS, "runs"):
                     connection.execute(f"CREATE VIEW {alias}.{view} AS SELECT * FROM {names[0]}.{view}")
         _close(connection, readable)
         yield connection
@@ -274,6 +239,7 @@ def _add_run(
             add_view(connection, name, shards[name], schema, scratch, within)
         except duckdb.Error as error:
             raise InspectError(f"cannot read {run / name}: {one_line(error)}: repeat the run") from error
+    add_verdicts(connection, within)
     add_row(connection, "runs", _run_row(summary), within)
     return [*scratch.glob("*.parquet"), *(file for files in shards.values() for file in files)]
 

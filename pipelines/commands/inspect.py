@@ -27,6 +27,7 @@ from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
 from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
+from groundtrace.publishing.verdicts import verdict_figures
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable, say
 from groundtrace.storage.mirror import local_copy
@@ -93,10 +94,10 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
     """Return the figures of a finished run, as one table for each topic.
 
-    The topics are: the records that each stage (step of the pipeline) read and kept, rejections, difficulty, diversity,
-    columns that stages added, calls and costs, and truncated replies. A table without rows is left out, except those of
-    the first two topics and of the costs. Diversity is how evenly the rows are spread over the classes of a property,
-    such as their source.
+    The topics are: the records that each stage (step of the pipeline) read and kept, rejections, verdicts, difficulty,
+    diversity, columns that stages added, calls and costs, and truncated replies. A table without rows is left out,
+    except those of the first two topics and of the costs. Diversity is how evenly the rows are spread over the classes
+    of a property, such as their source.
 
     ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
     its folder.
@@ -110,6 +111,9 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
             [astuple(e) for e in rejections(summary)],
         ),
     ]
+    if judged := verdict_figures(connection, summary):
+        columns = ("scorer", "scored", "not applicable", "failed", "mean", "floor", "below floor", "rejected records")
+        tables.append(FigureTable("verdicts on traces", columns, judged))
     bars = pass_rates(connection, summary)
     if bars:
         rates = [attrgetter("label", *summary.sets, "rejected")(bar) for bar in bars]
@@ -197,9 +201,9 @@ def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
     if sql is None:
         return ""
     if len(runs) == 1:
-        return f"; the tables of {runs[0]} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
+        return f"; the tables of {runs[0]} are sft, rl, rejected and verdicts, and `DESCRIBE sft` lists columns"
     named = [f"{names[0]} is {run}" for names, run in zip(schema_names(runs), runs, strict=True)]
-    return f"; the tables are a.sft, a.rl, a.rejected, b.sft and so on ({', '.join(named)})"
+    return f"; the tables are a.sft, a.rl, a.rejected, a.verdicts, b.sft and so on ({', '.join(named)})"
 
 
 def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:

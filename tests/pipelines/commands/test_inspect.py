@@ -108,6 +108,19 @@ def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
     assert teacher == ["teacher", "big-model", "3", "2", "1", "0", "70", "9", "0.25"]
 
 
+def test_the_verdicts_of_each_scorer_are_shown(tmp_path: Path) -> None:
+    verdicts = [{"name": "spatial", "value": value, "failed": False, "reason": "", "evidence": []} for value in (1, 0)]
+    rows = [{"id": str(n), "verdicts": [verdict]} for n, verdict in enumerate(verdicts)]
+    low = {"id": "low", "stage": "verify", "reason": "low_grounding", "rejected_by": "spatial"}
+    run = write_run(tmp_path / "run", rows, [low])
+    fields = json.loads((run / "run.json").read_text("utf-8"))
+    fields["stages"]["verify"]["floors"] = {"spatial": 0.5}
+    (run / "run.json").write_text(json.dumps(fields), "utf-8")
+    [line] = figures(inspect_run(run, None), "verdicts on traces")
+    assert line == ["spatial", "2", "0", "0", "0.5", "0.5", "0.5", "1"]
+    assert inspect_run(run, "SELECT id FROM verdicts WHERE value < 0.5").strip() == "id: 1"
+
+
 def test_many_pass_rates_are_shown_by_tenths(tmp_path: Path) -> None:
     rows = [{"id": str(n), "pass_rate": n / 20} for n in range(21)] + [{"id": "none"}]
     bars = figures(inspect_run(write_run(tmp_path / "run", rows), None), "difficulty")[1:-1]
@@ -345,7 +358,7 @@ def test_a_query_over_several_runs(two_runs: list[str], sql: str, expected: str)
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT id FROM sft", "the tables are a.sft, a.rl, a.rejected, b.sft and so on (a is "),
+        ("SELECT id FROM sft", "the tables are a.sft, a.rl, a.rejected, a.verdicts, b.sft and so on (a is "),
         ("DROP VIEW a.sft", "got DROP"),
         ("SELECT * FROM read_text('/etc/hostname')", "disabled by configuration"),
         (None, "beam inspect reads several runs only with a query: add --sql, or compare two runs with `beam diff"),

@@ -1,0 +1,76 @@
+"""Reads the verdicts of a run's traces: as a table for queries, and as figures of each scorer.
+
+The traces are those that the shards hold: the kept trace of each SFT row, its other traces if the run kept them
+(``write.other_traces``), and all traces of rejected records.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import duckdb
+
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.views import quoted_name
+
+VERDICTS = "verdicts"
+"""The name of the table of verdicts in the database of a run."""
+_KEPT = """SELECT id, 'sft' AS "set", 1 AS trace, v.name AS scorer, v.value AS value, {state} AS state,
+    v.reason AS reason, v.evidence AS evidence
+    FROM (SELECT id, unnest(verdicts) AS v FROM {table})"""
+_OTHERS = """SELECT id, '{name}' AS "set", trace, v.name AS scorer, v.value AS value, {state} AS state,
+    v.reason AS reason, NULL::VARCHAR[] AS evidence
+    FROM (SELECT id, trace, unnest(t.verdicts) AS v FROM
+        (SELECT id, unnest({column}) AS t, {first} + generate_subscripts({column}, 1) AS trace FROM {table}))"""
+_STATE = "CASE WHEN v.failed THEN 'failed' WHEN v.value IS NULL THEN 'not applicable' ELSE 'scored' END"
+_NOTHING = """SELECT '' AS id, '' AS "set", 1 AS trace, '' AS scorer, 0.0::DOUBLE AS value, '' AS state,
+    '' AS reason, NULL::VARCHAR[] AS evidence WHERE false"""
+_FIGURES = """SELECT scorer, count(*) FILTER (state = 'scored'), count(*) FILTER (state = 'not applicable'),
+    count(*) FILTER (state = 'failed'), avg(value), any_value(floor), avg((value < floor)::INT)
+    FROM verdicts LEFT JOIN (SELECT unnest($names::VARCHAR[]) AS scorer, unnest($floors::DOUBLE[]) AS floor)
+    USING (scorer) GROUP BY scorer ORDER BY 2 DESC, scorer"""
+
+
+def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
+    """Add the view ``verdicts`` to the database of a run: one row for each verdict of each trace.
+
+    Its columns are ``id`` and ``set`` of the record, ``trace`` (the number of the trace, from 1), ``scorer``,
+    ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason``, and ``evidence``, a list of JSON
+    texts that only kept traces have. ``within`` is the database schema with the run's views; "" means temporary views.
+    """
+    place = f"{quoted_name(within)}." if within else ""
+    parts, sft = [], _columns(db, f"{place}sft")
+    if "verdicts" in sft:
+        parts.append(_KEPT.format(state=_STATE, table=f"{place}sft"))
+    for name, column, first in (("sft", "other_traces", 1), ("rejected", "traces", 0)):
+        if column in (sft if name == "sft" else _columns(db, f"{place}rejected")):
+            parts.append(_OTHERS.format(name=name, state=_STATE, column=column, first=first, table=f"{place}{name}"))
+    kind = "VIEW" if within else "TEMP VIEW"
+    found = " UNION ALL BY NAME ".join(parts) or _NOTHING
+    db.execute(f"CREATE {kind} {place}{VERDICTS} AS SELECT * FROM ({found}) WHERE scorer IS NOT NULL")
+
+
+def verdict_figures(db: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[tuple[Any, ...]]:
+    """Return one row for each scorer that gave a verdict, those with the most scored verdicts first.
+
+    A row holds the scorer's name; the numbers of scored, not applicable and failed verdicts; the mean of the scored
+    ones; the floor (the minimum value at which a trace is kept; None without one); the share of the scored verdicts
+    below it; and the number of records that the scorer rejected (None if an earlier version of the code made the run).
+    ``db`` is the database of the run, and ``summary`` the content of its ``run.json``.
+    """
+    floors = summary.floors
+    found = db.execute(_FIGURES, {"names": list(floors), "floors": list(floors.values())}).fetchall()
+    is_known = "rejected_by" in _columns(db, "rejected")
+    query = "SELECT rejected_by, count(*) FROM rejected GROUP BY 1"
+    rejected = dict(db.execute(query).fetchall()) if is_known else {}
+    return [
+        (*counts, _rounded(mean), floor, _rounded(below), rejected.get(counts[0], 0) if is_known else None)
+        for *counts, mean, floor, below in found
+    ]
+
+
+def _columns(db: duckdb.DuckDBPyConnection, table: str) -> Collection[str]:
+    return {name for name, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
