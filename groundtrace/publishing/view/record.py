@@ -30,9 +30,9 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
     are numbered separately in the same way. If a point of a kept trace misses its object, according to the detector or
-    the segmenter, its ``off`` is True. ``pointed`` are the points that the pointer found for a rejected record. In the
-    result, ``images`` is a list with one dict for each image: it holds the column and the index by which the page
-    requests the image. Raises
+    the segmenter, its ``off`` is True. The verdict that rejected a record has ``rejects`` = True. ``pointed`` are the
+    points that the pointer found for a rejected record. In the result, ``images`` is a list with one dict for each
+    image: it holds the column and the index by which the page requests the image. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.
     """
     names = images.schema_names(place)
@@ -56,7 +56,7 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
             for number, point in enumerate(row.get("points") or [], 1)
             if place.set == "rejected"  # in other sets, they are the points of the kept trace
         ],
-        "traces": traces_of(row),
+        "traces": _with_rejecting(traces_of(row), row),
         "attempts": [
             {**_text(each["text"] or ""), "answer": each["answer"], "correct": each["correct"]}
             for each in row.get("attempts") or []
@@ -136,6 +136,21 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
         | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
         for text, each in best.items()
     ]
+
+
+def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
+    """Return the traces of a row, after the verdict that rejected the record was marked with ``rejects`` = True.
+
+    ``traces`` are those of :func:`traces_of`. Only right traces have verdicts other than that on the answer, so the
+    marked verdict is the scorer's first one with a value, which is on the best right trace. If the record could not be
+    checked, it is the scorer's first one without a value. Nothing is marked if the row does not name a scorer.
+    """
+    has_value = row.get("reason") != "unverifiable"
+    held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))
+    found = next((each for each in held if (each["value"] is not None) == has_value), None)
+    if found is not None:
+        found["rejects"] = True
+    return traces
 
 
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:

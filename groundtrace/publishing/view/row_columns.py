@@ -21,7 +21,7 @@ and in this run, such as ``rejected → sft``; this run's final score minus the 
 """
 TRACE_LENGTH = "trace characters"
 """The name of the column with the number of characters of the best trace."""
-_CORE_CLASSES = ("stage", "reason", "source", "answer_type", "license")
+_CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
 NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
     '' AS detail, '' AS words WHERE false"""

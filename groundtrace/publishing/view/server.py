@@ -126,6 +126,7 @@ class ViewServer:
             "has_replay": self._replays is not None,
             "other": None if self._other is None else self._about(self._other),
             "meanings": self._rows.meanings,
+            "floors": summary.floors,
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }
 
@@ -134,7 +135,7 @@ class ViewServer:
         """Return what the page shows about the second run."""
         summary = other.rows.summary
         about = {"name": other.run.name, "path": str(other.run), "recipe": summary.recipe}
-        return about | {"finished": summary.finished, "only_there": other.only_there}
+        return about | {"finished": summary.finished, "only_there": other.only_there, "floors": summary.floors}
 
     async def _get_rows(self, request: web.Request) -> web.Response:
         filters = self._filters(request)

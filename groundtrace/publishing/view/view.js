@@ -478,13 +478,18 @@ function tracesOf(traces) {
   return count === 1 ? "trace" : `${count} traces${traces.length < count ? `, ${traces.length} different` : ""}`;
 }
 
-function verdicts(trace) {
+// The verdicts on a trace, each with the floor below which its scorer rejects.
+function verdicts(trace, floors = run.floors) {
+  const hasFloor = (name, value) => value !== null && Object.hasOwn(floors, name);
+  const isLow = (name, value) => hasFloor(name, value) && value < floors[name];
+  const beside = (name, value) => hasFloor(name, value) ? ` (floor ${floors[name]})` : "";
   const made = trace.verdicts.map(each => {
-    const kind = each.value === null ? "none" : each.value >= .999 ? "good" : each.value <= .001 || each.failed ? "bad" : "";
-    return element("span", { class: `verdict ${kind} t`, title: each.reason || "" }, `${each.name} ${each.failed ? "failed" : each.value === null ? "–" : numbered(each.value)}`);
+    const kind = each.failed || isLow(each.name, each.value) ? "bad" : each.value === null ? "none" : each.value >= .999 ? "good" : each.value <= .001 ? "bad" : "";
+    const value = each.failed ? "failed" : each.value === null ? "–" : numbered(each.value);
+    return element("span", { class: `verdict ${kind}${each.rejects ? " rejects" : ""} t`, title: each.reason || "" }, `${each.rejects ? "rejected by " : ""}${each.name} ${value}${beside(each.name, each.value)}`);
   });
   const items = trace.verdicts.filter(each => each.reason || (each.evidence || []).length).map(each => element("li", { class: "t" }, `${each.name}: ${[each.reason, ...(each.evidence || []).map(evidence)].filter(Boolean).join("; ")}`));
-  return [element("div", { class: "verdicts" }, trace.count > 1 ? element("span", { class: "verdict" }, `${trace.count} ×`) : null, trace.score === null ? null : element("span", { class: "verdict" }, `final ${numbered(trace.score)}`), ...made),
+  return [element("div", { class: "verdicts" }, trace.count > 1 ? element("span", { class: "verdict" }, `${trace.count} ×`) : null, trace.score === null ? null : element("span", { class: `verdict${isLow("final", trace.score) ? " bad" : ""}` }, `final ${numbered(trace.score)}${beside("final", trace.score)}`), ...made),
     items.length ? element("details", { open: trace.verdicts.some(each => each.failed || each.value === 0) }, element("summary", { class: "muted" }, "evidence"), element("ul", { class: "evidence" }, ...items)) : null];
 }
 
@@ -521,7 +526,7 @@ function otherRun(record) {
   if (there.question !== record.question) parts.push(element("p", { class: "question t" }, there.question || "(no question)"));
   if (there.answer !== record.answer) parts.push(element("p", {}, element("span", { class: "muted" }, "gold answer "), element("b", { class: "t" }, there.answer ?? "–")));
   const texts = there.turns.length ? there.turns.map(each => text(each, "other")) : there.traces.map((trace, index) => text(trace, index ? `there${index}` : "other"));
-  const scores = there.traces.map(verdicts);
+  const scores = there.traces.map(trace => verdicts(trace, run.other.floors));
   parts.push(element("div", { class: "traces" }, ...(there.turns.length ? [element("div", {}, ...(scores[0] || []), ...texts)] : texts.map((each, index) => element("div", {}, ...scores[index], each)))));
   if (there.attempts.length) {
     const right = there.attempts.filter(each => each.correct).length;

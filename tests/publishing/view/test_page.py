@@ -300,6 +300,40 @@ def test_an_image_is_shown_after_one_that_cannot_be_read(
     page.page.close()
 
 
+def test_floors_are_beside_the_verdicts_and_the_rejecting_one_is_marked(
+    browser: Any, run: Path, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    verdicts = [
+        {"name": name, "value": value, "failed": failed, "reason": ""}
+        for name, value, failed in (
+            ("outcome", 1.0, False),
+            ("spatial", 0.25, False),
+            ("temporal", None, False),
+            ("reasoning", None, True),
+            ("constructor", 1.0, False),
+        )
+    ]
+    trace = {"text": "a", "answer": "1", "score": 0.625, "verdicts": verdicts}
+    low = {"id": "low", "stage": "verify", "reason": "low_grounding", "rejected_by": "spatial", "media": []}
+    folder = write_run(tmp_path / "run", run, {"rejected": [low | {"traces": [trace]}]})
+    page = Page(browser.new_page(), serve(folder))
+    page.page.goto(f"{page.address}&id=low")
+    page.page.wait_for_selector("dialog[open] .verdicts")
+    shown = page.page.evaluate("[...document.querySelectorAll('.verdicts .verdict')].map(each => each.textContent)")
+    assert shown == [
+        "final 0.625 (floor 0.7)",
+        "outcome 1",
+        "rejected by spatial 0.250 (floor 1)",
+        "temporal –",
+        "reasoning failed",
+        "constructor 1",
+    ]
+    assert page.page.inner_text(".verdict.rejects") == "rejected by spatial 0.250 (floor 1)"
+    bad = page.page.evaluate("[...document.querySelectorAll('.verdict.bad')].map(each => each.textContent)")
+    assert bad == [shown[0], shown[2], shown[4]]
+    page.page.close()
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "a copy #1"

@@ -90,6 +90,46 @@ def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) ->
     assert not any(mark["off"] for mark in shown(folder, "two")["traces"][0]["marks"])
 
 
+def verdict(name: str, value: float | None, failed: bool = False) -> dict[str, Any]:
+    return {"name": name, "value": value, "failed": failed, "reason": ""}
+
+
+def tried(text: str, score: float | None, *verdicts: dict[str, Any]) -> dict[str, Any]:
+    return {"text": text, "answer": "1", "score": score, "verdicts": list(verdicts)}
+
+
+WRONG = tried("wrong", 0.0, verdict("outcome", 0.0))
+UNGRADED = tried("ungraded", None, verdict("outcome", None))
+LOW = tried("low", 0.5, verdict("outcome", 1.0), verdict("spatial", 0.25), verdict("counting", None))
+LOWER = tried("lower", 0.25, verdict("outcome", 1.0), verdict("spatial", 0.0))
+UNCHECKED = tried("unchecked", None, verdict("outcome", 1.0), verdict("spatial", None, failed=True))
+
+
+@pytest.mark.parametrize(
+    ("reason", "by", "traces", "rejecting"),
+    [
+        ("low_grounding", "spatial", [UNCHECKED, WRONG, LOWER, LOW], [("low", "spatial")]),
+        ("wrong_answer", "outcome", [WRONG, UNGRADED], [("wrong", "outcome")]),
+        ("unverifiable", "spatial", [WRONG, UNCHECKED], [("unchecked", "spatial")]),
+        ("unverifiable", "outcome", [UNGRADED], [("ungraded", "outcome")]),
+        ("low_grounding", None, [LOW], []),
+        ("low_grounding", "no_such_scorer", [LOW], []),
+        ("call_failed", None, None, []),
+    ],
+)
+def test_the_verdict_that_rejected_a_record_is_marked(
+    reason: str, by: str | None, traces: list[Any] | None, rejecting: list[tuple[str, str]], run: Path, tmp_path: Path
+) -> None:
+    row = {"id": "no", "stage": "verify", "reason": reason, "rejected_by": by, "media": [], "traces": traces}
+    record = shown(write_run(tmp_path / "run", run, {"rejected": [row]}), "no")
+    assert [
+        (trace["parts"][0]["text"], each["name"])
+        for trace in record["traces"]
+        for each in trace["verdicts"]
+        if each.get("rejects")
+    ] == rejecting
+
+
 def test_the_points_of_the_pointer_are_those_of_a_rejected_record(run: Path, tmp_path: Path) -> None:
     point = {"label": "cat", "x": 3.0, "y": 4.0, "media_index": 0, "frame": None, "t_s": None}
     rejected = {"id": "no", "stage": "verify", "reason": "low_score", "media": [], "points": [point]}

@@ -196,7 +196,8 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
             await enter(client, guard)
             (row, *_) = (await (await client.get("/api/rows")).json())["rows"]
             origin = f"http://{client.host}:{client.port}"
-            assert (await (await client.get("/api/run")).json())["has_replay"]
+            about = await (await client.get("/api/run")).json()
+            assert about["has_replay"] and about["floors"]["spatial"] == 1.0
             assert (await client.post("/api/replay", json={"id": row["id"]})).status == 403
             assert (await client.get(f"/api/replay?id={row['id']}")).status == 405
             for body, status in (
