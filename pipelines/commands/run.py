@@ -104,7 +104,7 @@ def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], meas
 
 
 def summary_text(summary: RunSummary, output: str) -> str:
-    """Return the result of a run as text of a few lines: its rows, rejections, calls, costs and warnings.
+    """Return the result of a run as text of a few lines: its rows, rejections, requests, costs and warnings.
 
     ``summary`` holds the run's counts and costs (the content of ``run.json``). ``output`` is the path of the run folder
     as the command names it; the text contains paths in this folder.
@@ -118,7 +118,8 @@ def summary_text(summary: RunSummary, output: str) -> str:
         *truncations(summary),
         *_no_rows(summary),
         *_nothing_from(summary),
-        f"model calls: {usage.requests} sent, {replies} from the cache, ${usage.cost_usd:.2f}, {summary.wall_s:.1f} s",
+        f"{counted(usage.requests, 'request')} sent, {replies} from the cache, ${usage.cost_usd:.2f}, "
+        f"{summary.wall_s:.1f} s",
         *_taken_over(summary, output),
         *_answered(summary),
         *_paid(summary),

@@ -234,8 +234,8 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return one line on the progress of a run: the first stage (step) that waits for replies, and the calls of all
-    stages.
+    """Return one line on the progress of a run: the first stage (step) that waits for replies, and the requests and
+    cached replies of all stages.
 
     If no stage waits for replies, the last stage is shown. Stages after a waiting stage have finished all elements that
     they have received, so their counts do not show the progress of the run. The line is "" if no stage has begun.
@@ -248,8 +248,8 @@ def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str
     progress = stages[name]
     total = total_of(name, stages, before)
     of = f"/{total}" if total is not None else ""
-    calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
+    requests, cached = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
     done, in_flight = progress.kept + progress.rejected, sum(p.in_flight for p in stages.values())
     flying = f", in flight {in_flight}" if in_flight else ""
-    sent = f"calls sent {calls[0]}, from the cache {calls[1]}{flying}"
+    sent = f"requests sent {requests}, replies from the cache {cached}{flying}"
     return f"{name}: {done}{of} done, {progress.rejected} rejected; {sent}"

@@ -152,7 +152,8 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     else:
         lines.append(_tokens_text(expected_tokens(summary, total, stages, settings), calls))
     worth = f", ${known.worth_usd:.2f}" if cost[0] else ""
-    lines.append(f"  already in the cache: {known.calls} calls{worth} ({share:.0%})")
+    answered = counted(known.calls, "call")
+    lines.append(f"  already in the cache: the replies to {answered}{worth} ({share:.0%})")
     for name in summary.sets:
         low, high = wilson(counts.rows(name), seen)
         lines.append(

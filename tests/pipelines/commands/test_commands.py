@@ -71,7 +71,7 @@ def test_the_end_of_a_run_in_a_few_lines() -> None:
         "  wrong_answer: 4",
         "  call_failed: 2",
         "  ungradable: 1",
-        "model calls: 10 sent, 0 replies from the cache, $0.50, 3.2 s",
+        "10 requests sent, 0 replies from the cache, $0.50, 3.2 s",
         "report: RUN/report.html",
     ]
 

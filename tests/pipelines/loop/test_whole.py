@@ -105,7 +105,7 @@ def test_a_finished_loop_does_nothing(desk: Path, whole: Path) -> None:
 def _begun(out: Path, name: str) -> bool:
     """Whether a step has done a part of its work."""
     if name == "curate":
-        return (out / "curate/cache/replies.sqlite").exists() and b"calls sent" in log_of(out, name)
+        return (out / "curate/cache/replies.sqlite").exists() and b"requests sent" in log_of(out, name)
     return any((out / name / "checkpoints").glob("step-*"))
 
 

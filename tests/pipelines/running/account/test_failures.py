@@ -119,10 +119,10 @@ def test_fresh_requests_again_after_a_run_that_failed_by_its_replies(
         assert first.code == 2 and "with --fresh if the replies are the cause" in first.err
         since = fresh_since(tmp_path / "run")
         again = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url))
-        assert again.code == 2 and "calls sent 0" in again.err, "without --fresh the replies are used"
+        assert again.code == 2 and "requests sent 0" in again.err, "without --fresh the replies are used"
         assert fresh_since(tmp_path / "run") == since
         last = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), "--fresh")
-    assert last.code == 2 and "calls sent 0" not in last.err
+    assert last.code == 2 and "requests sent 0" not in last.err
     assert fresh_since(tmp_path / "run") > since
 
 

@@ -81,16 +81,16 @@ STAGES = {
 
 def test_a_stage_that_waits_is_shown_before_those_that_it_keeps_waiting() -> None:
     behind = {"difficulty": StageProgress(kept=1), "split": StageProgress(kept=1)}
-    line = "attempt: 2/40 done, 1 rejected; calls sent 8, from the cache 6, in flight 6"
+    line = "attempt: 2/40 done, 1 rejected; requests sent 8, replies from the cache 6, in flight 6"
     before = {"ingest": STAGES["ingest"], "clean": STAGES["clean"], "draw": StageProgress(kept=40)}
     assert progress_line(before | {"attempt": STAGES["attempt"]} | behind, BEFORE) == line
 
 
 def test_the_latest_stage_in_one_line() -> None:
     assert progress_line({}, BEFORE) == ""
-    line = "clean: 6/8 done, 1 rejected; calls sent 3, from the cache 4"
+    line = "clean: 6/8 done, 1 rejected; requests sent 3, replies from the cache 4"
     assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}, BEFORE) == line
-    line = "attempt: 2 done, 1 rejected; calls sent 8, from the cache 6, in flight 6"
+    line = "attempt: 2 done, 1 rejected; requests sent 8, replies from the cache 6, in flight 6"
     assert progress_line(STAGES, BEFORE) == line
 
 
@@ -126,7 +126,7 @@ def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
     notes.paid("policy", 1, Usage(requests=2, tokens_in=40, cost_usd=0.01))
     assert view.line() == "requests sent 2; 40 tokens, $0.01"
     progress("ingest").kept = 3
-    assert view.line() == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0; 40 tokens, $0.01"
+    assert view.line() == "ingest: 3 done, 0 rejected; requests sent 0, replies from the cache 0; 40 tokens, $0.01"
     notes.close()
 
 
@@ -171,7 +171,7 @@ def test_the_table_has_a_row_for_each_stage() -> None:
 def test_without_a_terminal_the_last_state_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with show_progress(LISTED):
         progress("ingest").kept = 3
-    assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0\n"
+    assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; requests sent 0, replies from the cache 0\n"
 
 
 def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:

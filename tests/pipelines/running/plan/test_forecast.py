@@ -92,7 +92,7 @@ FORECASTS = [
         "forecast for 200 records from 10, at the prices of the config\n"
         "  calls: 300 (95 %: 227 to 373)\n"
         "  cost: $35.00 (95 %: $31.33 to $38.67)\n"
-        "  already in the cache: 15 calls, $1.75 (5%)\n"
+        "  already in the cache: the replies to 15 calls, $1.75 (5%)\n"
         "  sft rows: 100 (95 %: 47 to 153)\n"
         "  rl rows: 20 (95 %: 4 to 81)",
     ),
@@ -102,7 +102,7 @@ FORECASTS = [
         "forecast for 3 records from 3\n"
         "  calls: 6 (95 %: 6 to 6)\n"
         "  cost: unknown, because no endpoint has a price and no tokens were counted\n"
-        "  already in the cache: 6 calls (100%)\n"
+        "  already in the cache: the replies to 6 calls (100%)\n"
         "  sft rows: 3 (95 %: 1 to 3)\n"
         "  rl rows: 0 (95 %: 0 to 2)",
     ),
@@ -112,7 +112,7 @@ FORECASTS = [
         "forecast for 10 records from 1, at the prices of the config\n"
         "  calls: 30 (95 %: 3 to unknown)\n"
         "  cost: $5.00 (95 %: $0.50 to unknown)\n"
-        "  already in the cache: 3 calls, $0.50 (10%)\n"
+        "  already in the cache: the replies to 3 calls, $0.50 (10%)\n"
         "  sft rows: 10 (95 %: 2 to 10)\n"
         "  rl rows: 0 (95 %: 0 to 8)",
     ),
