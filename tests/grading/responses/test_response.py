@@ -286,9 +286,9 @@ def test_all_boxes_of_a_text(text: str, contents: tuple[str, ...]) -> None:
     ids=["nested", "marks", "tokens", "open"],
 )
 def test_boxes_without_end_take_no_time(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert len(all_boxed(text)) <= 1
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 @given(SYNTAX)
