@@ -19,6 +19,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -69,6 +70,8 @@ class Plugin:
 
 _configured: dict[str, dict[str, Plugin]] = {}
 """The plug-ins that :func:`use_plugins` has registered in this process, e.g. from a config, by kind and name."""
+_allowed_by: list[str] = []
+"""The ends of the messages that refuse code of users; empty if such code may be loaded."""
 _registries: "list[Registry[Any]]" = []
 """The registries in the modules that this process has imported."""
 
@@ -229,9 +232,12 @@ def load(path: str) -> Any:
     """Import the value that ``path`` names, and return it. ``path`` has the form ``module:NAME``, where ``NAME`` is the
     name of the value in the module. Raises RegistryError if the value cannot be imported.
 
-    The module is searched for on Python's import path, and then in the current folder.
+    The module is searched for on Python's import path, and then in the current folder. Inside
+    :func:`installed_code_only`, only parts of Groundtrace and the plug-ins of installed packages are loaded.
     """
     module, _, name = path.partition(":")
+    if _allowed_by and not module.startswith("groundtrace.") and path not in {plugin.path for _, plugin in _entries()}:
+        raise RegistryError(f"{path} is code of a user, which is executed {_allowed_by[-1]}")
     known = getattr(sys.modules.get(module), "__dict__", {})
     if name in known:  # import_module takes 20 times as long
         return known[name]
@@ -245,6 +251,20 @@ def load(path: str) -> Any:
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
         remedy = _remedy(error, module)
         raise RegistryError(f"{path} cannot be imported ({' '.join(message.split())}{line}): {remedy}") from error
+
+
+@contextmanager
+def installed_code_only(allowed_by: str) -> Iterator[None]:
+    """Refuse all paths ``module:NAME`` but those of Groundtrace and of the plug-ins of installed packages.
+
+    The refusal concerns all threads of this process while the body of the ``with`` statement runs. It is for configs of
+    somebody else. ``allowed_by`` is the end of the error message, such as "only on request: …".
+    """
+    _allowed_by.append(allowed_by)
+    try:
+        yield
+    finally:
+        _allowed_by.remove(allowed_by)
 
 
 def _remedy(error: BaseException, module: str) -> str:

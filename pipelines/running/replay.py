@@ -13,15 +13,14 @@ a JSON object from its standard input: the ``run``, the ``id`` of the record, th
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,17 +32,16 @@ from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.settings import ModelsSettings, Neighbour
 from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import Job, job_folder
-from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names
+from groundtrace.pipelines.running.foreign_run import harmless
+from groundtrace.pipelines.running.plan.loading import bundled_file
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
-from groundtrace.publishing.reading import InspectError, read_config, read_summary
+from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.model_marks import ROLES, ModelMarks, images_of, model_marks
 from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
 from groundtrace.publishing.view.replies import read_replies
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.registry import is_path
-from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable, storable
 from groundtrace.stages.plumbing.recipe import Draw
 from groundtrace.stages.sources.base import Source
@@ -51,8 +49,6 @@ from groundtrace.stages.sources.registry import read_source
 from groundtrace.vision.media import MediaStore
 
 CHECK_EVERY_S = 0.5
-_OF_MODELS = ("model", "revision")
-"""The config keys whose values name a model and its version."""
 _COLUMNS = (
     *("id", "stage", "reason", "detail", "messages", "scores", "verdicts", "traces", "other_traces"),
     *("images", "frames", "media"),
@@ -88,16 +84,17 @@ class Replayed:
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", no code is
-    executed that only the run names, such as plug-ins, since the run may be of somebody else. Raises UserError if the
-    run, its stored replies, its input or its pipeline cannot be read any more, or if the input does not have the
-    record.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", nothing
+    that only the run names is executed or contacted, since the run may be of somebody else
+    (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Raises UserError if the run, its stored replies, its
+    input or its pipeline cannot be read any more, or if the input does not have the record.
     """
     summary = read_summary(run)
     read_replies(run, [""])  # an error if the cache cannot be read
-    if not pipeline:
-        _check_no_own_code(run, summary)
-    with tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder:
+    with (
+        nullcontext() if pipeline else harmless(run, summary),
+        tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder,
+    ):
         here = Path(folder)
         arguments = RunArguments(
             pipeline or str(bundled_file(summary.recipe)),
@@ -114,41 +111,6 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             samples = {stage.name for stage in plan.stages if stage.is_sample}
             calls = [each for each in _lines(here / "requests.jsonl") if each["stage"] not in samples]
             return _outcome(job_files.read(), record_id, calls, plan.models)
-
-
-def _check_no_own_code(run: Path, summary: RunSummary) -> None:
-    """Raise InspectError if a replay of the run would execute code that is not a part of Groundtrace.
-
-    The message names the user's pipeline file from ``summary``, the content of ``run.json``, but does not open it.
-    """
-    if summary.recipe_file:
-        named = shlex.quote(printable(summary.recipe_file))
-        raise InspectError(
-            f"the pipeline of {run} is the file {named}, whose code is executed only on request: start the view again "
-            f"with `beam view {run} --pipeline {named}`"
-        )
-    if summary.recipe not in bundled_names():
-        raise InspectError(
-            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
-            "--pipeline FILE`, which names this file"
-        )
-    if _names_code(read_config(run)):
-        raise InspectError(
-            f"the config of {run} names code of its own, which is executed only on request: start the view again with "
-            f"`beam view {run} --pipeline {summary.recipe}`"
-        )
-
-
-def _names_code(value: object) -> bool:
-    """Return whether a config, or a part of it, names code in the form ``module:NAME``, as plug-ins are named.
-
-    The names of models may have the same form, such as ``gemma:latest``, and are never code.
-    """
-    if isinstance(value, Mapping):
-        return any(_names_code(each) for pair in value.items() if pair[0] not in _OF_MODELS for each in pair)
-    if isinstance(value, list):
-        return any(map(_names_code, value))
-    return isinstance(value, str) and is_path(value)
 
 
 def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:

@@ -19,6 +19,21 @@ ANSWER = "answer.json"
 ENDING_S = 5.0
 TIMEOUT_S = 300
 _MODULE = "groundtrace.pipelines.running.replay"
+_KEPT = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TZ", "USER", "XDG_CACHE_HOME")
+_KEPT_GROUPS = ("LC_", "PYTHON")
+"""The beginnings of the names of further environment variables that every replay gets."""
+
+
+def environment_of(pipeline: str) -> dict[str, str]:
+    """Return the environment variables of the process that replays a record.
+
+    ``pipeline`` is the path of the pipeline's file that the user named; "" if none was named. In this case, the run may
+    be of somebody else. The environment then has no secrets, and the Hub cannot be reached.
+    """
+    if pipeline:
+        return dict(os.environ)
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_GROUPS)}
+    return kept | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
 class Replays:
@@ -58,7 +73,7 @@ class Replays:
         )
         self._process = process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", _MODULE),
-            env={**os.environ, "TMPDIR": str(folder)},
+            env=environment_of(self._pipeline) | {"TMPDIR": str(folder)},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -157,21 +158,68 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
 
 
+ON_REQUEST = r"only on request: start the view again with `beam view \S+ --pipeline grounded_cot`"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("[plugins]\n", '[plugins]\nscorers.own = "own_parts:OWN"\n'),
+        ("[plugins]\n", '[plugins]\nscorers.model = "own_parts:OWN"\n'),
         ('kind = "classical"', 'kind = "own_parts:OWN"'),
+        ("[endpoints.coarse]", '[endpoints.model]\nmodel = "m"\nkind = "own_parts:OWN"\n[endpoints.coarse]'),
+        (
+            "[endpoints.coarse]",
+            '[endpoints.revision]\nkind = "openai"\nmodel = "m"\nfamily = "own_parts:OWN"\n[endpoints.coarse]',
+        ),
         ("[verify.scorers]\n", '[verify.scorers]\n"own_parts:OWN" = {}\n'),
+        ('shape = "rows"', 'shape = "subprocess:run"'),
+        ("allow_self_judging", 'extends = "more.toml"\nallow_self_judging'),
     ],
 )
-def test_code_that_only_the_config_names_is_not_executed(run: Path, tmp_path: Path, old: str, new: str) -> None:
+def test_code_that_only_the_config_names_is_not_executed(
+    run: Path, tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = copied(run, tmp_path / "run")
     text = (copy / "config.toml").read_text()
     assert old in text
     (copy / "config.toml").write_text(text.replace(old, new, 1))
-    with pytest.raises(InspectError, match="names code of its own, which is executed only on request: start"):
+    (copy / "more.toml").write_text('[plugins]\nscorers.own = "own_parts:OWN"\n')
+    (copy / "own_parts.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\nOWN = 1\n")
+    monkeypatch.chdir(copy)
+    with pytest.raises(UserError, match=ON_REQUEST):
         replay(copy, rows_of(run, "sft")[0]["id"])
+    assert not (tmp_path / "executed").exists()
+    with pytest.raises(UserError) as refused:
+        replay(copy, rows_of(run, "sft")[0]["id"], "grounded_cot")
+    assert "only on request" not in str(refused.value), "the user has named the pipeline"
+
+
+@pytest.mark.parametrize(
+    ("given", "old", "new"),
+    [
+        ("s3://bucket/x.csv", "", ""),
+        ("gs://bucket/x.csv", "", ""),
+        ("hf://datasets/x/y", "", ""),
+        ("somebody/questions", "", ""),
+        ("", 'endpoint_url = ""', 'endpoint_url = "http://127.0.0.1:9"'),
+        ("", 'benchmark = ""', 'benchmark = "s3://bucket/test"'),
+    ],
+)
+def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
+    run: Path, tmp_path: Path, given: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copied(run, tmp_path / "run")
+    summary = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(summary | ({"input": given} if given else {})))
+    text = (copy / "config.toml").read_text()
+    assert old in text
+    (copy / "config.toml").write_text(text.replace(old, new, 1))
+    contacted: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
+    with pytest.raises(InspectError, match=f"which is not on this machine and is read {ON_REQUEST}"):
+        replay(copy, rows_of(run, "sft")[0]["id"])
+    assert contacted == []
 
 
 def test_a_model_with_a_tag_is_not_code(run: Path, tmp_path: Path) -> None:
@@ -181,7 +229,7 @@ def test_a_model_with_a_tag_is_not_code(run: Path, tmp_path: Path) -> None:
     (copy / "config.toml").write_text(text.replace('model = "colour"', 'model = "gemma:latest"', 1))
     with pytest.raises(UserError) as refused:
         replay(copy, rows_of(run, "sft")[0]["id"])
-    assert "code of its own" not in str(refused.value) and "gemma:latest" in str(refused.value)
+    assert "code of a user" not in str(refused.value) and "gemma:latest" in str(refused.value)
 
 
 def test_a_run_of_a_bundled_pipeline_names_no_file(run: Path) -> None:

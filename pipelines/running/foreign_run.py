@@ -1,0 +1,67 @@
+"""Protects the replay of a run that may be of somebody else.
+
+A replay executes stages with the run's config. If the user has not named the pipeline, nothing that only the run folder
+names is executed or contacted: no pipeline file, no plug-in, and no input in a store or on the Hub.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from groundtrace.pipelines.running.plan.loading import bundled_names
+from groundtrace.publishing.reading import InspectError, input_folder, read_config
+from groundtrace.schemas.registry import installed_code_only
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import printable
+
+
+@contextmanager
+def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
+    """Run the body of the ``with`` statement, a replay of the run in the folder ``run``, without code of the user.
+
+    In the body, configs can name only parts of Groundtrace and of installed packages. ``summary`` is the content of
+    ``run.json``. Raises InspectError if the run needs more, before the body; the message says how to allow it.
+    """
+    if summary.recipe_file:
+        named = shlex.quote(printable(summary.recipe_file))
+        raise InspectError(
+            f"the pipeline of {run} is the file {named}, whose code is executed only on request: start the view again "
+            f"with `beam view {run} --pipeline {named}`"
+        )
+    if summary.recipe not in bundled_names():
+        raise InspectError(
+            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
+            "--pipeline FILE`, which names this file"
+        )
+    remedy = f"only on request: start the view again with `beam view {run} --pipeline {summary.recipe}`"
+    config = read_config(run)
+    if "extends" in config:
+        raise InspectError(f"the config of {run} extends another file, which is read {remedy}")
+    for place in _elsewhere(summary.input, config):
+        raise InspectError(f"the run reads {printable(place)}, which is not on this machine and is read {remedy}")
+    with installed_code_only(remedy):
+        yield
+
+
+def _elsewhere(given: str, config: Mapping[str, object]) -> Iterator[str]:
+    """Yield the input if it is not on this machine, and the URLs in the config but those of endpoints.
+
+    ``given`` is the input as ``run.json`` names it. A replay sends nothing to endpoints, so their URLs are harmless.
+    """
+    if "://" in given or not Path(input_folder(given)).exists():
+        yield given
+    yield from _urls({name: value for name, value in config.items() if name != "endpoints"})
+
+
+def _urls(value: object) -> Iterator[str]:
+    """Yield the texts in a part of a config that contain a URL, names of keys included."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _urls(name)
+            yield from _urls(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _urls(each)
+    elif isinstance(value, str) and "://" in value:
+        yield value
