@@ -87,19 +87,23 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
     try:
         return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
-        remedy = _remedy(path, bundled) if isinstance(error, FileNotFoundError) else ": name a TOML file"
-        remedy = f", which {named_in} extends: correct {EXTENDS}" if named_in else remedy
-        raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
+        remedy = _remedy(path, bundled, named_in, is_missing=isinstance(error, FileNotFoundError))
+        source = f", which {named_in} extends" if named_in else ""
+        raise ConfigError(f"cannot read the config {path}{source}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         remedy = 'sections begin with [name], and texts are in "quotes"'
         raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 
 
-def _remedy(path: str, bundled: Path | None) -> str:
-    """Return the end of the message about a missing config. It names the bundled configs, and suggests the one with the
-    most similar name. If ``bundled`` is None, it names the command that writes a config."""
-    if bundled is None:
+def _remedy(path: str, bundled: Path | None, named_in: str, is_missing: bool) -> str:
+    """Return the end of the message about a config that cannot be read, such as ": name a TOML file or one of argos".
+
+    ``path`` is the path of the config. ``named_in`` is the path of the config that extends it; "" if the user named it.
+    If the config ``is_missing``, the text names the configs in the folder ``bundled``, and suggests the one with the
+    most similar name. If there is no such folder (None), it names the command that writes a config.
+    """
+    if is_missing and bundled is None and not named_in:
         return "; `beam init DATA --output FILE` writes one"
-    names = sorted(file.stem for file in bundled.glob("*.toml"))
-    hint = near(Path(path).name.removesuffix(".toml"), names)
-    return f": name a TOML file or one of {', '.join(names)}{hint}"
+    names = sorted(file.stem for file in bundled.glob("*.toml")) if is_missing and bundled is not None else []
+    known = f" or one of {', '.join(names)}{near(Path(path).name.removesuffix('.toml'), names)}" if names else ""
+    return f": {f'{EXTENDS} must name' if named_in else 'name'} a TOML file{known}"

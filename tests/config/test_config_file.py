@@ -58,6 +58,26 @@ def test_a_missing_config_where_some_are_bundled(name: str, said: str, tmp_path:
     assert str(refused.value) == f"cannot read the config {name}: No such file or directory: name a TOML file or {said}"
 
 
+@pytest.mark.parametrize(
+    ("extended", "said"),
+    [
+        ("argoss", "or one of argos, tiny: did you mean argos?"),
+        ("../argos.toml", "or one of argos, tiny: did you mean argos?"),
+        ("base.toml", "or one of argos, tiny"),
+    ],
+)
+def test_a_missing_config_that_another_extends(extended: str, said: str, tmp_path: Path) -> None:
+    write(tmp_path / "bundled", argos="a = 1\n", tiny="a = 2\n")
+    write(tmp_path / "own", mine=f'extends = "{extended}"\n')
+    mine, missing = tmp_path / "own" / "mine.toml", tmp_path / "own" / extended
+    with pytest.raises(ConfigError) as refused:
+        read_config(str(mine), tmp_path / "bundled")
+    assert str(refused.value) == (
+        f"cannot read the config {missing}, which {mine} extends: No such file or directory: extends must name a TOML "
+        f"file {said}"
+    )
+
+
 def test_a_missing_config_of_a_run() -> None:
     with pytest.raises(ConfigError, match=r"No such file or directory; `beam init DATA --output FILE` writes one$"):
         read_config("tinny.toml")
@@ -90,7 +110,7 @@ def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[
         ),
         (
             'extends = "none.toml"',
-            r"cannot read the config .*none.toml: .*, which .*mine.toml extends: correct extends",
+            r"cannot read the config .*none.toml, which .*mine.toml extends: .*: extends must name a TOML file$",
         ),
         ('extends = "a\\u0000b"', r"extends must be the path of a config in quotes, got 'a\\x00b'"),
         (f'extends = "{"a" * 5000}"', r"mine.toml: extends must be the path of a config, .*File name too long"),
