@@ -5,9 +5,10 @@ import difflib
 import re
 import textwrap
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from groundtrace.config.fields import section_class
 from groundtrace.schemas.errors import UserError
@@ -33,24 +34,66 @@ class ConfigError(UserError, ValueError):
     """Raised if a config cannot be used. The message names the key and the remedy."""
 
 
-def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Return a message of one line about one of the errors that pydantic (the validator) found in a config.
+class UnknownKeys(ConfigError):
+    """Raised if a config has unknown keys. The message names all of them, sorted, each with its remedy.
 
-    An unknown key is reported before other errors, since it may be a misspelling of a key that is reported as missing.
+    ``unknown`` maps each unknown key to its remedy, such as "did you mean trace.n?". ``renamed`` maps each former key
+    to the key that replaces it. All keys are dotted.
+    """
+
+    def __init__(self, unknown: Mapping[str, str], renamed: Mapping[str, str]) -> None:
+        super().__init__(unknown, renamed)
+        self.unknown, self.renamed = unknown, renamed
+
+    def __str__(self) -> str:
+        remedies = {**self.unknown, **{old: f"now {new}" for old, new in self.renamed.items()}}
+        if len(remedies) == 1:
+            key = next(iter(remedies))
+            renamed = self.renamed.get(key)
+            return f"{key} is now {renamed}: rename the key" if renamed else f"unknown key {key}; {remedies[key]}"
+        by_remedy: dict[str, list[str]] = {}  # so that the known keys of a section are listed once
+        for key in sorted(remedies):
+            by_remedy.setdefault(remedies[key], []).append(key)
+        named = [f"{' and '.join(keys)} ({remedy})" for remedy, keys in by_remedy.items()]
+        return f"unknown keys: {', '.join(named)}"
+
+
+def config_error(
+    cls: type, error: ValidationError, where: str = "", renamed: Mapping[str, str] | None = None
+) -> ConfigError:
+    """Return an error whose message of one line is about the errors that pydantic (the validator) found in a config.
+
+    If there are unknown keys, the message is about all of them. They are reported before other errors, since one of
+    them may be a misspelling of a key that is reported as missing. Otherwise, the message is about the first error.
+
     ``cls`` is the settings class for which the values were checked. ``error`` holds all errors that pydantic found.
     ``where`` is the dotted key of the section that ``cls`` describes, such as ``trace``; "" for the whole config.
+    ``renamed`` maps the former keys among the values to the keys that replace them, all of them dotted.
     """
-    found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
+    unknown, former = dict[str, str](), dict(renamed or {})
+    found = error.errors(include_url=False)
+    for each in found:
+        raised = each.get("ctx", {}).get("error")
+        if isinstance(raised, UnknownKeys):  # of a section that is checked by the settings around it
+            unknown.update(raised.unknown)
+            former.update(raised.renamed)
+        elif each["type"] == "unexpected_keyword_argument":
+            place = each["loc"]
+            unknown[_dotted(where, place)] = _suggestion(_dotted(where, place), _fields_at(cls, place[:-1]))
+    unknown = {key: hint for key, hint in unknown.items() if not any(f"{old}.".startswith(f"{key}.") for old in former)}
+    return UnknownKeys(unknown, former) if unknown or former else ConfigError(_message(cls, found[0], where))
+
+
+def _message(cls: type, found: ErrorDetails, where: str) -> str:
+    """Return a message of one line about an error that pydantic ``found``, other than an unknown key."""
     place = found["loc"]
     if place and isinstance(place[0], int):  # an argument by position
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
     if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
         place = place[:-1]
-    key = _dotted((where, *place) if where else place)
+    key = _dotted(where, place)
     if found["type"] == "missing":
         return f"{key} is not set{_meaning(cls, place)}"
-    if found["type"] == "unexpected_keyword_argument":
-        return _unknown(key, _fields_at(cls, place[:-1]))
     if found["type"] == "value_error":
         raised = found.get("ctx", {})["error"]
         message = str(raised)
@@ -103,12 +146,14 @@ def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
     return at
 
 
-def _dotted(place: Sequence[int | str]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+def _dotted(where: str, place: Sequence[int | str]) -> str:
+    """Return the dotted key of a place, such as ``parts[1].weight``, in the section with the dotted key ``where``."""
+    steps = (where, *place) if where else place
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def _unknown(key: str, names: Sequence[str]) -> str:
+def _suggestion(key: str, names: Sequence[str]) -> str:
+    """Return the remedy for an unknown dotted key: the most similar of the section's keys ``names``, or all of them."""
     section, dot, name = key.rpartition(".")
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
-    return f"unknown key {key}; {hint}"
+    return f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"

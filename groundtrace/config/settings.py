@@ -9,7 +9,6 @@ import hashlib
 import json
 import tomllib
 import typing
-from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -20,8 +19,9 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from groundtrace.config.config_file import read_config
-from groundtrace.config.errors import ConfigError, first_error
+from groundtrace.config.errors import ConfigError, UnknownKeys, config_error
 from groundtrace.config.fields import default_of, section_class
+from groundtrace.config.renamed import renamed_keys
 from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
 
 T = TypeVar("T")
@@ -119,7 +119,8 @@ def settings(cls: type[T]) -> type[T]:
         try:
             checked(self, *args, **kwargs)
         except ValidationError as error:
-            raise ValueError(first_error(made, error)) from None  # the error's own text spans lines and shows values
+            # pydantic's text spans lines and shows values
+            raise ValueError(str(config_error(made, error))) from None
 
     made.__init__ = plain_errors  # type: ignore[method-assign]
     return typing.cast("type[T]", made)
@@ -184,11 +185,15 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
         raise ConfigError(
             f"the class {cls.__name__} must be decorated with @settings of groundtrace.config.settings, not @dataclass"
         )
-    text = json.dumps(_with_defaults(cls, values, f"{where}.".removeprefix(".")), default=_plain)
+    renamed = dict(renamed_keys(cls, values, f"{where}.".removeprefix(".")))
+    text = json.dumps(_with_defaults(cls, values), default=_plain)
     try:  # JSON accepts a list for a tuple and a word for an enum's member; all else stays strict
-        return TypeAdapter(cls).validate_json(text)
+        made = TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        raise ConfigError(first_error(cls, error, where)) from None
+        raise config_error(cls, error, where, renamed) from None
+    if renamed:  # a former key in a section that accepts any key
+        raise UnknownKeys({}, renamed)
+    return made
 
 
 def to_toml(settings: Any) -> str:
@@ -240,18 +245,14 @@ def _key_path(key: str) -> list[str]:
     return key.split(".") if isinstance(value, dict) else path
 
 
-def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
+def _with_defaults(cls: type, values: Mapping[str, Any], holder: Any = None) -> dict[str, Any]:
     """Return the values of a section with two additions: the defaults of mappings, and the values of ``holder``.
 
     A mapping such as ``endpoints`` keeps its default entries. If the user sets ``endpoints.colour.model``, the given
     value replaces only this key of the default entry ``colour``. A config may give a section other defaults than the
     section's class ``cls`` declares. ``holder`` is then an object of ``cls`` with these other defaults. A value of
-    ``holder`` is added only if it differs from the default in ``cls``. ``where`` is the dotted key of the section, such
-    as ``trace.``, for error messages. Raises :class:`ConfigError` for a key that was renamed.
+    ``holder`` is added only if it differs from the default in ``cls``.
     """
-    for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
-        if _holds(values, old.split(".")):
-            raise ConfigError(f"{where}{old} is now {where}{new}: rename the key")
     kept = {} if holder is None else _plain(holder)
     own = {field.name for field in dataclasses.fields(cls) if default_of(field, holder) != default_of(field)}
     filled = {name: value for name, value in kept.items() if name in own} | dict(values)
@@ -261,33 +262,22 @@ def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any
         if not isinstance(given, Mapping):
             continue
         section, several = section_class(hints[field.name])
-        below = f"{where}{field.name}."
         if several:
             default = default_of(field, holder)
             default = default if isinstance(default, Mapping) else {}
             filled[field.name] = dict(default) | {
-                name: _entry(section, entry, default.get(name), f"{below}{name}.") for name, entry in given.items()
+                name: _entry(section, entry, default.get(name)) for name, entry in given.items()
             }
         elif section:
             default = default_of(field, holder)
-            filled[field.name] = _with_defaults(
-                section, given, below, default if isinstance(default, section) else None
-            )
+            filled[field.name] = _with_defaults(section, given, default if isinstance(default, section) else None)
     return filled
 
 
-def _entry(section: type | None, entry: Any, default: Any, where: str) -> Any:
+def _entry(section: type | None, entry: Any, default: Any) -> Any:
     if section is None or not isinstance(entry, Mapping):
         return entry
-    return ({} if default is None else _plain(default)) | _with_defaults(section, entry, where)
-
-
-def _holds(values: Any, path: Sequence[str]) -> bool:
-    for key in path:
-        if not isinstance(values, Mapping) or key not in values:
-            return False
-        values = values[key]
-    return True
+    return ({} if default is None else _plain(default)) | _with_defaults(section, entry)
 
 
 def _plain(value: Any) -> dict[str, Any]:

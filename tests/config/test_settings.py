@@ -293,6 +293,33 @@ def test_errors_outside_of_the_section(values: dict[str, Any], said: str) -> Non
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"zzzzz": 1, "limt": 1}, "limt (did you mean limit?), zzzzz (known here: limit, named, parts, section)"),
+        (
+            {"section": {"hihg": 1, "aaaaa": 1, "bbbbb": 1, "part": {"wieght": 1}}},
+            "section.aaaaa and section.bbbbb (known here: high, kind, low, part, word), "
+            "section.hihg (did you mean section.high?), section.part.wieght (did you mean section.part.weight?)",
+        ),
+        (
+            {"named": {"b": {"floor": 1, "lwo": 1}}, "section": {"part": {"heft": 1}}, "old_section": {}},
+            "named.b.floor (now named.b.floors.spatial), named.b.lwo (did you mean named.b.low?), "
+            "old_section (now section), section.part.heft (now section.part.weight)",
+        ),
+        (
+            {"limit": 0, "parts": [{"weihgt": 1}, {"tgas": 1}]},
+            "parts[0].weihgt (did you mean parts[0].weight?), parts[1].tgas (did you mean parts[1].tags?)",
+        ),
+    ],
+)
+def test_all_unknown_keys_are_named_at_once(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(Whole, values)
+    assert str(caught.value) == f"unknown keys: {said}"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value), "a worker reports it"
+
+
 INNER = [
     ({"low": -1}, "outer.inner.low must be at least 0, got -1"),
     ({"low": 10}, "outer.inner.low must be at most high = 9, got 10"),
@@ -300,29 +327,44 @@ INNER = [
     ({"part": {"wieght": 1}}, "unknown key outer.inner.part.wieght; did you mean outer.inner.part.weight?"),
     ({"zzzzz": 1}, "unknown key outer.inner.zzzzz; known here: high, kind, low, part, word"),
     ({"floor": 1}, "outer.inner.floor is now outer.inner.floors.spatial: rename the key"),
+    (
+        {"hihg": 1, "floor": 1},
+        "unknown keys: outer.inner.floor (now outer.inner.floors.spatial), "
+        "outer.inner.hihg (did you mean outer.inner.high?)",
+    ),
 ]
+
+
+@settings
+class Outer:
+    """Holds what is settings of a class that only another key tells."""
+
+    inner: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        build(Section, self.inner, "outer.inner")
+
+
+@settings
+class Top:
+    """A config."""
+
+    outer: Outer = field(default_factory=Outer)
 
 
 @pytest.mark.parametrize(("values", "said"), INNER)
 def test_a_section_that_is_built_by_the_check_of_another(values: dict[str, Any], said: str) -> None:
-    @settings
-    class Outer:
-        """Holds what is settings of a class that only another key tells."""
-
-        inner: Mapping[str, Any] = field(default_factory=dict)
-
-        def __post_init__(self) -> None:
-            build(Section, self.inner, "outer.inner")
-
-    @settings
-    class Top:
-        """A config."""
-
-        outer: Outer = field(default_factory=Outer)
-
     with pytest.raises(ConfigError) as caught:
         build(Top, {"outer": {"inner": values}})
     assert str(caught.value) == said
+
+
+def test_unknown_keys_of_a_section_that_is_built_by_the_check_of_another() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build(Top, {"outer": {"inner": {"hihg": 1}}, "outr": 1})
+    assert str(caught.value) == (
+        "unknown keys: outer.inner.hihg (did you mean outer.inner.high?), outr (did you mean outer?)"
+    )
 
 
 @settings
