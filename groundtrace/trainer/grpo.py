@@ -168,7 +168,7 @@ def _train(
                 _print_notes(note_start(metrics["reward"], blind))
             every = settings.log.rollouts_every
             if every and step % every == 0 and ranks.is_first():
-                save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
+                save_rollouts(output / "rollouts" / f"step-{step + 1:06d}", groups)
             memory = reward.memory.as_plain()
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
             validate()
@@ -343,7 +343,7 @@ def _backward(
 
 def _check(loss: torch.Tensor, step: int) -> None:
     if not loss.isfinite():
-        raise NotFinite(f"step {step}: the loss is {loss.item()}, which is not finite: lower grpo.optimiser.lr")
+        raise NotFinite(f"step {step + 1}: the loss is {loss.item()}, which is not finite: lower grpo.optimiser.lr")
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:

@@ -31,7 +31,7 @@ from groundtrace.trainer.output_folder import recorded_run
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
 from groundtrace.trainer.watching.page import TrainPage
-from groundtrace.trainer.watching.records import as_line, read_lines, write_lines
+from groundtrace.trainer.watching.records import as_line, read_lines, read_metrics, write_lines
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
@@ -105,19 +105,20 @@ class Monitor:
             self._page.write()
 
     def resume_at(self, step: int) -> None:
-        """Prepare the records for a training that begins or continues at ``step``, and open the boards.
+        """Prepare the records for a training that continues after ``step`` complete steps, and open the boards.
 
         The records are files such as metrics.jsonl. Boards are other programs that show metrics, such as TensorBoard.
-        The metrics of ``step`` and of later steps are deleted, because these steps will be repeated. Validations after
-        more than ``step`` steps are also deleted. The list of rows that are left out of the training is loaded from
-        left_out.jsonl. At step 0, all validations and this list are deleted. Raises UserError if a tracker (W&B or
-        trackio) cannot start.
+        The metrics of later steps are deleted, because these steps will be repeated. Validations after more than
+        ``step`` steps are also deleted. The list of rows that are left out of the training is loaded from
+        left_out.jsonl. If ``step`` is 0, the training begins: all validations and this list are deleted. Raises
+        UserError if a tracker (W&B or trackio) cannot start.
         """
-        metrics, validations = (read_lines(self.output / name) for name in ("metrics.jsonl", "validation.jsonl"))
+        metrics = read_metrics(self.output / "metrics.jsonl")
+        validations = read_lines(self.output / "validation.jsonl")
         sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
         left_out = read_lines(self.output / "left_out.jsonl") if step else []
         self.validations = [line for line in validations if 0 <= line["step"] <= step] if step else []
-        write_lines(self.output / "metrics.jsonl", [line for line in metrics if line["step"] < step])
+        write_lines(self.output / "metrics.jsonl", [line for line in metrics if line["step"] <= step])
         write_lines(self.output / "validation.jsonl", self.validations)
         write_lines(self.output / "left_out.jsonl", left_out)
         self._left_out = {line["row"] for line in left_out}
@@ -127,20 +128,21 @@ class Monitor:
             self._bar.start()
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record the metrics of a step, and show some of them to the user.
+        """Record the metrics of a step, and show some of them to the user. ``step`` is its number, from 1.
 
         The metrics are written to metrics.jsonl and to the page train.html, and sent to the boards (programs such as
         TensorBoard). In metrics.jsonl, None becomes null, and values that are not finite are omitted. The progress bar
         shows the metrics whose names are in ``shown``, and ``note``, a short message such as "no gradient in 3 steps".
-        Without a terminal, a line is printed for every tenth step, for the last step and for each step with a note.
+        Without a terminal, a line is printed for the first step, for every tenth step after it, for the last step and
+        for each step with a note.
         """
         values = {name: value for name, value in metrics.items() if value is None or math.isfinite(value)}
         self._append("metrics.jsonl", {"step": step} | values)
         figures = _shown(values, shown)
         text = ", ".join([*figures, note] if note else figures)
-        self._bar.update(self._task, completed=step + 1, description=text)
-        if not sys.stderr.isatty() and (note or step % LINE_EVERY == 0 or step + 1 == self.steps):
-            print(f"step {step + 1}/{self.steps}: {text}", file=sys.stderr)
+        self._bar.update(self._task, completed=step, description=text)
+        if not sys.stderr.isatty() and (note or (step - 1) % LINE_EVERY == 0 or step == self.steps):
+            print(f"step {step}/{self.steps}: {text}", file=sys.stderr)
         self._send(values, step)
 
     def validated(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:

@@ -110,7 +110,7 @@ def sft_step(
 def _check(loss: torch.Tensor, samples: list[Sample], step: int) -> None:
     if not loss.isfinite():
         raise NotFinite(
-            f"step {step}: the loss is {loss.item()} on the rows {', '.join(sample.id for sample in samples[:8])}: "
+            f"step {step + 1}: the loss is {loss.item()} on the rows {', '.join(sample.id for sample in samples[:8])}: "
             "check these "
             "rows, or lower sft.optimiser.lr"
         )

@@ -201,11 +201,11 @@ class Training:
         not saved.
         """
         self._stops.hold()
-        step = self.progress.step
+        step = self.progress.step + 1
         self._idle_steps = 0 if metrics.get("grad_norm") else self._idle_steps + 1
         note = f"no gradient in {self._idle_steps} consecutive steps: {idle}" if self._idle_steps else ""
         self.monitor.log(step, {**metrics, "idle_steps": self._idle_steps}, shown, note)
-        self.progress = Progress(step + 1, position, dict(memory or {}))
+        self.progress = Progress(step, position, dict(memory or {}))
         self._updates = self._optimiser.updates
         if self._is_due():
             self._save()
@@ -238,7 +238,7 @@ class Training:
     def _save(self) -> None:
         if not self._optimiser.is_finite():
             raise NotFinite(
-                f"step {self.progress.step - 1}: some weights are not finite after the update: lower lr in "
+                f"step {self.progress.step}: some weights are not finite after the update: lower lr in "
                 "sft.optimiser or grpo.optimiser"
             )
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)

@@ -42,7 +42,7 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts, short
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
-from groundtrace.trainer.watching.records import read_lines
+from groundtrace.trainer.watching.records import read_lines, read_metrics
 
 PAGE = "loop.html"
 REFRESH_S = 20
@@ -256,7 +256,7 @@ def _blind(out: Path, done: set[str]) -> float | None:
 
 
 def _curves(folder: Path) -> list[Chart]:
-    metrics, validations = (read_lines(folder / name) for name in ("metrics.jsonl", "validation.jsonl"))
+    metrics, validations = read_metrics(folder / "metrics.jsonl"), read_lines(folder / "validation.jsonl")
     found = charts(metrics, validations)[0] if metrics else []
     return [chart for chart in found if chart.title in SHOWN_CHARTS]
 

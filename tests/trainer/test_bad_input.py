@@ -263,7 +263,7 @@ def test_a_loss_that_is_no_number_names_the_samples(
     run: Command, poisoned: Path, good: Any, write_shards: WriteShards
 ) -> None:
     ran = run("sft", write_shards(run.home / "data", good), f"model.path={poisoned}")
-    ran.check_refused(1, "step 0: the loss is nan on the rows s", "no step was completed, so none is saved")
+    ran.check_refused(1, "step 1: the loss is nan on the rows s", "no step was completed, so none is saved")
 
 
 def test_checkpoints_stand_when_a_loss_is_no_number(
@@ -280,10 +280,10 @@ def test_checkpoints_stand_when_a_loss_is_no_number(
 
     with monkeypatch.context() as patch:
         patch.setattr(sft, "sft_loss", second_is_nan)
-        run("sft", data, "log.save_every=1").check_refused(1, "step 1: the loss is nan")
+        run("sft", data, "log.save_every=1").check_refused(1, "step 2: the loss is nan")
     [(path, content)] = saved.items()
     assert path.parent.name == "step-000001"
     assert path.read_bytes() == content
     done = run("sft", data, "log.save_every=1")
     assert done.code == 0, done.err
-    assert [line["step"] for line in metrics_of(done.output)] == [0, 1]
+    assert [line["step"] for line in metrics_of(done.output)] == [1, 2]

@@ -35,7 +35,7 @@ def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) ->
     after = f"model.path={reinforced.output / 'model'}"
     found = run("eval", SAMPLE, after, "eval.questions=2", output="eval")
     assert (found.code, found.out.strip()) == (0, str(found.output / "eval.json")), found.err
-    assert [line["step"] for line in metrics_of(sft.output)] == [0, 1]
+    assert [line["step"] for line in metrics_of(sft.output)] == [1, 2]
     for ran in (sft, reinforced, found):
         assert {"run.json", "config.toml", "metrics.jsonl"} <= {path.name for path in ran.output.iterdir()}
     resolved = (reinforced.output / "config.toml").read_text("utf-8")
@@ -181,7 +181,7 @@ def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.Monkey
     assert json.loads((stopped.output / "run.json").read_text("utf-8"))["ended"].startswith("KeyboardInterrupt")
     done = run("grpo", rl_data, "log.save_every=1", "grpo.max_draws=1")
     assert done.code == 0, done.err
-    assert [line["step"] for line in metrics_of(done.output)] == [0, 1]
+    assert [line["step"] for line in metrics_of(done.output)] == [1, 2]
 
 
 def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ COUNTS = [f"There are {number}.\n<answer>{number}</answer>" for number in range(
 
 
 class Answers(Sampler):
-    """Gives each prompt the same answers in every run: their texts name the step. In step 1 it calls ``ends`` once."""
+    """Gives each prompt the same answers in every run: their texts name the step. In step 2 it calls ``ends`` once."""
 
     ends: Callable[[], None] | None = None
     texts: Sequence[str] = COUNTS
@@ -83,7 +83,7 @@ def check_goes_on(run: Command, command: str, data: Path, stopped: Ran, toml: st
     resumed = run(command, data, *SETS, toml=toml)
     assert (whole.code, resumed.code) == (0, 0), whole.err + resumed.err
     assert metrics_of(resumed.output) == metrics_of(whole.output)
-    assert {line["step"] for line in metrics_of(whole.output)} == {0, 1, 2}
+    assert {line["step"] for line in metrics_of(whole.output)} == {1, 2, 3}
     assert all(line["grad_norm"] > 0 for line in metrics_of(whole.output)), "each step learns, so a lost one shows"
     states = [last_of(ran.output) for ran in (whole, resumed)]
     assert [states[1][name] for name in ("progress", "identity")] == [
@@ -135,18 +135,18 @@ def test_a_signal_during_sft(
     number: signal.Signals, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sft, "sft_loss", in_step_1(sft.sft_loss, lambda loss: os.kill(os.getpid(), number) or loss))
+        patch.setattr(sft, "sft_loss", in_step_2(sft.sft_loss, lambda loss: os.kill(os.getpid(), number) or loss))
         stopped = run("sft", sft_data, *SETS)
     said = (f"stopped by {number.name}; ", "run the same command again to continue from it")
     check_goes_on(run, "sft", sft_data, stopped, "", *said, code=128 + number)
 
 
-NAN = ("step 1: the loss is nan", "the same command continues from this step")
+NAN = ("step 2: the loss is nan", "the same command continues from this step")
 
 
 def test_a_loss_of_sft_that_is_no_number(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sft, "sft_loss", in_step_1(sft.sft_loss, lambda loss: loss * torch.nan))
+        patch.setattr(sft, "sft_loss", in_step_2(sft.sft_loss, lambda loss: loss * torch.nan))
         stopped = run("sft", sft_data, *SETS)
     check_goes_on(run, "sft", sft_data, stopped, "", *NAN, code=1)
 
@@ -156,13 +156,13 @@ def test_a_loss_of_grpo_that_is_no_number(run: Command, counted: Path, monkeypat
         return type(found)(**{**vars(found), "loss": found.loss * torch.nan})
 
     with monkeypatch.context() as patch:
-        patch.setattr(grpo, "policy_loss", in_step_1(grpo.policy_loss, spoilt))
+        patch.setattr(grpo, "policy_loss", in_step_2(grpo.policy_loss, spoilt))
         stopped = run("grpo", counted, *SETS, toml=SKIPS)
     check_goes_on(run, "grpo", counted, stopped, SKIPS, *NAN, code=1)
 
 
-def in_step_1(real: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The loss with a change in its second call, which is that of step 1: a step here is one forward pass."""
+def in_step_2(real: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The loss with a change in its second call, which is that of step 2: a step here is one forward pass."""
     calls: list[Mapping[str, Any]] = []
 
     def changed(*arguments: Any, **named: Any) -> Any:

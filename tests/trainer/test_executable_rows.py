@@ -128,7 +128,7 @@ def test_three_steps_of_grpo(data: Path, qwen3: VisionLanguageModel, playing: An
         assert (line["outcome"], line["format"], line["lost"]) == (0.75, 1.0, 0.0)
         assert (line["turns"], line["calls"]) == (2.0, 1.0)
         assert line["grad_norm"] > 0
-    texts = [line["text"] for line in lines_of(tmp_path / "a" / "rollouts" / "step-000000" / "rollouts.jsonl")]
+    texts = [line["text"] for line in lines_of(tmp_path / "a" / "rollouts" / "step-000001" / "rollouts.jsonl")]
     assert "<interpreter>\n[" in texts[0]
     assert "NameError" in texts[1]
 

@@ -262,7 +262,7 @@ def test_a_loss_that_is_no_number_changes_nothing(load: Load, folders: Any, tmp_
     trainee = made(load, folders, tmp_path)
     group = group_of(trainee.vlm, [(math.nan, 1.0), (0.0, 0.0)])
     before = weights_of(trainee.vlm)
-    with pytest.raises(NotFinite, match="step 3: the loss is nan"):
+    with pytest.raises(NotFinite, match="step 4: the loss is nan"):
         update(trainee, to_samples([group], trainee.settings, 3), 3)
     assert changed(before, trainee.vlm) == []
 

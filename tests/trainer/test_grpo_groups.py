@@ -167,7 +167,7 @@ def test_the_same_twice(folders: Any, questions: Any, tmp_path: Path) -> None:
         found.append((metrics_of(tmp_path / name), load_file(model / "model.safetensors")))
     (first, weights), (second, same) = found
     assert first == second
-    assert [line["step"] for line in first] == [0, 1]
+    assert [line["step"] for line in first] == [1, 2]
     assert all(line["loss"] is not None and line["grad_norm"] > 0 for line in first), "it did learn"
     assert weights.keys() == same.keys()
     assert all(torch.equal(weights[name], same[name]) for name in weights)
@@ -202,7 +202,7 @@ def test_killed_and_resumed(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_after(2, patch)
         train_grpo(settings, questions(3), tmp_path / "killed")
-    assert [line["step"] for line in metrics_of(tmp_path / "killed")] == [0, 1]
+    assert [line["step"] for line in metrics_of(tmp_path / "killed")] == [1, 2]
     assert checkpoints(tmp_path / "killed" / "checkpoints")[-1].name == "step-000002"
     resumed = load_file(train_grpo(settings, questions(3), tmp_path / "killed") / "model.safetensors")
     assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
@@ -273,7 +273,7 @@ def test_what_a_run_leaves(folders: Any, questions: Any, tmp_path: Path) -> None
     assert run["revision"] and run["config_sha256"] and run["started"] <= run["finished"]
     names = {path.name for path in (tmp_path / "out" / "model").iterdir()}
     assert {"config.json", "model.safetensors", "generation_config.json", "tokenizer.json"} <= names
-    for step in (0, 1):
+    for step in (1, 2):
         lines = lines_of(tmp_path / "out" / "rollouts" / f"step-{step:06d}" / "rollouts.jsonl")
         assert {line["id"] for line in lines} == {"q0", "q1"}
         assert {line["gold"] for line in lines} == {"1"}

@@ -1,5 +1,6 @@
 """What may change before a run goes on, and what may not."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from groundtrace.trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
 from groundtrace.trainer.settings import TrainerSettings
 
-from .runs import Command, metrics_of, settings_of
+from .runs import Command, lines_of, metrics_of, settings_of
 
 
 def test_more_steps(run: Command, sft_data: Path) -> None:
@@ -17,12 +18,22 @@ def test_more_steps(run: Command, sft_data: Path) -> None:
     more = run("sft", sft_data, "sft.steps=4", "log.keep=1", "threads=2", "model.gradient_checkpointing=true")
     assert more.code == 0, more.err
     whole = run("sft", sft_data, "sft.steps=4", output="whole")
-    assert [line["step"] for line in metrics_of(more.output)] == [0, 1, 2, 3]
+    assert [line["step"] for line in metrics_of(more.output)] == [1, 2, 3, 4]
     found, expected = (
         [line["loss"] for line in metrics_of(more.output)],
         [line["loss"] for line in metrics_of(whole.output)],
     )
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_more_steps_of_a_training_that_an_earlier_version_began(run: Command, sft_data: Path) -> None:
+    """Its metrics count the steps from 0."""
+    path = run("sft", sft_data).output / "metrics.jsonl"
+    earlier = [line | {"step": line["step"] - 1} for line in lines_of(path)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in earlier), "utf-8")
+    more = run("sft", sft_data, "sft.steps=4")
+    assert [line["step"] for line in metrics_of(more.output)] == [1, 2, 3, 4]
+    assert [line["loss"] for line in lines_of(path)][:2] == [line["loss"] for line in earlier]
 
 
 def test_fewer_steps_than_are_done(run: Command, sft_data: Path) -> None:

@@ -182,14 +182,14 @@ def test_the_command_stops_cleanly_and_goes_on(
         stopped.check_refused(3, "did not answer for 1 s", "run the same command again")
         [saved] = checkpoints(stopped.output / "checkpoints")
         assert saved.name == "step-000001"
-        assert [line["step"] for line in metrics_of(stopped.output)] == [0]
+        assert [line["step"] for line in metrics_of(stopped.output)] == [1]
         assert json.loads((stopped.output / "run.json").read_text("utf-8"))["ended"].startswith("JudgesDown")
         assert not (stopped.output / "model").exists()
         judge.script.clear()
         judge.script.append(READS)
         done = run("grpo", data, *sets, toml=toml)
     assert done.code == 0, done.err
-    assert [line["step"] for line in metrics_of(done.output)] == [0, 1]
+    assert [line["step"] for line in metrics_of(done.output)] == [1, 2]
     assert metrics_of(done.output)[1]["outcome"] == 0.5
 
 

@@ -76,30 +76,37 @@ def test_another_config_has_another_digest(settings: TrainerSettings) -> None:
 def test_metrics(tmp_path: Path, monitor: Monitor) -> None:
     """Rounded to six places; null is a metric without a value, one that is no number is left out."""
     with monitor:
-        monitor.log(0, {"loss": 1.23456789, "spatial": None, "entropy": math.nan, "grad_norm": math.inf}, ("loss",))
-        monitor.log(1, {"loss": 1.0}, ("loss",))
+        monitor.log(1, {"loss": 1.23456789, "spatial": None, "entropy": math.nan, "grad_norm": math.inf}, ("loss",))
+        monitor.log(2, {"loss": 1.0}, ("loss",))
     text = (tmp_path / "out" / "metrics.jsonl").read_text("utf-8")
     assert [json.loads(line) for line in text.splitlines()] == [
-        {"step": 0, "loss": 1.23456789, "spatial": None},
-        {"step": 1, "loss": 1.0},
+        {"step": 1, "loss": 1.23456789, "spatial": None},
+        {"step": 2, "loss": 1.0},
     ]
 
 
 def test_small_figures_are_kept(tmp_path: Path, monitor: Monitor) -> None:
     """A divergence or a gradient of a ten-millionth is not 0."""
     with monitor:
-        monitor.log(0, {"kl": 3.2e-8}, ())
+        monitor.log(1, {"kl": 3.2e-8}, ())
     assert lines_of(tmp_path / "out" / "metrics.jsonl")[0]["kl"] == pytest.approx(3.2e-8, rel=1e-3)
 
 
-def test_resumed_metrics(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
+@pytest.mark.parametrize("done", [0, 1, 2, 4])
+@pytest.mark.parametrize("first", [1, 0], ids=["from 1", "from 0, as in earlier versions"])
+def test_resumed_metrics(done: int, first: int, tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
+    """No step is there twice, and none is missing, whatever the number of the first step in an existing file is."""
     with monitor:
-        for step in range(4):
-            monitor.log(step, {"loss": float(step)}, ())
+        for place in range(4):
+            monitor.log(first + place, {"loss": float(place)}, ())
+    for _ in range(2):  # the second command is killed before its first step, and the third one continues
+        with Monitor(tmp_path / "out", "sft", settings, "data", 25) as again:
+            again.resume_at(done)
     with Monitor(tmp_path / "out", "sft", settings, "data", 25) as again:
-        again.resume_at(2)
-        again.log(2, {"loss": 20.0}, ())
-    assert [line["loss"] for line in lines_of(tmp_path / "out" / "metrics.jsonl")] == [0.0, 1.0, 20.0]
+        again.resume_at(done)
+        again.log(done + 1, {"loss": 20.0}, ())
+    expected = [{"step": place + 1, "loss": float(place)} for place in range(done)] + [{"step": done + 1, "loss": 20.0}]
+    assert lines_of(tmp_path / "out" / "metrics.jsonl") == expected
 
 
 START, END = "2026-11-26T08:00:00+00:00", "2026-11-26T09:00:00+00:00"
@@ -159,16 +166,16 @@ def test_nothing_to_resume(tmp_path: Path, monitor: Monitor) -> None:
 
 def test_lines_where_there_is_no_terminal(monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
     with monitor:
-        for step in range(25):
+        for step in range(1, 26):
             monitor.log(step, {"loss": 0.5, "other": 1.0}, ("loss", "spatial"))
     lines = capsys.readouterr().err.splitlines()
-    assert lines == [f"step {step + 1}/25: loss 0.5" for step in range(0, 25, LINE_EVERY)] + ["step 25/25: loss 0.5"]
+    assert lines == [f"step {step}/25: loss 0.5" for step in range(1, 25, LINE_EVERY)] + ["step 25/25: loss 0.5"]
 
 
 def test_a_note_is_always_shown(monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
     with monitor:
-        monitor.log(3, {"loss": 0.5}, ("loss",), "nothing learnt")
-        monitor.log(4, {"loss": 0.5}, ("loss",))
+        monitor.log(4, {"loss": 0.5}, ("loss",), "nothing learnt")
+        monitor.log(5, {"loss": 0.5}, ("loss",))
     assert capsys.readouterr().err.splitlines() == ["step 4/25: loss 0.5, nothing learnt"]
 
 
@@ -178,12 +185,12 @@ def test_tensorboard(tmp_path: Path) -> None:
     settings = settings_of(Path("tiny"), log={"tensorboard": True})
     with Monitor(tmp_path / "out", "grpo", settings, "data", 2) as monitor:
         monitor.resume_at(0)
-        monitor.log(0, {"reward": 0.25, "spatial": None}, ())
-        monitor.log(1, {"reward": 0.5}, ())
+        monitor.log(1, {"reward": 0.25, "spatial": None}, ())
+        monitor.log(2, {"reward": 0.5}, ())
     events = EventAccumulator(str(tmp_path / "out" / "tensorboard"))
     events.Reload()
     assert events.Tags()["scalars"] == ["reward"]
-    assert [(event.step, event.value) for event in events.Scalars("reward")] == [(0, 0.25), (1, 0.5)]
+    assert [(event.step, event.value) for event in events.Scalars("reward")] == [(1, 0.25), (2, 0.5)]
 
 
 POINT = '<points x1="20" y1="30" alt="red">red</points>'

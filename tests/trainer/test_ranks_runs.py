@@ -161,7 +161,7 @@ def test_killed_and_resumed_on_another_number(
     out, _ = _finished(start(output.name, *after))
     assert out.strip() == f"{output.name}/model"
     lines, expected = metrics_of(output), metrics_of(whole)
-    assert [line["step"] for line in lines] == list(range(STEPS))
+    assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     for line, other in zip(lines, expected, strict=True):
         assert {name: line[name] for name in ("samples", "targets", "tokens", "lr")} == {
             name: other[name] for name in ("samples", "targets", "tokens", "lr")
@@ -183,7 +183,7 @@ def test_grpo_and_export(start: Start, home: Path) -> None:
     assert [line for line in err.splitlines() if not line.startswith(("step ", "trainer: "))] == []
     assert err.count("trainer: A policy that never looks") == 1
     lines = metrics_of(home / "rl")
-    assert [line["step"] for line in lines] == [0, 1]
+    assert [line["step"] for line in lines] == [1, 2]
     assert all(line["groups_sampled"] == 2 and line["logprob_gap"] < 1e-4 for line in lines)
     assert len(list((home / "rl" / "rollouts").glob("step-*"))) == 2
     export = [sys.executable, "-m", "groundtrace.trainer.cli", "export", "rl/checkpoints/step-000002", "exported"]

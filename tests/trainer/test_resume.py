@@ -97,7 +97,7 @@ def start(
 
 def _metrics(output: Path) -> dict[int, dict[str, Any]]:
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text("utf-8").splitlines()]
-    assert [line["step"] for line in lines] == list(range(len(lines)))
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     return {line["step"]: {name: line[name] for name in ("loss", "grad_norm", "lr", "tokens")} for line in lines}
 
 

@@ -112,7 +112,7 @@ def test_grpo_in_two_streams(folders: Any, data: Path, sampler: list[Seeded], tm
     archive = Memory.of_plain(progress["memory"]).references
     assert set(archive) == {DRAFTS[0].id, DRAFTS[1].id}
     assert all(reference.box_score > 0.95 for reference in archive.values())
-    shown = lines_of(tmp_path / "out" / "rollouts" / "step-000000" / "rollouts.jsonl")
+    shown = lines_of(tmp_path / "out" / "rollouts" / "step-000001" / "rollouts.jsonl")
     assert {line["stream"] for line in shown} == {"grounded", "textual"}
 
 

@@ -315,7 +315,7 @@ def test_trap_a_loss_that_is_not_a_number_changes_nothing(load: Load, samples: S
     bad = replace(one, key="bad", patches=one.patches.clone().fill_(float("nan")))
     made[at] = replace(made[at], id="q-bad", images=(bad, *made[at].images[1:]))
     assert at < len(made) - 1
-    with pytest.raises(NotFinite, match=r"step 4: the loss is nan on the rows q-bad: check"):
+    with pytest.raises(NotFinite, match=r"step 5: the loss is nan on the rows q-bad: check"):
         sft_step(vlm, optimiser, made, 4, tokens=1)
     assert all(torch.equal(weight, before[name]) for name, weight in vlm.model.named_parameters())
     assert all(not inner.state for inner in optimiser._optimisers)

@@ -176,6 +176,6 @@ def test_trap_a_loss_that_is_not_a_number_changes_nothing(load: Load, place: int
     samples = to_samples([_group(vlm, MIXED)], settings, 0)
     bad = replace(samples[place], advantages=torch.full((len(samples[place]),), NAN))
     before = _weights(vlm)
-    with pytest.raises(NotFinite, match="step 2: the loss is nan"):
+    with pytest.raises(NotFinite, match="step 3: the loss is nan"):
         update(_trainee(vlm, settings, lr=0.1), [*samples[:place], bad, *samples[place + 1 :]], 2)
     assert all(torch.equal(weight, before[name]) for name, weight in vlm.model.named_parameters())

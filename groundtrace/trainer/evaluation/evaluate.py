@@ -99,7 +99,7 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
         for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
             answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
             done += len(chunk)
-            monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
+            monitor.log(done, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
     report = eval_figures(answered, settings.eval.ks)
     if isinstance(reward.recipe, WithoutColumns):
         report["not_applicable"] = reward.recipe.not_applicable

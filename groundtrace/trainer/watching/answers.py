@@ -96,7 +96,7 @@ def _rollouts(output: Path) -> list[ShownQuestion]:
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in read_lines(folders[-1] / "rollouts.jsonl"):
         found.setdefault((line["id"], line.get("stream") or ""), []).append(line)
-    when = f"in step {int(folders[-1].name.removeprefix('step-')) + 1}"
+    when = f"in step {int(folders[-1].name.removeprefix('step-'))}"
     return [
         ShownQuestion(
             id,

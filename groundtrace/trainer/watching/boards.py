@@ -28,7 +28,7 @@ class Board(Protocol):
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
         """Send the metrics of a training step or of a validation.
 
-        ``values`` maps the names of the metrics to the values. ``step`` is the number of the training step, from 0. For
+        ``values`` maps the names of the metrics to the values. ``step`` is the number of the training step, from 1. For
         a validation, ``step`` is the number of training steps before the validation. ``prefix`` is a text in front of
         each name: "" for the training, ``validation/`` for a validation.
         """
@@ -55,8 +55,8 @@ def open_boards(
 ) -> list[Board]:
     """Return the boards (programs that show metrics, such as TensorBoard) that the config names.
 
-    The training or evaluation begins or continues at ``step``. ``output`` is its output folder, and ``command`` is
-    ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of the metrics' names ("" for the training,
+    The training or evaluation continues after ``step`` complete steps. ``output`` is its output folder, and
+    ``command`` is ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of the metrics' names ("" for the training,
     :data:`VALIDATION` for a validation) to the last step whose metrics were already sent before an interruption. The
     boards W&B and trackio do not get the metrics up to this step again. Raises UserError if W&B or trackio cannot
     start.
@@ -72,26 +72,23 @@ def open_boards(
 class TensorBoard:
     """Writes metrics to files in the output folder that TensorBoard shows.
 
-    ``step`` is the step at which the training begins or continues. If an interrupted training wrote metrics of this
-    step or of later steps, they are discarded.
+    The training continues after ``step`` complete steps. If an interrupted training wrote metrics of later steps, they
+    are discarded.
     """
 
     def __init__(self, output: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(output / "tensorboard"), purge_step=step)
+        self._writer = SummaryWriter(str(output / "tensorboard"), purge_step=step + 1 if step else 0)
 
     def add(self, values: Mapping[str, float], step: int, prefix: str = "") -> None:
         """Write the metrics of a step to TensorBoard's files.
 
         ``values`` maps the names of the metrics to the values, and ``prefix`` is a text in front of each name: "" for
-        the training, ``validation/`` for a validation. For a validation, ``step`` is the number N of training steps
-        before it. Its metrics are written at the index N - 1, because a training that resumes after N steps discards
-        all metrics from the index N on. A validation before the first step is written at the index 0.
+        the training, ``validation/`` for a validation.
         """
-        index = max(step - 1, 0) if prefix else step
         for name, value in values.items():
-            self._writer.add_scalar(prefix + name, value, index)
+            self._writer.add_scalar(prefix + name, value, step)
 
     def close(self) -> None:
         """Write the metrics that are not written yet, and close the files."""

@@ -98,23 +98,23 @@ def charts(metrics: Records, validations: Records, best: int | None = None) -> t
     """Return two lists of charts: those of the main metrics (:data:`METRICS`), and those of all other metrics.
 
     ``metrics`` holds one record for each step of the training, and ``validations`` holds one for each validation. A
-    record maps the names of metrics to values. ``best`` is the step of the best validation, which the charts mark; None
-    if there is none. The second list has at most ``MAX_CHARTS`` charts. A metric without values, or with the value 0 at
-    all steps, has no chart.
+    record maps the names of metrics to values, and ``step`` to the number of finished steps. ``best`` is the step of
+    the best validation, which the charts mark; None if there is none. The second list has at most ``MAX_CHARTS``
+    charts. A metric without values, or with the value 0 at all steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
     others = [Metric(name, name, name) for name in names if name not in named and name not in HIDDEN]
-    steps = max([1, *(line["step"] + 1 for line in metrics), *(line["step"] for line in validations)])
+    steps = max([1, *(line["step"] for line in (*metrics, *validations))])
     first = [_chart(metric, metrics, validations, steps, best) for metric in METRICS]
     more = [_chart(metric, metrics, validations, steps, best) for metric in others[:MAX_CHARTS]]
     return [each for each in first if each is not None], [each for each in more if each is not None]
 
 
 def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, best: int | None) -> Chart | None:
-    trained = thinned(_points(metrics, metric.training, 1))
-    validated = thinned(_points(validations, metric.validation, 0), MAX_DOTS)
-    blind = _points(validations, metric.blind, 0)[-1:] or _points(metrics, metric.blind, 1)[-1:]
+    trained = thinned(_points(metrics, metric.training))
+    validated = thinned(_points(validations, metric.validation), MAX_DOTS)
+    blind = _points(validations, metric.blind)[-1:] or _points(metrics, metric.blind)[-1:]
     if not any(y for _, y in (*trained, *validated, *blind)):
         return None
     level = [(x, blind[0][1]) for x in (0.0, float(steps))] if blind else []
@@ -165,12 +165,9 @@ class Scale:
         return tuple((self.x(x), self.y(y), f"step {x:,.0f}: {short(y)}") for x, y in points)
 
 
-def _points(records: Records, name: str, offset: int) -> list[Point]:
-    """Return a metric's points: the number of finished steps, and the value.
-
-    ``offset`` is added to the step of each record. It is 1 if the records hold the index of the step, counted from 0.
-    """
-    found = [(float(record["step"] + offset), record.get(name)) for record in records if name]
+def _points(records: Records, name: str) -> list[Point]:
+    """Return a metric's points: the number of finished steps, and the value."""
+    found = [(float(record["step"]), record.get(name)) for record in records if name]
     known = [(x, float(y)) for x, y in found if isinstance(y, int | float) and math.isfinite(y)]
     return [(x, y if abs(y) >= LEAST else 0.0) for x, y in known]
 

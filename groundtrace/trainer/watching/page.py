@@ -12,7 +12,7 @@ from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
 from groundtrace.trainer.watching.entries import entries_of
-from groundtrace.trainer.watching.records import read_lines
+from groundtrace.trainer.watching.records import read_lines, read_metrics
 
 PAGE = "train.html"
 LEAST_PAUSE_S = 20.0
@@ -72,7 +72,7 @@ class TrainPage:
 def train_page(output: Path) -> str:
     """Return the HTML page of a training, made from the files in its output folder ``output``."""
     run = json.loads((output / "run.json").read_text("utf-8"))
-    metrics, validations = read_lines(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
+    metrics, validations = read_metrics(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
     first, more = charts(metrics, validations, best)
     questions = shown_questions(output, [line["step"] for line in validations])
@@ -85,7 +85,7 @@ def train_page(output: Path) -> str:
         name=output.resolve().name,
         run=run,
         ended=run.get("ended"),
-        done=metrics[-1]["step"] + 1 if metrics else 0,
+        done=metrics[-1]["step"] if metrics else 0,
         metrics=metrics[-1] if metrics else {},
         validations=listed,
         hidden=len(validations) - len(listed),

@@ -23,6 +23,17 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of metrics.jsonl, one for each step of a training; empty if the file is missing.
+
+    Steps are numbered from 1. Earlier versions of the trainer numbered them from 0: if there is a step 0, every number
+    is raised by 1.
+    """
+    lines = read_lines(path)
+    offset = int(any(line["step"] == 0 for line in lines))
+    return [line | {"step": line["step"] + offset} for line in lines]
+
+
 def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
     """Replace the content of a file by these objects, one JSON line for each. Without objects, delete the file.
 

@@ -96,7 +96,7 @@ class Commands:
         else:
             (folder / "model").mkdir(exist_ok=True)
             (folder / "train.html").write_text("page")
-            lines = [{"step": n, "loss": 2.0 - n / 10, "reward": n / 10, "outcome": n / 20} for n in range(8)]
+            lines = [{"step": n, "loss": 2.0 - n / 10, "reward": n / 10, "outcome": n / 20} for n in range(1, 9)]
             (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def _write_run(self, folder: Path) -> None:

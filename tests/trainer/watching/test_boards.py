@@ -62,7 +62,7 @@ def watched(output: Path, settings: TrainerSettings, start: int, end: int, valid
             if validated(step) and all(line["step"] != step for line in monitor.validations):
                 monitor.validated(step, {"accuracy": step / 10, "iou": None}, ())
             if step < end:
-                monitor.log(step, {"reward": float(step), "kl": None}, ())
+                monitor.log(step + 1, {"reward": float(step + 1), "kl": None}, ())
 
 
 def twice(output: Path, settings: TrainerSettings) -> None:
@@ -75,7 +75,7 @@ def test_a_tracker_gets_each_step_once(name: str, service: Service, tmp_path: Pa
     twice(tmp_path / "mine", settings_with(tracker=name, project="p"))
     sent = [(step, {key: value}) for step, values in service.sent for key, value in values.items()]
     rewards = [(step, values["reward"]) for step, values in sent if "reward" in values]
-    assert rewards == [(step, float(step)) for step in range(6)]
+    assert rewards == [(step, float(step)) for step in range(1, 7)]
     validations = [(step, values["validation/accuracy"]) for step, values in sent if "validation/accuracy" in values]
     assert validations == [(0, 0.0), (2, 0.2), (4, 0.4), (6, 0.6)]
     assert {key for _, values in sent for key in values} == {"reward", "validation/accuracy"}
@@ -139,15 +139,16 @@ def test_tensorboard_has_each_step_once(tmp_path: Path) -> None:
     twice(tmp_path, settings_with(tensorboard=True))
     board = EventAccumulator(str(tmp_path / "tensorboard"), purge_orphaned_data=True)
     board.Reload()
-    assert [(each.step, each.value) for each in board.Scalars("reward")] == [(step, float(step)) for step in range(6)]
+    rewards = [(each.step, each.value) for each in board.Scalars("reward")]
+    assert rewards == [(step, float(step)) for step in range(1, 7)]
     validations = [(each.step, pytest.approx(each.value)) for each in board.Scalars("validation/accuracy")]
-    assert validations == [(0, 0.0), (1, 0.2), (3, 0.4), (5, 0.6)]
+    assert validations == [(0, 0.0), (2, 0.2), (4, 0.4), (6, 0.6)]
 
 
 def test_the_page_is_there_from_the_first_step(tmp_path: Path) -> None:
     with Monitor(tmp_path, "grpo", settings_with(), "data", 9) as monitor:
         monitor.resume_at(0)
-        monitor.log(0, {"reward": 0.5}, ())
+        monitor.log(1, {"reward": 0.5}, ())
         assert "of 9 steps" in (tmp_path / "train.html").read_text("utf-8")
     assert "refresh" not in (tmp_path / "train.html").read_text("utf-8")
 
@@ -155,5 +156,5 @@ def test_the_page_is_there_from_the_first_step(tmp_path: Path) -> None:
 def test_an_evaluation_has_no_page_of_a_training(tmp_path: Path) -> None:
     with Monitor(tmp_path, "eval", settings_with(), "data", 9) as monitor:
         monitor.resume_at(0)
-        monitor.log(0, {"accuracy": 0.5}, ())
+        monitor.log(1, {"accuracy": 0.5}, ())
     assert not (tmp_path / "train.html").exists()

@@ -24,7 +24,7 @@ from groundtrace.trainer.watching.curves import (
 
 
 def steps(count: int, **values: Any) -> list[dict[str, Any]]:
-    return [{"step": step} | {name: value(step) for name, value in values.items()} for step in range(count)]
+    return [{"step": step} | {name: value(step) for name, value in values.items()} for step in range(1, count + 1)]
 
 
 def test_a_chart_has_training_validation_and_the_constant() -> None:
@@ -32,7 +32,7 @@ def test_a_chart_has_training_validation_and_the_constant() -> None:
     validations = [{"step": step, "reward": step / 20, "blind_reward": 0.4} for step in (0, 5, 10)]
     [reward], more = charts(metrics, validations, best=10)
     assert (reward.title, more) == ("reward", [])
-    assert {line.kind: line.last for line in reward.lines} == {"blind": 0.4, "training": 0.9, "validation": 0.5}
+    assert {line.kind: line.last for line in reward.lines} == {"blind": 0.4, "training": 1.0, "validation": 0.5}
     assert [text for *_, text in reward.lines[2].dots] == ["step 0: 0", "step 5: 0.25", "step 10: 0.5"]
     assert reward.best_x == reward.lines[2].dots[-1][0] == WIDTH - 8
 
@@ -50,13 +50,13 @@ def test_metrics_of_a_recipe_come_after_the_others_and_zeros_have_no_chart() -> 
 
 @pytest.mark.parametrize("values", [[], [None], [math.nan, None], ["text"]])
 def test_nothing_to_draw(values: list[Any]) -> None:
-    assert charts([{"step": step, "loss": value} for step, value in enumerate(values)], []) == ([], [])
+    assert charts([{"step": step, "loss": value} for step, value in enumerate(values, 1)], []) == ([], [])
 
 
 def test_the_size_is_bounded() -> None:
     names = [f"metric {number}" for number in range(2 * MAX_CHARTS)]
     line = dict.fromkeys(names, 1.5) | {"reward": 0.5}
-    metrics = [{"step": step} | line for step in range(3000)]
+    metrics = [{"step": step} | line for step in range(1, 3001)]
     [reward], more = charts(metrics, [{"step": step, "reward": 0.5} for step in range(3000)])
     assert len(more) == MAX_CHARTS
     training, validation = reward.lines
@@ -65,7 +65,7 @@ def test_the_size_is_bounded() -> None:
 
 @given(st.lists(st.floats(-1e30, 1e30) | st.none(), min_size=1, max_size=40))
 def test_all_is_inside_the_picture(values: list[float | None]) -> None:
-    found, _ = charts([{"step": step, "loss": value} for step, value in enumerate(values)], [])
+    found, _ = charts([{"step": step, "loss": value} for step, value in enumerate(values, 1)], [])
     for chart in found:
         for line in chart.lines:
             for x, y in re.findall(r"[ML]([\d.]+) ([-\d.]+)", f"{line.raw} {line.smooth}"):

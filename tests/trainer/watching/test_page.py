@@ -43,7 +43,8 @@ def write_training(output: Path, text: str = "plain", images: int = 1, side: int
     """A training of 30 steps with four validations on eight questions; ``text`` is everything that others wrote."""
     output.mkdir(parents=True, exist_ok=True)
     (output / "run.json").write_text(json.dumps(RUN | run), "utf-8")
-    write_lines(output / "metrics.jsonl", [{"step": n, "reward": n / 30, "loss": 1.0, text: n + 1} for n in range(30)])
+    lines = [{"step": n, "reward": n / 30, "loss": 1.0, text: n} for n in range(1, 31)]
+    write_lines(output / "metrics.jsonl", lines)
     steps = (0, 10, 20, 30)
     lines = [{"step": n, "reward": 0.2, "accuracy": n / 40, "blind_accuracy": 0.3, "questions": 8.0} for n in steps]
     write_lines(output / "validation.jsonl", lines)
@@ -74,6 +75,13 @@ def test_the_page_shows_the_training(tmp_path: Path) -> None:
     assert html.count('<article class="entry">') == 8 and html.count("data:image/") == 8
     assert 'class="point"' in html
     assert '<meta http-equiv="refresh"' in html, "it is running"
+
+
+@pytest.mark.parametrize("first", [1, 0], ids=["from 1", "from 0, as in earlier versions"])
+def test_the_number_of_steps(first: int, tmp_path: Path) -> None:
+    output = write_training(tmp_path)
+    write_lines(output / "metrics.jsonl", [{"step": first + n, "reward": 0.5} for n in range(30)])
+    assert "<b>30</b><span>of 40 steps</span>" in train_page(output)
 
 
 def test_the_page_of_a_training_that_is_done_does_not_refresh(tmp_path: Path) -> None:
@@ -116,7 +124,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
     """Large pictures, long texts and many steps."""
     output = write_training(tmp_path, "long " * 20_000, images=3, side=700)
     names = {f"metric-{number}": 1.25 for number in range(200)}
-    write_lines(output / "metrics.jsonl", [{"step": n, "reward": n / 3000} | names for n in range(3000)])
+    write_lines(output / "metrics.jsonl", [{"step": n, "reward": n / 3000} | names for n in range(1, 3001)])
     lines = [{"step": n, "reward": 0.2, "accuracy": 0.1, "questions": 8.0} for n in range(2000)]
     write_lines(output / "validation.jsonl", [*lines, {"step": 3000, "reward": 0.2, "accuracy": 0.1}])
     (output / "validation" / "step-003000.jsonl").write_bytes(
@@ -135,8 +143,8 @@ def test_before_the_first_step(tmp_path: Path) -> None:
 
 def test_saved_rollouts_are_shown_without_a_validation(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(RUN), "utf-8")
-    write_lines(tmp_path / "metrics.jsonl", [{"step": 0, "reward": 0.5}])
-    folder = tmp_path / "rollouts" / "step-000020"
+    write_lines(tmp_path / "metrics.jsonl", [{"step": 1, "reward": 0.5}])
+    folder = tmp_path / "rollouts" / "step-000021"
     line = {"id": "q1", "question": "How many?", "gold": "3", "reward": 0.25, "text": "<answer>2</answer>"}
     line |= {"verdicts": {"outcome": {"value": 0.0, "reason": ""}}, "image": "0.png", "overlay": None}
     write_lines(folder / "rollouts.jsonl", [line, line | {"text": "<answer>3</answer>"}])

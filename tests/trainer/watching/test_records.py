@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.trainer.watching.records import read_lines, write_lines
+from groundtrace.trainer.watching.records import read_lines, read_metrics, write_lines
 
 LINES = [{"step": 0, "text": "one"}, {"step": 1, "text": "a\u2028b\u0085c\x1cd\x0be\rf"}]
 
@@ -28,3 +28,14 @@ def test_lines_that_cannot_be_written_leave_the_old_ones(tmp_path: Path) -> None
         write_lines(tmp_path / "a.jsonl", [{"text": "\ud800"}])
     assert read_lines(tmp_path / "a.jsonl") == LINES
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [([], []), ([1, 2, 3], [1, 2, 3]), ([0, 1, 2], [1, 2, 3]), ([0], [1]), ([2, 3], [2, 3])],
+    ids=["no steps", "from 1", "from 0, as in earlier versions", "only step 0", "the first line is damaged"],
+)
+def test_steps_are_numbered_from_1(steps: list[int], expected: list[int], tmp_path: Path) -> None:
+    write_lines(tmp_path / "metrics.jsonl", [{"step": step, "loss": 1.5} for step in steps])
+    found = read_metrics(tmp_path / "metrics.jsonl")
+    assert found == [{"step": step, "loss": 1.5} for step in expected]
