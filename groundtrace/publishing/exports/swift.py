@@ -3,7 +3,8 @@
 The file holds the bytes of the images, so it can be moved. The schema does not declare the images to the library
 ``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the texts, in the frame (pixels,
 0–1 or 0–1000) of the model to be trained, so the swift column ``objects`` is not used. swift passes the column
-``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward finds the row.
+``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward finds the row. The
+column ``id`` names the row for people; swift drops it, or keeps it unused with ``--remove_unused_columns false``.
 
 With ``--turns tools`` a call is a message of the role ``tool_call``, after the message with the turn's text. The call's
 result is a message of the role ``tool_response``, and ``tools`` is JSON text. swift's agent template renders all of
@@ -22,7 +23,7 @@ from groundtrace.publishing.exports.tools import SANDBOX, SCHEMAS
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
 from groundtrace.publishing.rewards.reference import COLUMN
 
-_SFT = (("messages", TURNS_WITH_MARKS), IMAGES)
+_SFT = (("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES)
 _RL = (*_SFT, ("solution", pa.string()), (COLUMN, pa.string()))
 _TOOLS = ("tools", pa.string())
 SFT, SFT_TOOLS = pa.schema(_SFT), pa.schema([*_SFT, _TOOLS])
@@ -57,12 +58,12 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _record(row: ExportRow) -> Record:
-    return {"messages": list(row.turns), "images": embedded(row.images)}
+    return {"id": row.id, "messages": list(row.turns), "images": embedded(row.images)}
 
 
 def _called(row: ExportRow) -> Record:
     turns = [each for turn in row.turns for each in _calls_apart(turn)]
-    return {"messages": turns, "images": embedded(row.images), "tools": SCHEMAS}
+    return {"id": row.id, "messages": turns, "images": embedded(row.images), "tools": SCHEMAS}
 
 
 def _calls_apart(turn: Turn) -> list[Turn]:

@@ -76,7 +76,7 @@ def test_rows_keep_their_order_texts_and_references(form: str, tmp_path: Path) -
         found = READ[form](tmp_path / "out", side)
         assert len(found) == len(ODD_IDS)
         for id, row in zip(ODD_IDS, found, strict=True):
-            assert row.get("id", row.get("extra_info", {}).get("index", id)) == id
+            assert row["extra_info"]["index"] == id if "extra_info" in row else row["id"] == id
             assert texts(row)[0].startswith("<image>How many cups")
             if side == "rl":
                 assert read_reference(reference(row)) == RowReference(id, "1", str(run), "qwen3-vl")

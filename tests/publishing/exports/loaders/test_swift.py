@@ -15,8 +15,12 @@ def test_sft_rows_are_encoded(export: Export, model_folder: Path) -> None:
     from swift.model import get_processor
     from swift.template import get_template
 
-    rows, _ = load_dataset([str(export("swift") / "sft.parquet")], strict=True)
+    file = str(export("swift") / "sft.parquet")
+    rows, _ = load_dataset([file], strict=True)
     assert len(rows) > 20
+    kept, _ = load_dataset([file], strict=True, remove_unused_columns=False)
+    assert [row["messages"] for row in kept] == [row["messages"] for row in rows]
+    assert len(set(kept["id"])) == len(kept), "a row can be found by its id"
     template = get_template(get_processor(str(model_folder), model_type="qwen3_vl"))
     template.set_mode("train")
     encoded = template.encode(dict(rows[0]))
