@@ -17,7 +17,7 @@ from groundtrace.trainer.memory import (
     refuse_if_too_large,
     size_of,
 )
-from groundtrace.trainer.outline import outline_of
+from groundtrace.trainer.outline import outline_of, sizes_from
 from groundtrace.trainer.settings import TrainerSettings
 
 GPUS = (1, 2, 4, 8)
@@ -26,13 +26,15 @@ GPUS = (1, 2, 4, 8)
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     """Print a table of the memory that the config needs, and return a sentence about whether it fits its machine.
 
-    ``is_grpo`` is True for the command ``grpo``, and False for ``sft``. If ``machine.gpu_gib`` is not set, the sentence
-    says that the memory was not compared. Raises ModelError if the model's config cannot be loaded. Raises DoesNotFit
-    if the config needs more memory than the machine in the section ``machine`` has.
+    The first printed line says what is estimated. ``is_grpo`` is True for the command ``grpo``, and False for ``sft``.
+    If ``machine.gpu_gib`` is not set, the sentence says that the memory was not compared. Raises ModelError if the
+    model's config cannot be loaded. Raises DoesNotFit if the config needs more memory than the machine in the section
+    ``machine`` has.
     """
     model, machine = outline_of(settings.model), settings.machine
     counts = sorted({*GPUS, machine.gpus})
     found = {gpus: estimate_on(model, settings, is_grpo, gpus) for gpus in counts}
+    print(head_line(settings, is_grpo, counts))
     print(table(found))
     if is_grpo and settings.rollout.kind == "vllm":
         print(server_line(model, settings))
@@ -43,6 +45,19 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     return (
         f"fits {_gpus(machine.gpus)} of {machine.gpu_gib:g} GiB: {needed.total / GIB:.1f} GiB are needed on each, if "
         f"each row has {settings.batch.max_tokens} tokens"
+    )
+
+
+def head_line(settings: TrainerSettings, is_grpo: bool, counts: Sequence[int]) -> str:
+    """Return a line that says what is estimated: the training, the model, the numbers of GPUs, and the rows.
+
+    ``is_grpo`` is True for the command ``grpo``, and False for ``sft``. ``counts`` are the numbers of GPUs.
+    """
+    gpus = " or ".join([", ".join(map(str, counts[:-1])), _gpus(counts[-1])])
+    return (
+        f"memory of a step of {'GRPO' if is_grpo else 'SFT'} with {settings.model.path} (sizes from "
+        f"{sizes_from(settings.model)}) on {gpus}; no data are read: each row has {settings.batch.max_tokens} tokens "
+        "(batch.max_tokens), as many of images as possible"
     )
 
 

@@ -174,15 +174,6 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     )
 
 
-def model_config(settings: ModelSettings) -> Any:
-    """Return the transformers config of the model that the settings name. Raises ModelError if it cannot be loaded."""
-    check_model_path(settings)
-    try:
-        return AutoConfig.from_pretrained(settings.path, revision=settings.revision, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the config of {settings.path}: {_line(error)}: check model.path") from error
-
-
 def family_of(config: Any, settings: ModelSettings) -> Family:
     """Return the family of a model: a set of models that write coordinates in the same form, such as Qwen3-VL.
 

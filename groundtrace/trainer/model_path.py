@@ -1,14 +1,18 @@
-"""Checks ``model.path`` before a model is loaded: it must be a folder or the id of a model in the Hugging Face Hub.
+"""Checks ``model.path`` and loads the model's config, before the model is loaded.
+
+The path must be a folder or the id of a model in the Hugging Face Hub.
 
 transformers treats any path that is not a folder as the id of a Hub model. So with a mistyped folder, and without a
 network, it would retry for half a minute and then fail with a message about ids.
 """
 
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import get_hf_file_metadata, hf_hub_url, is_offline_mode, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
+from transformers import AutoConfig
 
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.settings import ModelSettings
@@ -21,13 +25,18 @@ class ModelError(UserError):
     """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
 
 
+class HubUnreachable(ModelError):
+    """Raised if the model is not on this machine, and the Hub cannot be asked for it; the message has the reason."""
+
+
 def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
     A path that exists on this machine is accepted. Any other path must have the form of an id in the Hugging Face Hub,
     e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local cache holds the model. Otherwise, the id is
-    refused if its first part is a local folder, or if the Hub does not reply to one request. If the Hub replies with an
-    error, this function raises nothing, because loading the model raises the error again.
+    refused if its first part is a local folder, or, with HubUnreachable, if the Hub does not reply to one request. If
+    the Hub replies with an error, or must not be asked, this function raises nothing, because loading the model raises
+    an error.
     """
     path = settings.path
     try:
@@ -50,13 +59,33 @@ def check_model_path(settings: ModelSettings) -> None:
         _ask_once(path, settings.revision)
 
 
+def model_config(settings: ModelSettings) -> Any:
+    """Return the transformers config of the model that the settings name.
+
+    Raises ModelError if it cannot be loaded, and HubUnreachable if it is not on this machine and the Hub cannot be
+    asked for it.
+    """
+    check_model_path(settings)
+    path = settings.path
+    try:
+        return AutoConfig.from_pretrained(path, revision=settings.revision, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        if is_offline_mode() and not Path(path).exists():
+            raise HubUnreachable(
+                f"cannot load {path}: this folder does not exist, the Hub's cache does not hold the model, and "
+                "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE"
+            ) from error
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"cannot load the config of {path}: {reason}: check model.path") from error
+
+
 def _ask_once(path: str, revision: str) -> None:
     try:
         get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision))
     except HfHubHTTPError:  # the Hub has answered: loading raises the error again, or retries
         return
     except Exception as error:  # of the HTTP client, which is another package in each major version of huggingface_hub
-        raise ModelError(
+        raise HubUnreachable(
             f"cannot load {path}: this folder does not exist, and the Hub cannot be reached "
             f"({' '.join(str(error).split())[:200]}): check model.path and the network"
         ) from error

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
 
-from groundtrace.trainer.model import family_of, model_config, prepare
+from groundtrace.trainer.model import family_of, prepare
+from groundtrace.trainer.model_path import HubUnreachable, ModelError, model_config
 from groundtrace.trainer.settings import ModelSettings
 
 ARCHITECTURES = Path(__file__).parent / "architectures.toml"
@@ -19,16 +20,35 @@ def outline_of(settings: ModelSettings) -> Any:
 
     The weights are on torch's meta device. The outline has the LoRA adapters, frozen parts and gradient checkpointing
     that the settings define. The shapes are read from ``architectures.toml`` if this file lists the model, else from
-    the model's config. Raises ModelError if the config cannot be loaded, or if the model's family cannot be trained.
+    the file ``config.json`` of the model, which is in a local folder or in the Hugging Face Hub. Raises ModelError if
+    this file cannot be loaded, or if the model's family cannot be trained.
     """
     known = _architectures().get(settings.path)
-    config = model_config(settings) if known is None else AutoConfig.for_model(**known)
+    config = _config(settings) if known is None else AutoConfig.for_model(**known)
     family_of(config, settings)
     auto: Any = AutoModelForImageTextToText
     with torch.device("meta"):
         model = auto.from_config(config, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa")
         prepare(model, settings)
     return model
+
+
+def sizes_from(settings: ModelSettings) -> str:
+    """Return the name of the file from which :func:`outline_of` reads the sizes of the model, for people."""
+    if settings.path in _architectures():
+        return ARCHITECTURES.name
+    return "its config.json" if Path(settings.path).is_dir() else "its config.json in the Hub"
+
+
+def _config(settings: ModelSettings) -> Any:
+    try:
+        return model_config(settings)
+    except HubUnreachable as error:
+        known = ", ".join(_architectures())
+        raise ModelError(
+            f"{error}. Only its config.json is needed: put this file into a folder and set model.path to the folder, "
+            f"or set model.path to a model whose sizes are known without the Hub: {known}"
+        ) from error
 
 
 @cache

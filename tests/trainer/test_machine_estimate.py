@@ -1,5 +1,6 @@
 """What ``--estimate`` shows, and that each bundled config fits the machine that it names."""
 
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from groundtrace.config.settings import load_config
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
-from groundtrace.trainer.machine_estimate import estimate_on, server_line, table
+from groundtrace.trainer.machine_estimate import estimate_on, head_line, server_line, table
 from groundtrace.trainer.memory import GIB, Estimate, cached_bytes, size_of
 from groundtrace.trainer.outline import outline_of
 from groundtrace.trainer.settings import ModelSettings, TrainerSettings
@@ -85,9 +86,33 @@ def test_the_command(run: Command, tmp_path: Path) -> None:
     for command in ("sft", "grpo"):
         ran = run.words([command, *words], tmp_path)
         assert (ran.code, ran.err) == (0, "")
-        assert ran.out.splitlines()[0].split() == ["GiB", *["1", "GPU", "2", "GPUs", "4", "GPUs", "8", "GPUs"]]
+        head, columns = ran.out.splitlines()[:2]
+        assert head == (
+            f"memory of a step of {command.upper()} with {run.model} (sizes from its config.json) on 1, 2, 4 or 8 "
+            "GPUs; no data are read: each row has 16384 tokens (batch.max_tokens), as many of images as possible"
+        )
+        assert columns.split() == ["GiB", *["1", "GPU", "2", "GPUs", "4", "GPUs", "8", "GPUs"]]
         assert ("the vLLM server needs" in ran.out) == (command == "grpo")
         assert ran.out.splitlines()[-1].startswith("fits 4 GPUs of 78 GiB: ")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("Qwen/Qwen3-VL-2B-Instruct", "architectures.toml"),
+        ("Qwen/Qwen3-VL-4B-Instruct", "its config.json in the Hub"),
+    ],
+)
+def test_the_head_names_the_source_of_the_sizes(path: str, said: str) -> None:
+    head = head_line(TrainerSettings(ModelSettings(path)), False, (1, 2))
+    assert head.startswith(f"memory of a step of SFT with {path} (sizes from {said}) on 1 or 2 GPUs; ")
+
+
+def test_a_folder_with_nothing_but_the_config(run: Command, tmp_path: Path) -> None:
+    shutil.copy(run.model / "config.json", tmp_path / "config.json")
+    words = ["sft", "--config", "argos", "--estimate", "--set"]
+    ran, expected = (run.words([*words, f"model.path={path}"], tmp_path) for path in (tmp_path, run.model))
+    assert (ran.code, ran.out.splitlines()[1:]) == (0, expected.out.splitlines()[1:])
 
 
 def test_a_machine_that_is_too_small(run: Command, tmp_path: Path) -> None:
@@ -103,7 +128,8 @@ def test_a_config_without_a_machine(run: Command, tmp_path: Path) -> None:
     config.write_text(f'[model]\npath = "{run.model}"\n[machine]\ngpus = 3\n', "utf-8")
     ran = run.words(["sft", "--config", str(config), "--estimate"], tmp_path)
     assert ran.code == 0
-    assert "3 GPUs" in ran.out.splitlines()[0]
+    assert "on 1, 2, 3, 4 or 8 GPUs; " in ran.out.splitlines()[0]
+    assert "3 GPUs" in ran.out.splitlines()[1]
     assert "machine.gpu_gib is not set" in ran.out.splitlines()[-1]
 
 

@@ -112,6 +112,22 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(path: str, hub: Hub) -> None
     assert hub.asked == [f"/{path}/resolve/v1/config.json"]
 
 
+@pytest.mark.parametrize("is_offline", [False, True])
+def test_an_estimate_without_the_hub(is_offline: bool, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.script = deque([0])
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", is_offline)
+    with pytest.raises(ModelError) as refused:
+        outline_of(ModelSettings("none/such"))
+    reason = "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE" if is_offline else "and the network"
+    assert str(refused.value).startswith("cannot load none/such: this folder does not exist, ")
+    assert str(refused.value).endswith(
+        f"{reason}. Only its config.json is needed: put this file into a folder and set model.path to the folder, or "
+        "set model.path to a model whose sizes are known without the Hub: Qwen/Qwen2.5-VL-7B-Instruct, "
+        "Qwen/Qwen3-VL-2B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
+    )
+    assert len(hub.asked) == (0 if is_offline else 1)
+
+
 def test_a_model_that_the_hub_does_not_have(hub: Hub) -> None:
     with pytest.raises(ModelError, match=r"cannot load none/such: none/such .*: check model\.path"):
         load(ModelSettings("none/such"))
