@@ -42,7 +42,8 @@ from groundtrace.trainer.episodes import opened
 from groundtrace.trainer.filler import evened
 from groundtrace.trainer.group import Group, idle_because, of_all_ranks, summary
 from groundtrace.trainer.loss import Clipping, clip_high_at, policy_loss
-from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
+from groundtrace.trainer.memory import available_bytes, rows_like
+from groundtrace.trainer.memory_advice import Step, refuse_if_too_large
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
@@ -131,7 +132,7 @@ def _train(
         )
 
     rows = rows_like(first_samples(shards, encode, room))
-    refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True, gpus=ranks.count()), available_bytes())
+    refuse_if_too_large(Step(vlm.model, settings, rows, is_grpo=True, gpus=ranks.count()), available_bytes())
     reference = reference_of(vlm) if grpo.kl_beta > 0 else None
     shard(vlm.model)
     if reference is not None and reference is not vlm.model:

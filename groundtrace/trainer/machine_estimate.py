@@ -14,9 +14,9 @@ from groundtrace.trainer.memory import (
     cached_bytes,
     estimate,
     fullest_row,
-    refuse_if_too_large,
     size_of,
 )
+from groundtrace.trainer.memory_advice import Step, refuse_if_too_large
 from groundtrace.trainer.outline import outline_of, sizes_from
 from groundtrace.trainer.settings import TrainerSettings
 
@@ -41,7 +41,7 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     if machine.gpu_gib is None:
         return "machine.gpu_gib is not set, so the estimate is not compared with a machine"
     needed = found[machine.gpus]
-    refuse_if_too_large(needed, round(machine.gpu_gib * GIB))
+    refuse_if_too_large(Step(model, settings, None, is_grpo, machine.gpus), round(machine.gpu_gib * GIB))
     return (
         f"fits {_gpus(machine.gpus)} of {machine.gpu_gib:g} GiB: {needed.total / GIB:.1f} GiB are needed on each, if "
         f"each row has {settings.batch.max_tokens} tokens"

@@ -1,4 +1,4 @@
-"""Estimates the memory of a training step before training starts, and refuses a step that does not fit.
+"""Estimates the memory of a training step before training starts.
 
 In a training on N GPUs, the memory of each GPU is
 
@@ -39,7 +39,6 @@ from typing import Any
 
 import torch
 
-from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.model import is_of_tower
 from groundtrace.trainer.policy import CHUNK
 from groundtrace.trainer.sample import Sample
@@ -47,10 +46,6 @@ from groundtrace.trainer.settings import TrainerSettings
 
 _KEPT_BYTES_PER_HIDDEN = 34
 GIB = 2**30
-
-
-class DoesNotFit(UserError):
-    """Raised if a training step needs more memory than is available; the message lists the parts of the estimate."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +65,26 @@ class Estimate:
 
 @dataclass(frozen=True)
 class AverageRow:
-    """Holds the average numbers of tokens and of image patches in an encoded training row.
+    """Holds the average numbers of tokens, of image patches and of images in an encoded training row.
 
-    For GRPO, it is the row of a question; the answer that is sampled is not included.
+    For GRPO, it is the row of a question; the answer that is sampled is not included. ``images`` is 0 if the number of
+    images is unknown.
     """
 
     tokens: float = 0.0
     patches: float = 0.0
+    images: float = 0.0
 
 
 def rows_like(samples: Sequence[Sample]) -> AverageRow:
-    """Return the average numbers of tokens and of image patches of the samples (encoded training rows).
+    """Return the average numbers of tokens, of image patches and of images of the samples (encoded training rows).
 
-    Both are 0 if there are no samples.
+    All are 0 if there are no samples.
     """
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
-    return AverageRow(sum(map(len, samples)) / count, patches / count)
+    images = sum(len(sample.images) for sample in samples)
+    return AverageRow(sum(map(len, samples)) / count, patches / count, images / count)
 
 
 def observed_patches(model: Any, settings: TrainerSettings) -> int:
@@ -270,19 +268,4 @@ def available_bytes() -> int:
             return int(line.split()[1]) * 1024
     raise OSError(
         "/proc/meminfo has no line MemAvailable, so the available memory is unknown: run on Linux 3.14 or later"
-    )
-
-
-def refuse_if_too_large(found: Estimate, available: int) -> None:
-    """Raise DoesNotFit if an estimate needs more memory than is available.
-
-    ``found`` is the estimate for one GPU. ``available`` is the memory of this GPU in bytes.
-    """
-    if found.total <= available:
-        return
-    sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
-    raise DoesNotFit(
-        f"a step needs {sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are available. Lower "
-        "batch.tokens, model.max_pixels, rollout.prompts_at_once or environment.max_images. Or set "
-        "model.gradient_checkpointing, model.freeze_vision or model.lora_rank. Or use more GPUs or a smaller model"
     )

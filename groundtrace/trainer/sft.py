@@ -17,7 +17,8 @@ from groundtrace.trainer.collate import collate, micro_batches
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.filler import evened
 from groundtrace.trainer.loss import sft_loss
-from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
+from groundtrace.trainer.memory import available_bytes, rows_like
+from groundtrace.trainer.memory_advice import Step, refuse_if_too_large
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.policy import score
@@ -55,7 +56,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
         return [(row, sft_sample(vlm, row))]
 
     rows = rows_like(first_samples(shards, encode, room))
-    refuse_if_too_large(estimate(vlm.model, settings, rows, gpus=ranks.count()), available_bytes())
+    refuse_if_too_large(Step(vlm.model, settings, rows, gpus=ranks.count()), available_bytes())
     shard(vlm.model)
     steps = settings.sft.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)

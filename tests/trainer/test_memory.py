@@ -11,14 +11,11 @@ from torch import nn
 from groundtrace.trainer.memory import (
     GIB,
     AverageRow,
-    DoesNotFit,
-    Estimate,
     available_bytes,
     estimate,
     fullest_row,
     gathered_bytes,
     observed_patches,
-    refuse_if_too_large,
     rows_like,
 )
 from groundtrace.trainer.model import VisionLanguageModel
@@ -258,7 +255,7 @@ def test_rollouts_with_images_of_observations() -> None:
 def test_what_rows_are_like(sample: Any, qwen3: VisionLanguageModel) -> None:
     """A text and a picture of 64x96 px, which is 4x6 patches of 16 px."""
     found = rows_like([one := sample(qwen3, "one"), text := sample(qwen3, "text")])
-    assert found == AverageRow((len(one) + len(text)) / 2, 24 / 2)
+    assert found == AverageRow((len(one) + len(text)) / 2, 24 / 2, 1 / 2)
     assert rows_like([]) == AverageRow()
 
 
@@ -275,23 +272,6 @@ def test_a_real_model_has_all_that_is_looked_at(vlm: VisionLanguageModel) -> Non
 def test_logits_are_counted_for_one_chunk() -> None:
     made = TrainerSettings(ModelSettings("x"), batch=ForwardBatchSettings(8, 10**6))
     assert dict(estimate(_model(torch.bfloat16), made, ROWS).parts)["a chunk of logits"] == 3 * 4 * 2048 * 10
-
-
-def test_the_refusal_shows_the_arithmetic() -> None:
-    found = Estimate((("weights", 3 * GIB), ("gradients", GIB // 2), ("reference model", 0)))
-    with pytest.raises(DoesNotFit) as refused:
-        refuse_if_too_large(found, 2 * GIB)
-    assert str(refused.value) == (
-        "a step needs 3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are available. Lower batch.tokens, "
-        "model.max_pixels, rollout.prompts_at_once or environment.max_images. Or set model.gradient_checkpointing, "
-        "model.freeze_vision or model.lora_rank. Or use more GPUs or a smaller model"
-    )
-
-
-def test_what_just_fits_is_not_refused() -> None:
-    refuse_if_too_large(Estimate((("weights", 5),)), 5)
-    with pytest.raises(DoesNotFit):
-        refuse_if_too_large(Estimate((("weights", 6),)), 5)
 
 
 def test_there_is_some_memory() -> None:
