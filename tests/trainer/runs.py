@@ -296,6 +296,8 @@ PROGRESS = (
     "trainer: What a policy earns",
     "trainer: the reward at the start",
     "trainer: held out for the validation",
+    "trainer: the evaluation has only",
+    "trainer: the validation has only",
     "validation after ",
 )
 """How the lines begin that tell how a training goes."""

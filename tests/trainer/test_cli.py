@@ -44,7 +44,7 @@ def test_sft_then_grpo_then_eval(run: Command, sft_data: Path, rl_data: Path) ->
 
 @pytest.mark.slow
 def test_the_command_in_a_process_of_its_own(folders: Any, tmp_path: Path) -> None:
-    """What a terminal shows: nothing but the steps and the result."""
+    """What a terminal shows: nothing but the steps, the result, and a warning, because there is only one question."""
     config = tmp_path / "config.toml"
     config.write_text(
         f'threads = 1\n[model]\npath = "{folders["qwen3"]}"\ndtype = "float32"\n[rollout]\nmax_new_tokens = 4\n'
@@ -60,7 +60,9 @@ def test_the_command_in_a_process_of_its_own(folders: Any, tmp_path: Path) -> No
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
     assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "out" / "eval.json")), done.stderr
-    assert [line for line in done.stderr.splitlines() if line] == ["step 1/1: accuracy 0"]
+    warning, *lines = [line for line in done.stderr.splitlines() if line]
+    assert warning.startswith("trainer: the evaluation has only 1 question: ")
+    assert lines == ["step 1/1: accuracy 0"]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_what_a_validation_of_grpo_measures(run: Command, questions: Path) -> No
     assert first["logprob_gap"] < 1e-4 and first["weights_capped"] == 0, "the sampler is the model itself"
     assert "loss" not in first
     assert "trainer: held out for the validation: 4 rows\n" in ran.err
+    assert ran.err.count("trainer: the validation has only 4 questions: ") == 1
     assert ran.err.count("validation after ") == 2
     answers = lines_of(ran.output / "validation" / "step-000002.jsonl")
     assert len(answers) == 4 * 2 and {answer["id"] for answer in answers} == held_ids(ran)

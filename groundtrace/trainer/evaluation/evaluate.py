@@ -18,6 +18,7 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shards_to_evaluate
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
+from groundtrace.trainer.evaluation.few_questions import note_few
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, point_f1
 from groundtrace.trainer.evaluation.page import eval_page
 from groundtrace.trainer.evaluation.without_columns import WithoutColumns, form_asked
@@ -49,6 +50,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     is_records = (data / "records.jsonl").is_file()
     rows = Records(data, settings.eval.form) if is_records else shards_to_evaluate(data, output / "rows")
     recipe = _recipe(settings, rows)
+    if note := note_few(min(settings.eval.questions or len(rows), len(rows)), "evaluation"):
+        print(f"trainer: {note}", file=sys.stderr)
     settings.check_environment()
     settings = settings.at_evaluation()
     with contextlib.closing(Reward(settings.reward, output, recipe=recipe)) as reward:

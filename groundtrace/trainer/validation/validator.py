@@ -26,6 +26,7 @@ from groundtrace.trainer.checkpoint import checkpoints
 from groundtrace.trainer.credit import as_sample
 from groundtrace.trainer.encode import MARK, sft_sample
 from groundtrace.trainer.evaluation.examiner import Examiner
+from groundtrace.trainer.evaluation.few_questions import note_few
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.rollouts import make_sampler
@@ -127,6 +128,8 @@ class Validator:
         cap, tokens = settings.grpo.importance_cap, settings.batch.tokens
         self._likelihood = Likelihood(vlm, settings.rollout.temperature, tokens, cap)
         self._questions = self._usable(held)
+        if note := note_few(len(self._questions), "validation"):
+            print(f"trainer: {note}", file=sys.stderr)
         if self._own.best_by in LOWEST and not any(each.target for each in self._questions):
             raise ConfigError(
                 f"validation.best_by = {self._own.best_by!r} needs responses, but the held-out rows have none: set "

@@ -1,0 +1,30 @@
+"""Warns if an evaluation or a validation has so few questions that its accuracy is imprecise."""
+
+from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.text import counted
+
+ENOUGH = 100
+"""From this number of questions on, there is no warning: the half-width of the interval is then below 0.1."""
+
+
+def note_few(count: int, what: str) -> str | None:
+    """Return a warning of one line if there are few questions; None if there are enough.
+
+    ``count`` is the number of questions, and ``what`` is ``evaluation`` or ``validation``. The warning states the
+    half-width of Wilson's 95 % interval of the accuracy: the smallest, which is that of an accuracy of 0 or 1, and that
+    of an accuracy of 0.5. Several answers to a question do not make the interval smaller
+    (:func:`groundtrace.trainer.evaluation.figures.eval_figures`).
+    """
+    if not 0 < count < ENOUGH:
+        return None
+    best, middle = _half_width(0.0, count), _half_width(0.5, count)
+    return (
+        f"the {what} has only {counted(count, 'question')}: the 95 % interval of the accuracy has a half-width of "
+        f"{best:.2f} at best, and of {middle:.2f} at an accuracy of 0.5; with {ENOUGH} questions it is at most "
+        f"{_half_width(0.5, ENOUGH):.2f}"
+    )
+
+
+def _half_width(accuracy: float, count: int) -> float:
+    low, high = wilson(accuracy * count, count)
+    return (high - low) / 2
