@@ -342,6 +342,7 @@ class Viewer {
       this.image = image;
       this.moved.replaceChildren(image);
       this.stage.replaceChildren(this.moved);
+      if (!this.stage.clientWidth) return;  // the record was closed before
       this.fit();
       this.draw();
     });

@@ -334,6 +334,16 @@ def test_floors_are_beside_the_verdicts_and_the_rejecting_one_is_marked(
     page.page.close()
 
 
+def test_an_image_that_arrives_after_its_record_was_closed_is_not_drawn(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector("dialog[open] .stage svg")
+    page.page.evaluate("globalThis.late = new Viewer(current); document.body.append(late.box); late.box.hidden = true")
+    loaded = "performance.getEntriesByType('resource').filter(each => each.name.includes('/image/')).length > 1"
+    page.wait(loaded)
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("late.moved.childElementCount") == 0 and page.printed == []
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "a copy #1"
