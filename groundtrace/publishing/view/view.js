@@ -338,11 +338,10 @@ class Viewer {
     [...this.strip.children].forEach((each, at) => each.setAttribute("aria-pressed", String(at === index)));
     const image = element("img", { alt: shown.caption });
     image.addEventListener("load", () => {
-      if (this.shown !== shown) return;
+      if (this.shown !== shown || !this.stage.clientWidth) return;  // another one was chosen, or the record was closed
       this.image = image;
       this.moved.replaceChildren(image);
       this.stage.replaceChildren(this.moved);
-      if (!this.stage.clientWidth) return;  // the record was closed before
       this.fit();
       this.draw();
     });
