@@ -1,10 +1,10 @@
-"""Defines the ``trainer`` command with its subcommands sft, grpo, eval, export and tiny.
+"""Defines the ``trainer`` command with its subcommands sft, grpo, eval, compare, export and tiny.
 
 The exit code is:
 
 - 0 if the command is done;
 - 1 if the training failed (a loss that is not a number, too many steps without a gradient, a reward that rises while
-  the accuracy falls, or another error);
+  the accuracy falls, or another error), or if ``compare --fail-if-worse`` found a worse model;
 - 2 for a mistake in the command, the config, the data or the model;
 - 3 if the command stopped because a judge (a model server that the reward calls) or the sampling server did not answer;
 - 129, 130 or 143 if it was stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) or SIGTERM.
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.config.extras import MissingExtra, require_extra
+from groundtrace.schemas.errors import UserError
 
 _EXAMPLES = """examples:
   trainer grpo --config ivgr --data runs/q --output runs/ivgr --set model.path=runs/sft/model
@@ -31,6 +32,7 @@ _EXAMPLES = """examples:
   trainer eval --config grpo.toml --data data/sample --output runs/eval --set model.path=runs/grpo/model
   trainer sft  --config sft.toml  --data runs/q --output runs/sft --gpus 8
   trainer grpo --config ivgr --estimate
+  trainer compare runs/eval-base runs/eval-sft runs/eval-grpo
   trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
   trainer tiny runs/tiny/model --data runs/q
 """
@@ -50,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     check_folders(parser, parsed)
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
+    if parsed.command == "compare":
+        return _compare(parsed)
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
         message = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer starts its processes itself: start it"
         print(f"trainer: {message} without torchrun and similar launchers, with --gpus", file=sys.stderr)
@@ -64,6 +68,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return dispatch(parsed)
 
 
+def _compare(parsed: argparse.Namespace) -> int:
+    """Print the comparison of several evaluations, and return the exit code. This needs no extra, such as torch."""
+    from groundtrace.trainer.evaluation.compare import compare, comparison_json, comparison_lines, read_evaluation
+
+    try:
+        found = compare([read_evaluation(each) for each in (parsed.first, *parsed.others)], parsed.shared)
+    except UserError as error:
+        print(f"trainer: {error}", file=sys.stderr)
+        return 2
+    print(comparison_json(found) if parsed.json else "\n".join(comparison_lines(found)))
+    return int(parsed.fail_if_worse and found.is_worse)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the ``trainer`` command's arguments."""
     parser = argparse.ArgumentParser(
@@ -76,6 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--verbose", action="store_true", help="show the logs of the libraries, and tracebacks")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_sft_grpo_eval(commands)
+    _add_compare(commands)
     command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
     command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
@@ -123,6 +141,24 @@ def _add_sft_grpo_eval(commands: Any) -> None:
             )
 
 
+def _add_compare(commands: Any) -> None:
+    command = commands.add_parser(
+        "compare", help="compare evaluations of the same questions, with paired differences", allow_abbrev=False
+    )
+    command.add_argument("first", metavar="EVAL", help="the output folder of the evaluation to compare with")
+    command.add_argument("others", nargs="+", metavar="EVAL", help="those of further evaluations")
+    command.add_argument(
+        "--shared", action="store_true", help="compare only the questions that all have, if some have others, too"
+    )
+    command.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    command.add_argument(
+        "--fail-if-worse",
+        action="store_true",
+        help="exit with code 1 if a model is worse than the first, i.e. if the whole 95 %% interval of its difference "
+        "in accuracy is below 0",
+    )
+
+
 def _add_tiny(commands: Any) -> None:
     command = commands.add_parser(
         "tiny", help="make a model of random weights that is small enough to train on a laptop", allow_abbrev=False
@@ -142,11 +178,11 @@ def _add_tiny(commands: Any) -> None:
 def check_folders(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> None:
     """Check that ``--data`` and ``--output`` are given for the commands that need them. Exit with code 2 if not.
 
-    ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``export`` and ``tiny`` are not checked.
-    Special case: ``--estimate`` reads only the config. With this option, the process exits with code 2 if ``--data`` or
-    ``--output`` is given, or if ``--gpus`` is above 1.
+    ``parsed`` holds the arguments as ``parser`` parsed them. The commands ``compare``, ``export`` and ``tiny`` are not
+    checked. Special case: ``--estimate`` reads only the config. With this option, the process exits with code 2 if
+    ``--data`` or ``--output`` is given, or if ``--gpus`` is above 1.
     """
-    if parsed.command in ("export", "tiny"):
+    if parsed.command in ("compare", "export", "tiny"):
         return
     given = {"--data": parsed.data, "--output": parsed.output}
     if getattr(parsed, "estimate", False):

@@ -10,15 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundtrace.pages.render import duration, render
-from groundtrace.pipelines.loop.comparison import (
-    ACCURACY,
-    POINT_F1,
-    Answered,
-    Estimate,
-    difference,
-    estimate,
-    read_answers,
-)
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, Division, read_division
 from groundtrace.pipelines.loop.records import read_record
 from groundtrace.pipelines.loop.steps import (
@@ -40,6 +31,16 @@ from groundtrace.schemas import json_lines
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.evaluation.comparison import (
+    ACCURACY,
+    POINT_F1,
+    Answered,
+    Estimate,
+    difference,
+    estimate,
+    estimate_text,
+    read_answers,
+)
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts, short
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
 from groundtrace.trainer.watching.records import read_lines, read_metrics
@@ -141,7 +142,7 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
         size=(WIDTH, HEIGHT),
         left=LEFT,
         short=short,
-        shown=shown_estimate,
+        shown=estimate_text,
         refresh_s=REFRESH_S,
     )
 
@@ -176,19 +177,6 @@ def read_story(loop: Loop, running: str = "") -> Story:
     )
 
 
-def shown_estimate(found: Estimate | None, is_difference: bool = False) -> str:
-    """Return an estimate with its 95 % interval as text, such as ``0.540 [0.450, 0.630]``.
-
-    If ``is_difference`` is True, the numbers have a sign, such as ``+0.040``. If ``found`` is None, the result is a
-    dash. The interval is left out if it is unknown.
-    """
-    if found is None:
-        return "–"
-    sign = "+" if is_difference else ""
-    interval = "" if found.low is None or found.high is None else f" [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
-    return f"{found.value:{sign}.3f}{interval}"
-
-
 def story_lines(story: Story) -> list[str]:
     """Return the results of a loop's models, and the differences between them, as lines of text for the terminal.
     ``story`` holds these results.
@@ -196,7 +184,7 @@ def story_lines(story: Story) -> list[str]:
     found = [f"{len(story.division.groups)} held-out questions, 95 % intervals in brackets:"]
     for is_difference, models in ((False, story.models), (True, story.differences)):
         for model in models:
-            texts = (f"{title} {shown_estimate(model.figures[name], is_difference)}" for name, title in MEASURES)
+            texts = (f"{title} {estimate_text(model.figures[name], is_difference)}" for name, title in MEASURES)
             found.append(f"  {model.name}: {', '.join(texts)}")
     return found
 

@@ -16,6 +16,8 @@ from .pages import PAGES, ROOT, commands, name_of
 OF_A_READER = {"docs/extend.md"}
 """Pages whose recipes are files that the reader makes; test_extend.py runs their commands."""
 
+TRAINER_COMMANDS = ("sft", "grpo", "eval", "compare", "export", "tiny")
+
 
 def found(program: str) -> list:
     return [
@@ -32,7 +34,7 @@ def words_of(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("page", "line"), found("trainer"))
 def test_trainer(page: Path, line: str) -> None:
-    assert make_trainer_parser().parse_args(words_of(line)).command in ("sft", "grpo", "eval", "export", "tiny")
+    assert make_trainer_parser().parse_args(words_of(line)).command in TRAINER_COMMANDS
 
 
 @pytest.mark.parametrize(("page", "line"), found("beam"))

@@ -17,6 +17,7 @@ from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shards_to_evaluate
+from groundtrace.schemas.media_groups import media_groups
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
 from groundtrace.trainer.evaluation.few_questions import note_few
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, point_f1
@@ -28,8 +29,11 @@ from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LeftOut, LengthLimit
 from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
+from groundtrace.vision.hashing import sha256_bytes
 
 QUESTIONS_AT_ONCE = 128
+GROUP_CHARS = 16
+"""The length of the name of a media group in responses.jsonl."""
 SHOWN = ("accuracy",)
 Rows = Records | Shards
 
@@ -115,15 +119,28 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
 
 
 def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
-    for each in answered:
+    for each, group in zip(answered, _media_groups(answered), strict=True):
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
-            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": rollout.own_tokens}
+            line = {"id": each.row.id, "gold": each.row.question.answer, "media_group": group}
+            line |= {"tokens": rollout.own_tokens}
             line |= {"point_f1": found[0]} if (found := point_f1(each.row, scored)) else {}
             line |= {} if each.crops is None else {"crops": each.crops}
             line |= {} if rollout.trajectory is None else {"turns": len(rollout.turns)}
             line |= {"lost": rollout.lost} if rollout.lost else {}
             line |= {"limits": list(rollout.limits)} if rollout.limits else {}
             yield json.dumps(line | as_line(scored, each.row.context.stream), ensure_ascii=False)
+
+
+def _media_groups(answered: Sequence[EvaluatedQuestion]) -> list[str]:
+    """Return the name of each question's media group.
+
+    Questions are in the same group if they have an image file in common, directly or through other questions. A
+    question without images is a group of its own.
+    """
+    media = [tuple(sha256_bytes(data) for data, _ in each.row.images) for each in answered]
+    alone = [(sha256_bytes(f"question {each.row.id}".encode()),) for each in answered]
+    uses = [(str(place), own or other) for place, (own, other) in enumerate(zip(media, alone, strict=True))]
+    return [name[:GROUP_CHARS] for _, name in media_groups(uses)]
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:

@@ -113,6 +113,7 @@ class Commands:
         lines = [
             {
                 "id": name,
+                "gold": "3",
                 "text": f'<points x1="1" y1="2" alt="{folder.name}">{folder.name}</points> <answer>{place}</answer>',
                 "reward": 0.5,
                 "verdicts": {"outcome": {"value": float(place < right), "reason": ""}},

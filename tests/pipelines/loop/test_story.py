@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.pipelines.loop.comparison import Estimate
 from groundtrace.pipelines.loop.run import StepFailed, run_loop
-from groundtrace.pipelines.loop.story import read_story, shown_estimate, story_lines, story_page, write_story
+from groundtrace.pipelines.loop.story import read_story, story_lines, story_page, write_story
 
 from .loops import Commands, loop_of, png, split, write_input
 
@@ -90,16 +89,3 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     write_story(loop)
     text = (out / "loop.html").read_text("utf-8")
     assert "<script" not in text and "<img src=x" not in text and "{{ 7*7 }}" in text and ">49<" not in text
-
-
-@pytest.mark.parametrize(
-    ("found", "is_difference", "text"),
-    [
-        (None, False, "–"),
-        (Estimate(0.5, 0.25, 0.75, 8), False, "0.500 [0.250, 0.750]"),
-        (Estimate(-0.1, -0.2, 0.01, 8), True, "-0.100 [-0.200, +0.010]"),
-        (Estimate(0.1, None, None, 1), True, "+0.100"),
-    ],
-)
-def test_estimates_as_text(found: Estimate | None, is_difference: bool, text: str) -> None:
-    assert shown_estimate(found, is_difference) == text

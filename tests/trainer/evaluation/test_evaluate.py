@@ -124,6 +124,25 @@ def test_what_cannot_be_asked_is_left_out(folders: Any, scripted: Any, tmp_path:
     assert json.loads((tmp_path / "out" / "run.json").read_text("utf-8"))["rows_left_out"] == 4
 
 
+def test_questions_with_a_common_image_are_in_one_media_group(
+    folders: Any, write_shards: Callable[..., Path], tmp_path: Path
+) -> None:
+    rows = [rl_row(record) for record in records(*IDS, "3949-1-0-c0")]
+    asked = [{"role": "user", "content": "How many?"}]
+    wordy = [rows[0] | {"id": id, "images": [], "prompt": asked, "gold_boxes": None} for id in ("words", "more words")]
+    two = rows[2] | {"id": "two", "images": rows[0]["images"] + rows[2]["images"], "gold_boxes": None}
+    two["prompt"] = [{"role": "user", "content": "<image><image>How many?"}]
+    found = []
+    for name, shown in (("a", [*rows, *wordy]), ("b", [*rows, two])):
+        evaluate(settings(folders), write_shards(tmp_path / name, shown, "rl"), tmp_path / f"out-{name}")
+        lines = lines_of(tmp_path / f"out-{name}" / "responses.jsonl")
+        found.append({line["id"]: line["media_group"] for line in lines})
+    apart, joined = found
+    first, second, third = (row["id"] for row in rows)
+    assert len(apart) == 5 and apart[first] == apart[second] and len(set(apart.values())) == 4
+    assert len(joined) == 4 and joined[first] == joined[third], "the row with both images connects them"
+
+
 def test_a_repeated_id(folders: Any, scripted: Any, tmp_path: Path) -> None:
     """Two records of one id: the second is not graded by the gold answer of the first."""
     first, second = records("662-1-0-c0", "3949-1-0-c0")

@@ -1,4 +1,4 @@
-"""Compares the models of a loop by their answers to the held-out questions, with 95 % intervals.
+"""Compares models by their answers to the same questions, with 95 % intervals.
 
 The answers are not independent of each other, because a question may be answered several times. The questions are not
 independent either, because several of them may show the same image: they are then in the same media group. So the
@@ -21,7 +21,7 @@ from groundtrace.schemas.intervals import wilson
 DRAWS, SEED = 4000, 0
 """The number of bootstrap draws, and the seed of the draws. So the same answers always give the same intervals."""
 PIECE = 500
-ACCURACY, POINT_F1 = "accuracy", "point_f1"
+ACCURACY, POINT_F1, REWARD = "accuracy", "point_f1", "reward"
 
 
 @dataclass(frozen=True)
@@ -43,33 +43,45 @@ class Estimate:
 class Answered:
     """Holds what one model answered to the questions of an evaluation.
 
-    ``figures`` holds two mappings, ``accuracy`` and ``point_f1``, from the id of a question to its value (0–1). A
-    question without a value is left out, such as a question without gold boxes in ``point_f1``. ``first`` maps the id
-    of a question to three facts about the first of the model's answers to it: how right it is (0–1; None if unscored),
-    its text, and its reward (None if unscored).
+    Attributes:
+        figures: three mappings, ``accuracy``, ``point_f1`` and ``reward``, from the id of a question to its value,
+            which is the mean over its answers. A question without a value is left out, such as a question without gold
+            boxes in ``point_f1``.
+        first: maps the id of a question to three facts about the first of the model's answers to it: how right it is
+            (0–1; None if unscored), its text, and its reward (None if unscored).
+        golds: maps the id of a question to its gold answers. There are several only if several questions have this id.
+        groups: maps the id of a question to its media group (the questions with common images). A question is left out
+            if the file does not name its group, because an earlier version of the trainer wrote it.
     """
 
     figures: Mapping[str, Mapping[str, float]]
     first: Mapping[str, tuple[float | None, str, float | None]]
+    golds: Mapping[str, frozenset[str]]
+    groups: Mapping[str, str]
 
 
 def read_answers(path: Path) -> Answered:
     """Return the answers of one model, read from a file ``responses.jsonl`` that ``trainer eval`` has written.
 
-    ``path`` is the path of the file. Raises OSError if it cannot be read, and ValueError or KeyError if a line is
-    damaged.
+    ``path`` is the path of the file. In an evaluation with crops, the answers without crops are left out. Raises
+    OSError if the file cannot be read, and ValueError or KeyError if a line is damaged.
     """
-    values: dict[str, dict[str, list[float]]] = {ACCURACY: defaultdict(list), POINT_F1: defaultdict(list)}
+    values: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (ACCURACY, POINT_F1, REWARD)}
     first: dict[str, tuple[float | None, str, float | None]] = {}
+    golds: dict[str, frozenset[str]] = {}
     with path.open(encoding="utf-8", newline="\n") as stream:
-        for line in map(json.loads, stream):
-            outcome = line["verdicts"].get("outcome", {}).get("value")
-            first.setdefault(line["id"], (outcome, line["text"], line["reward"]))
-            for name, value in ((ACCURACY, outcome), (POINT_F1, line.get("point_f1"))):
-                if value is not None:
-                    values[name][line["id"]].append(value)
+        lines = [json.loads(line) for line in stream]
+    with_crops = [line for line in lines if "crops" in line]
+    for line in with_crops or lines:
+        key, outcome = line["id"], line["verdicts"].get("outcome", {}).get("value")
+        first.setdefault(key, (outcome, line["text"], line["reward"]))
+        golds[key] = golds.get(key, frozenset()) | {line["gold"]}
+        for name, value in ((ACCURACY, outcome), (POINT_F1, line.get("point_f1")), (REWARD, line["reward"])):
+            if value is not None:
+                values[name][key].append(value)
     means = {name: {key: sum(found) / len(found) for key, found in each.items()} for name, each in values.items()}
-    return Answered(means, first)
+    groups = {line["id"]: line["media_group"] for line in lines if "media_group" in line}
+    return Answered(means, first, golds, groups)
 
 
 def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: bool) -> Estimate | None:
@@ -98,6 +110,19 @@ def difference(first: Mapping[str, float], second: Mapping[str, float], groups: 
     """
     both = {key: second[key] - value for key, value in first.items() if key in second}
     return _bootstrapped(both, groups) if both else None
+
+
+def estimate_text(found: Estimate | None, is_difference: bool = False) -> str:
+    """Return an estimate with its 95 % interval as text, such as ``0.540 [0.450, 0.630]``.
+
+    If ``is_difference`` is True, the numbers have a sign, such as ``+0.040``. If ``found`` is None, the result is a
+    dash. The interval is left out if it is unknown.
+    """
+    if found is None:
+        return "–"
+    sign = "+" if is_difference else ""
+    interval = "" if found.low is None or found.high is None else f" [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
+    return f"{found.value:{sign}.3f}{interval}"
 
 
 def _bootstrapped(values: Mapping[str, float], groups: Mapping[str, str]) -> Estimate:

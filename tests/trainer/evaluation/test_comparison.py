@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groundtrace.pipelines.loop.comparison import difference, estimate, read_answers
 from groundtrace.schemas.intervals import wilson
+from groundtrace.trainer.evaluation.comparison import Estimate, difference, estimate, estimate_text, read_answers
 
 GROUPS = {f"q{n}": f"g{n // 2}" for n in range(40)}
 
@@ -56,13 +56,45 @@ def test_the_interval_covers_the_truth_when_groups_agree() -> None:
     assert 0.89 <= inside / rounds <= 0.99
 
 
-def test_answers_are_read_by_question(tmp_path: Path) -> None:
-    def line(name: str, outcome: float | None, **more: float) -> str:
-        verdicts = {"outcome": {"value": outcome, "reason": ""}}
-        return json.dumps({"id": name, "text": f"{name} {outcome}", "reward": 0.5, "verdicts": verdicts, **more})
+def line(name: str, outcome: float | None, **more: object) -> str:
+    verdicts = {"outcome": {"value": outcome, "reason": ""}}
+    own = {"id": name, "gold": "3", "text": f"{name} {outcome}", "reward": 0.5, "verdicts": verdicts}
+    return json.dumps(own | more) + "\n"
 
-    lines = [line("a", 1.0, point_f1=0.5), line("a", 0.0, point_f1=1.0), line("b", None), line("b", 1.0)]
-    (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+
+def test_answers_are_read_by_question(tmp_path: Path) -> None:
+    lines = [
+        line("a", 1.0, point_f1=0.5, media_group="g"),
+        line("a", 0.0, point_f1=1.0, media_group="g", reward=0.25),
+        line("b", None, reward=None),
+        line("b", 1.0, gold="4"),
+    ]
+    (tmp_path / "r.jsonl").write_text("".join(lines), "utf-8")
     found = read_answers(tmp_path / "r.jsonl")
-    assert found.figures == {"accuracy": {"a": 0.5, "b": 1.0}, "point_f1": {"a": 0.75}}
-    assert found.first == {"a": (1.0, "a 1.0", 0.5), "b": (None, "b None", 0.5)}
+    assert found.figures == {
+        "accuracy": {"a": 0.5, "b": 1.0},
+        "point_f1": {"a": 0.75},
+        "reward": {"a": 0.375, "b": 0.5},
+    }
+    assert found.first == {"a": (1.0, "a 1.0", 0.5), "b": (None, "b None", None)}
+    assert found.golds == {"a": {"3"}, "b": {"3", "4"}}
+    assert found.groups == {"a": "g"}
+
+
+def test_answers_without_crops_are_left_out_if_there_are_answers_with_crops(tmp_path: Path) -> None:
+    lines = [line("a", 0.0), line("a", 1.0, crops=2), line("b", 0.0), line("b", 1.0, crops=0)]
+    (tmp_path / "r.jsonl").write_text("".join(lines), "utf-8")
+    assert read_answers(tmp_path / "r.jsonl").figures["accuracy"] == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "is_difference", "text"),
+    [
+        (None, False, "–"),
+        (Estimate(0.5, 0.25, 0.75, 8), False, "0.500 [0.250, 0.750]"),
+        (Estimate(-0.1, -0.2, 0.01, 8), True, "-0.100 [-0.200, +0.010]"),
+        (Estimate(0.1, None, None, 1), True, "+0.100"),
+    ],
+)
+def test_estimates_as_text(found: Estimate | None, is_difference: bool, text: str) -> None:
+    assert estimate_text(found, is_difference) == text

@@ -1,0 +1,208 @@
+"""Compares evaluations of the same questions: ``trainer compare EVAL EVAL [EVAL …]``.
+
+The differences to the first evaluation are paired: each question counts with the difference of its two values.
+:mod:`groundtrace.trainer.evaluation.comparison` computes the intervals.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import counted
+from groundtrace.trainer.evaluation.comparison import (
+    ACCURACY,
+    POINT_F1,
+    REWARD,
+    Answered,
+    Estimate,
+    difference,
+    estimate,
+    estimate_text,
+    read_answers,
+)
+from groundtrace.trainer.output_folder import recorded_run
+
+MEASURES = {ACCURACY: "accuracy", POINT_F1: "point F1", REWARD: "reward"}
+"""Maps the name of each measure to its title."""
+Figures = Mapping[str, Estimate | None]
+
+
+class CompareError(UserError):
+    """Raised if evaluations cannot be compared. The message names the folder and the remedy."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Holds a finished evaluation.
+
+    Attributes:
+        name: its folder, as the user wrote it.
+        model: the model that was evaluated.
+        answered: the answers of the model.
+        reward: the recipe of the reward and its options; rewards are compared only if both are equal.
+    """
+
+    name: str
+    model: str
+    answered: Answered
+    reward: tuple[str, Mapping[str, Any]]
+
+    @property
+    def questions(self) -> set[tuple[str, frozenset[str]]]:
+        """Return the questions, each as its id and its gold answers."""
+        return set(self.answered.golds.items())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Holds the figures of several evaluations, and their differences to the first evaluation.
+
+    Attributes:
+        evaluations: the evaluations.
+        questions: the number of questions that are compared.
+        groups: the number of media groups of these questions; None if it is unknown.
+        figures: the figures of each evaluation. A measure without a value is None.
+        differences: for each evaluation but the first, its paired differences to the first.
+        notes: what a reader must know about the figures, as sentences.
+    """
+
+    evaluations: Sequence[Evaluation]
+    questions: int
+    groups: int | None
+    figures: Sequence[Figures]
+    differences: Sequence[Figures]
+    notes: Sequence[str]
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the accuracy of an evaluation is below that of the first, by the whole interval of the difference."""
+        bounds = [found.high for each in self.differences if (found := each[ACCURACY]) is not None]
+        return any(high is not None and high < 0 for high in bounds)
+
+
+def read_evaluation(folder: str) -> Evaluation:
+    """Return the finished evaluation in an output folder of ``trainer eval``. Raises CompareError if there is none."""
+    path = Path(folder)
+    run = recorded_run(path) or {}
+    if run.get("command") != "eval" or run.get("ended") != "done":
+        raise CompareError(
+            f"{folder} does not hold a finished evaluation: name the --output of a `trainer eval` that is done"
+        )
+    try:
+        reward = tomllib.loads((path / "config.toml").read_text("utf-8")).get("reward", {})
+        answered = read_answers(path / "responses.jsonl")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        line = " ".join(str(error).split())[:200]
+        raise CompareError(f"the evaluation {folder} is damaged ({line}): evaluate the model again") from error
+    repeated = next((key for key, golds in answered.golds.items() if len(golds) > 1), None)
+    if repeated is not None:
+        raise CompareError(
+            f"{folder} has several questions with the id {repeated[:100]!r}, so they cannot be paired: give each "
+            "question an id of its own, and evaluate again"
+        )
+    return Evaluation(
+        folder, str(run.get("model", "")), answered, (reward.get("recipe", ""), reward.get("options", {}))
+    )
+
+
+def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Comparison:
+    """Compare evaluations with the first of them.
+
+    ``evaluations`` has at least two entries. If ``is_shared`` is True, only the questions that all of them have are
+    compared. Raises CompareError if the evaluations have different questions and ``is_shared`` is False, or if no
+    question is in all of them. A question is the same if its id and its gold answer are equal.
+    """
+    first, *others = evaluations
+    shared = first.questions.intersection(*(each.questions for each in others))
+    different = next((each for each in others if each.questions != first.questions), None)
+    if different is not None and (not is_shared or not shared):
+        raise CompareError(_refusal(first, different, len(shared), len(evaluations)))
+    keys = {key for key, _ in shared}
+    groups = next((each.answered.groups for each in evaluations if keys <= each.answered.groups.keys()), None)
+    rewarded = [each.reward == first.reward for each in evaluations]
+    values = [
+        {name: {key: value for key, value in each.answered.figures[name].items() if key in keys} for name in MEASURES}
+        for each in evaluations
+    ]
+    known = groups or {}
+    figures = [{name: estimate(own[name], known, is_share=name == ACCURACY) for name in MEASURES} for own in values]
+    differences = [
+        {
+            name: difference(values[0][name], own[name], known) if name != REWARD or is_same else None
+            for name in MEASURES
+        }
+        for own, is_same in zip(values[1:], rewarded[1:], strict=True)
+    ]
+    names = None if groups is None else {groups[key] for key in keys}
+    notes = _notes(names is None, all(rewarded))
+    return Comparison(evaluations, len(keys), None if names is None else len(names), figures, differences, notes)
+
+
+def _refusal(first: Evaluation, other: Evaluation, shared: int, count: int) -> str:
+    both = first.questions & other.questions
+    told = (
+        f"{first.name} and {other.name} have different questions: {len(both)} are in both, "
+        f"{len(first.questions - both)} only in {first.name}, and {len(other.questions - both)} only in {other.name}"
+    )
+    if not shared:
+        nowhere = ", and no question is in all evaluations" if both else ""
+        return f"{told}{nowhere}: evaluate the models on the same --data"
+    everywhere = f"the {counted(shared, 'question')} that {'both' if count == 2 else 'all'} have"
+    return f"{told}: compare {everywhere} with --shared, or evaluate the models on the same --data"
+
+
+def _notes(is_ungrouped: bool, is_rewarded_alike: bool) -> list[str]:
+    found = []
+    if is_ungrouped:
+        found.append(
+            "The evaluations do not state which questions have common images, because an earlier version wrote them. "
+            "Each question counts as independent, so the intervals may be too narrow: evaluate one of the models again."
+        )
+    if not is_rewarded_alike:
+        found.append("Rewards of different recipes or options (reward.recipe, reward.options) are not subtracted.")
+    return found
+
+
+def comparison_lines(found: Comparison) -> list[str]:
+    """Return a comparison as lines of text for the terminal. A measure without any value is left out."""
+    shown = [name for name in MEASURES if any(each[name] is not None for each in found.figures)]
+    groups = "" if found.groups is None else f" in {counted(found.groups, 'media group')}"
+    lines = [f"{counted(found.questions, 'question')}{groups}, 95 % intervals in brackets:"]
+    first, *others = (each.name for each in found.evaluations)
+    rows = [(name, each, False) for name, each in zip((first, *others), found.figures, strict=True)]
+    rows += [(f"{name} − {first}", each, True) for name, each in zip(others, found.differences, strict=True)]
+    for title, figures, is_difference in rows:
+        texts = [f"{MEASURES[name]} {estimate_text(figures[name], is_difference)}" for name in shown]
+        lines.append(f"  {title}: {', '.join(texts)}")
+    return [*lines, *found.notes]
+
+
+def comparison_json(found: Comparison) -> str:
+    """Return a comparison as JSON text.
+
+    An estimate is an object with ``value``, ``low``, ``high`` (the 95 % interval) and ``questions``; null without data.
+    """
+    first, *others = found.evaluations
+    plain = {
+        "questions": found.questions,
+        "media_groups": found.groups,
+        "evaluations": [
+            {"name": each.name, "model": each.model} | _plain(figures)
+            for each, figures in zip(found.evaluations, found.figures, strict=True)
+        ],
+        "differences": [
+            {"name": each.name, "minus": first.name} | _plain(figures)
+            for each, figures in zip(others, found.differences, strict=True)
+        ],
+        "notes": list(found.notes),
+    }
+    return json.dumps(plain, indent=1, ensure_ascii=False)
+
+
+def _plain(figures: Figures) -> dict[str, Any]:
+    return {name: None if found is None else dataclasses.asdict(found) for name, found in figures.items()}
