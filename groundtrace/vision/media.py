@@ -236,6 +236,17 @@ class MediaStore:
         return place(self.input_root, self.storage), relative
 
 
+def is_inside(file: Path, root: Path) -> bool:
+    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
+
+    The Hub's cache has ``blobs/<hash>`` beside ``snapshots/<revision>/``. Both paths must be resolved.
+    """
+    if file.is_relative_to(root):
+        return True
+    snapshots = [folder.parent for folder in (root, *root.parents) if folder.parent.name == "snapshots"]
+    return any(file.parent == folder.parent / "blobs" for folder in snapshots)
+
+
 @dataclass(frozen=True)
 class MediaRoots:
     """Holds the two folders that contain a run's media, each a local path or a URL.
@@ -280,7 +291,7 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
     """Open the file, and return the result of ``read``. Its arguments are the opened file and the size in bytes."""
     try:
         path = (root / relative).resolve()
-        if uri.startswith("input:") and not _is_inside(path, root.resolve()):
+        if uri.startswith("input:") and not is_inside(path, root.resolve()):
             raise _leaves(uri)
         if path.is_file():  # a pipe or device would block or never end
             with path.open("rb") as stream:
@@ -298,17 +309,6 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
             raise
         raise _missing(uri) from error
     raise _missing(uri)
-
-
-def _is_inside(file: Path, root: Path) -> bool:
-    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
-
-    The Hub's cache has ``blobs/<hash>`` beside ``snapshots/<revision>/``. Both paths must be resolved.
-    """
-    if file.is_relative_to(root):
-        return True
-    snapshots = [folder.parent for folder in (root, *root.parents) if folder.parent.name == "snapshots"]
-    return any(file.parent == folder.parent / "blobs" for folder in snapshots)
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.data_folders import open_folder, saved_split
 from groundtrace.stages.sources.hub_names import SCHEME, may_be_hub_id
 from groundtrace.stages.sources.hub_sets import as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
@@ -81,37 +82,20 @@ DATA_SETS = DataSets()
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """Open one split of a data set, and return it. No row is read yet.
 
-    ``path`` is a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting ``rows.split`` is the
-    name of the split. ``rows.name`` is the name of the configuration, unless a name with ``hf://`` contains it. A
-    ``Dataset`` that ``save_to_disk`` wrote has no splits, so all its rows are used. Raises the errors of ``datasets``,
-    such as ValueError for a missing split or config.
+    ``path`` is the absolute path of a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting
+    ``rows.split`` is the name of the split. ``rows.name`` is the name of the configuration, unless a name with
+    ``hf://`` contains it. Raises InputError if a data set in a folder names a file outside the folder. Raises the
+    errors of ``datasets``, such as ValueError for a missing split or config.
     """
     import datasets
 
+    if Path(path).is_absolute():
+        return open_folder(path, rows)
     if path.startswith(SCHEME):
         on_hub = hub_set(path)
         name, revision = on_hub.config or rows.name or None, on_hub.revision or None
         return datasets.load_dataset(on_hub.id, name, split=rows.split, revision=revision, streaming=True)
-    saved = _saved(path, rows)
-    if saved is None:
-        return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
-    return saved.to_iterable_dataset()
-
-
-def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
-    """Return the split of a data set that ``save_to_disk`` wrote, memory-mapped from its files; None for any other data
-    set.
-    """
-    import datasets
-
-    if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
-        return None
-    saved = datasets.load_from_disk(path)
-    if not isinstance(saved, datasets.DatasetDict):
-        return saved
-    if rows.split not in saved:
-        raise ValueError(f"the data set has no split {rows.split}: choose one of {sorted(map(str, saved))}")
-    return saved[rows.split]
+    return datasets.load_dataset(path, rows.name or None, split=rows.split, streaming=True)
 
 
 def own_image(value: Any, data_set: str) -> Any:
@@ -148,7 +132,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error
     try:
-        saved = _saved(name, rows)
+        saved = saved_split(name, rows) if Path(name).is_absolute() else None
         if saved is not None:
             return frozenset(saved.features), saved.num_rows
         if not Path(name).is_absolute():

@@ -1,0 +1,135 @@
+"""Opens data sets in a local folder with the Hugging Face library ``datasets``, which then reads only this folder.
+
+The folder may come from a stranger. Its header (the YAML in ``README.md`` or ``.huggingface.yaml``), a link, or the
+list of files of a saved data set can name any file of the user. The library would read this file as a part of the
+data set, and the run would publish its text. So each data file must be inside the folder. As an exception, links of
+the Hub's cache may refer to other files of the same data set (:func:`groundtrace.vision.media.is_inside`).
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from groundtrace.stages.sources.base import InputError, RowSettings
+from groundtrace.vision.media import is_inside
+
+if TYPE_CHECKING:
+    import datasets
+
+_SAVED: Final = ("state.json", "dataset_dict.json")
+"""The files by which ``save_to_disk`` describes a data set, or several splits of it."""
+_UNCHECKED: Final = ("harbor", "lance")
+"""The library's names of formats whose readers open files beside the listed data files."""
+
+
+def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":
+    """Open the split ``rows.split`` of the data set in a folder, and return it. No row is read yet.
+
+    ``folder`` is an absolute path. ``rows.name`` is the name of the configuration; "" for the default one. A
+    ``Dataset`` that ``save_to_disk`` wrote has no splits, so all its rows are used. Raises InputError if the data set
+    names a file outside the folder. Raises the errors of ``datasets``, such as ValueError for a missing split.
+    """
+    import datasets
+
+    saved = saved_split(folder, rows)
+    if saved is not None:
+        return saved.to_iterable_dataset()
+    _check_header(Path(folder))
+    builder = datasets.load_dataset_builder(folder, rows.name or None)
+    if builder.name in _UNCHECKED:
+        raise InputError(
+            f"the folder {folder} cannot be an input, because its files have the format {builder.name}: convert them "
+            "to Parquet"
+        )
+    _check_files(Path(folder), _read_files(builder))
+    return builder.as_streaming_dataset(split=rows.split)  # pyright: ignore[reportReturnType] (one split is named)
+
+
+def saved_split(folder: str, rows: RowSettings) -> "datasets.Dataset | None":
+    """Return the split of a data set that ``save_to_disk`` wrote, memory-mapped from its files; None for any other data
+    set.
+
+    ``folder`` is an absolute path, and ``rows.split`` is the name of the split. Raises ValueError if the data set lacks
+    the split, and InputError if it names a file outside the folder.
+    """
+    import datasets
+
+    if not any((Path(folder) / name).is_file() for name in _SAVED):
+        return None
+    saved = datasets.load_from_disk(folder, keep_in_memory=False)
+    if isinstance(saved, datasets.DatasetDict):
+        if rows.split not in saved:
+            raise ValueError(f"the data set has no split {rows.split}: choose one of {sorted(map(str, saved))}")
+        saved = saved[rows.split]
+    _check_files(Path(folder), (file["filename"] for file in saved.cache_files))
+    return saved
+
+
+def _check_header(folder: Path) -> None:
+    """Raise InputError if the header of the data set names files outside the folder.
+
+    The library must not see such a header: it would search the disk, or send requests, before it returns the files.
+    """
+    for name, configs in _headers(folder):
+        for config in configs if isinstance(configs, list) else []:
+            given = [config.get("data_files"), config.get("data_dir")] if isinstance(config, dict) else []
+            for pattern in _texts(given):
+                if _leaves(pattern):
+                    raise InputError(
+                        f"the file {folder / name} names data files outside its folder ({pattern!r} in configs): "
+                        "remove this entry, or correct it to a path inside the folder"
+                    )
+
+
+def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield for each header of the data set the name of its file and its value of ``configs``, which may be invalid."""
+    import yaml
+    from datasets import config
+    from huggingface_hub import DatasetCard
+
+    if (card := folder / config.REPOCARD_FILENAME).is_file():
+        yield card.name, DatasetCard.load(card).data.get("configs")
+    if (header := folder / config.REPOYAML_FILENAME).is_file():
+        values = yaml.safe_load(header.read_text("utf-8"))
+        yield header.name, values.get("configs") if isinstance(values, dict) else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in nested lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+
+
+def _leaves(pattern: str) -> bool:
+    """Return whether a path or pattern of the header is absolute, has ``..``, or is a URL, such as ``file:a``."""
+    path = PurePosixPath(pattern)
+    return (
+        path.is_absolute() or ".." in path.parts or ":" in pattern.split("/")[0] or "://" in pattern or "::" in pattern
+    )
+
+
+def _read_files(builder: "datasets.DatasetBuilder") -> Iterator[str]:
+    """Yield the data files of which the library reads the content.
+
+    Files of an image folder are left out, since each of them is a medium of one record, whose check refuses a link that
+    leaves the folder.
+    """
+    from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
+
+    media = builder.EXTENSIONS if isinstance(builder, FolderBasedBuilder) else ()
+    for files in (builder.config.data_files or {}).values():
+        yield from (file for file in files if PurePosixPath(file).suffix.lower() not in media)
+
+
+def _check_files(folder: Path, files: Iterable[str]) -> None:
+    """Raise InputError for the first file that is outside the folder after all links are followed."""
+    root = folder.resolve()
+    for file in files:
+        if not is_inside(Path(file).resolve(), root):
+            raise InputError(
+                f"the data set in the folder {folder} has a data file outside this folder ({file}): copy the file into "
+                "the folder, or remove it from the data set"
+            )

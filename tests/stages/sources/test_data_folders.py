@@ -1,0 +1,211 @@
+"""A data set in a folder reads files of this folder only, whatever its header, links and lists of files name."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+import yaml
+
+from groundtrace.stages.sources.base import InputError, RowSettings, Source
+from groundtrace.stages.sources.data_folders import open_folder, saved_split
+from groundtrace.stages.sources.hf_datasets import DataSets
+from groundtrace.vision.media import MediaNotAllowed, MediaStore
+
+SECRET = "a secret of the user"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with a data file, beside private files of the user."""
+    private = tmp_path / "private"
+    private.mkdir()
+    for name in ("secret.txt", "instruction.md", "b.txt"):
+        (private / name).write_text(f"{SECRET}\n")
+    (private / "secret.txt.gz").write_bytes(gzip.compress(f"{SECRET}\n".encode()))
+    (tmp_path / "data/deep").mkdir(parents=True)
+    (tmp_path / "data/a.txt").write_text("of the data set\n")
+    (tmp_path / "data/deep/b.txt").write_text("of the data set\n")
+    return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def beside(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The current folder is the folder of the private files, and no other machine can be asked."""
+    monkeypatch.chdir(data.parent / "private")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    yield
+
+
+def texts(folder: Path, **rows: Any) -> list[str]:
+    return [row["text"] for row in open_folder(str(folder), RowSettings(**rows))]
+
+
+def put_header(folder: Path, name: str, **config: Any) -> None:
+    header = yaml.safe_dump({"configs": [{"config_name": "default", **config}]})
+    (folder / name).write_text(header if name.endswith(".yaml") else f"---\n{header}---\n# Data\n")
+
+
+HEADERS: list[dict[str, Any]] = [
+    {"data_files": "{private}/secret.txt"},
+    {"data_files": ["a.txt", "{private}/secret.txt"]},
+    {"data_files": ["a.txt", "../private/secret.txt"]},
+    {"data_files": ["a.txt", "deep/../../private/*.txt"]},
+    {"data_files": [{"split": "train", "path": "a.txt"}, {"split": "test", "path": ["{private}/*.txt"]}]},
+    {"data_files": [{"split": "train", "path": ["a.txt", "{private}/secret.txt.gz"]}]},
+    {"data_files": ["a.txt", "file://{private}/secret.txt"]},
+    {"data_files": ["a.txt", "file:{private}/secret.txt"]},
+    {"data_files": ["a.txt", "local:{private}/secret.txt"]},
+    {"data_files": ["a.txt", "file:secret.txt"]},
+    {"data_files": ["a.txt", "gzip://secret.txt::{private}/secret.txt.gz"]},
+    {"data_files": ["a.txt", "http://127.0.0.1:9/secret.txt"]},
+    {"data_files": ["a.txt", "hf://datasets/mine/private/secret.txt"]},
+    {"data_files": "*.txt", "data_dir": "../private"},
+    {"data_dir": "{private}"},
+]
+
+
+@pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
+@pytest.mark.parametrize("config", HEADERS, ids=str)
+def test_a_header_that_names_files_elsewhere_is_refused(config: dict[str, Any], name: str, data: Path) -> None:
+    filled = json.loads(json.dumps(config).replace("{private}", str(data.parent / "private")))
+    put_header(data, name, **filled)
+    said = rf"the file {data / name} names data files outside its folder \('.+' in configs\): remove this entry"
+    with pytest.raises(InputError, match=said):
+        texts(data)
+    with pytest.raises(InputError, match=said):
+        DataSets().find(str(data), data, RowSettings())
+
+
+def test_every_config_of_a_header_is_checked(data: Path) -> None:
+    configs = [{"config_name": "a", "data_files": "a.txt"}, {"config_name": "b", "data_files": "/etc/hostname"}]
+    (data / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
+    with pytest.raises(InputError, match="names data files outside its folder"):
+        texts(data, name="a")
+
+
+INSIDE: list[tuple[dict[str, Any], int]] = [
+    ({"data_files": "a.txt"}, 1),
+    ({"data_files": "*.txt"}, 1),
+    ({"data_files": "**"}, 2),
+    ({"data_files": [{"split": "train", "path": ["./a.txt", "deep/*"]}]}, 2),
+    ({"data_dir": "deep"}, 1),
+    ({}, 2),
+]
+
+
+@pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
+@pytest.mark.parametrize(("config", "number"), INSIDE, ids=str)
+def test_a_header_names_files_of_its_folder(config: dict[str, Any], number: int, name: str, data: Path) -> None:
+    put_header(data, name, **config)
+    assert texts(data) == ["of the data set"] * number
+
+
+@pytest.mark.parametrize("header", ["# Data\n", "---\nconfigs: nonsense\n---\n", "---\nconfigs: [1]\n---\n"])
+def test_a_header_of_another_form_is_left_to_the_library(header: str, data: Path) -> None:
+    (data / "README.md").write_text(header)
+    if header.startswith("#"):
+        assert len(texts(data)) == 2
+    else:
+        with pytest.raises((ValueError, TypeError)):
+            texts(data)
+
+
+LINKS = [
+    ("b.txt", "../private/b.txt", {}),
+    ("b.txt.gz", "../private/secret.txt.gz", {}),
+    ("twice.txt", "once.txt", {}),
+    ("more", "../private", {"data_files": "more/secret.txt"}),
+    ("more", "../private", {"data_files": "more/*.txt"}),
+]
+
+
+@pytest.mark.parametrize(("link", "target", "header"), LINKS)
+def test_a_data_file_that_leaves_the_folder_is_refused(
+    link: str, target: str, header: dict[str, Any], data: Path
+) -> None:
+    if link == "twice.txt":
+        (data / "once.txt").symlink_to("../private/b.txt")
+    (data / link).symlink_to(target)
+    if header:
+        put_header(data, "README.md", **header)
+    with pytest.raises(InputError, match=rf"the data set in the folder {data} has a data file outside this folder \("):
+        texts(data)
+
+
+def test_links_within_the_folder_are_followed(data: Path) -> None:
+    (data / "c.txt").symlink_to("deep/b.txt")
+    (data.parent / "link").symlink_to("data")
+    assert len(texts(data)) == len(texts(data.parent / "link")) == 3
+
+
+def test_a_snapshot_of_the_hub_is_a_folder_of_links(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs/f00").write_text("of the data set\n")
+    (revision := tmp_path / "snapshots/0123abc").mkdir(parents=True)
+    (revision / "a.txt").symlink_to("../../blobs/f00")
+    assert texts(revision) == ["of the data set"]
+    (revision / "b.txt").symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match="has a data file outside this folder"):
+        texts(revision)
+
+
+def test_an_image_that_is_a_link_to_another_place_is_refused_alone(
+    write_scene: Callable[..., Path], tmp_path: Path, read: Callable[..., list[Any]]
+) -> None:
+    private = write_scene(tmp_path / "private.png")
+    own = write_scene(tmp_path / "images/a.png")
+    (tmp_path / "images/b.png").symlink_to(private)
+    (tmp_path / "images/metadata.csv").write_text("file_name,question,answer\na.png,How many?,3\nb.png,How many?,3\n")
+    store = MediaStore(str(tmp_path / "images"), str(tmp_path / "run"))
+    media = [found["media"][0] for _, found in read(Source("datasets", str(tmp_path / "images")))]
+    assert [store.open_bytes(uri) for uri in media if uri.endswith("a.png")] == [own.read_bytes()]
+    with pytest.raises(MediaNotAllowed):
+        store.open_bytes("input:b.png")
+
+
+def test_the_table_of_an_image_folder_is_a_data_file(write_scene: Callable[..., Path], tmp_path: Path) -> None:
+    write_scene(tmp_path / "images/a.png")
+    (tmp_path / "private.csv").write_text(f"file_name,question\na.png,{SECRET}\n")
+    (tmp_path / "images/metadata.csv").symlink_to("../private.csv")
+    with pytest.raises(InputError, match="has a data file outside this folder"):
+        texts(tmp_path / "images")
+
+
+def test_a_format_whose_reader_opens_other_files_is_refused(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "tasks/one").mkdir(parents=True)
+    (tmp_path / "tasks/one/task.toml").write_text("[task]\nname = 'a'\n")
+    (tmp_path / "tasks/one/instruction.md").symlink_to(data.parent / "private/instruction.md")
+    put_header(tmp_path / "tasks", "README.md", data_files="**/task.toml")
+    with pytest.raises(InputError, match="cannot be an input, because its files have the format harbor: convert them"):
+        texts(tmp_path / "tasks")
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_saved_data_set_has_its_own_files_only(is_absolute: bool, is_dict: bool, tmp_path: Path) -> None:
+    for name, text in (("own", "of the data set"), ("private", SECRET)):
+        saved = datasets.Dataset.from_dict({"text": [text]})
+        (datasets.DatasetDict({"train": saved}) if is_dict else saved).save_to_disk(tmp_path / name)
+    assert texts(tmp_path / "own") == ["of the data set"]
+    within = "train/" if is_dict else ""
+    [secret] = (tmp_path / "private").rglob("*.arrow")
+    file = tmp_path / "own" / within / "state.json"
+    state = json.loads(file.read_text())
+    state["_data_files"] = [{"filename": str(secret) if is_absolute else os.path.relpath(secret, file.parent)}]
+    file.write_text(json.dumps(state))
+    for read in (open_folder, saved_split):
+        with pytest.raises(InputError, match="has a data file outside this folder"):
+            read(str(tmp_path / "own"), RowSettings())
+
+
+def test_the_splits_of_a_saved_data_set_are_its_own(tmp_path: Path) -> None:
+    datasets.Dataset.from_dict({"text": [SECRET]}).save_to_disk(tmp_path / "private")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/dataset_dict.json").write_text(json.dumps({"splits": ["../private"]}))
+    with pytest.raises(InputError, match="has a data file outside this folder"):
+        saved_split(str(tmp_path / "own"), RowSettings(split="../private"))
