@@ -54,7 +54,8 @@ class Ranks:
         place = Place(index, self._gpus, self._store.port, self._read_fd, str(self._folder / f"report-{index}.json"))
         own = {ENV: json.dumps(asdict(place))}
         threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self._gpus))}
-        command = [sys.executable, "-m", "groundtrace.trainer.cli", *words]
+        # -P: a module in the current folder, such as a stranger's data folder, cannot take the place of one of ours
+        command = [sys.executable, "-P", "-m", "groundtrace.trainer.cli", *words]
         with contextlib.ExitStack() as stack:
             log = None
             if index and not is_verbose:

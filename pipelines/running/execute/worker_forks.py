@@ -67,8 +67,8 @@ sys.path[:] = {path!r}
 from {module} import serve_forks
 serve_forks({socket_fd}, **{given!r})
 """
-"""The program of a template that is a new process. It imports from the parent's paths only. The signals are set first,
-as :func:`_ignore_stop_signals` does.
+"""The program of a template that is a new process. It imports from the parent's paths only, and so it is started with
+``-P``. The signals are set first, as :func:`_ignore_stop_signals` does.
 """
 
 
@@ -203,7 +203,7 @@ class Template:
             except OSError:  # it was killed
                 _wait_for(process_id)
         code = _TEMPLATE.format(path=sys.path, module=__name__, socket_fd=socket_fd, given=given)
-        template = subprocess.Popen([self._python, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[socket_fd])
+        template = subprocess.Popen([self._python, "-P", "-c", code], stdin=subprocess.DEVNULL, pass_fds=[socket_fd])
         return lambda: (template.send_signal(END), template.wait())
 
 

@@ -50,6 +50,17 @@ def test_a_process_with_threads_starts_a_new_template(tmp_path: Path) -> None:
     assert all(worker.split()[1:] == ["False", "True"] for worker in workers)
 
 
+def test_a_new_template_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    for name in ("signal", "socketserver", "calendar"):
+        (tmp_path / f"{name}.py").write_text(f"open('foreign', 'a').write('{name} ')")
+    thread = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
+    program = PROGRAM.format(work="print('worked', flush=True)", before=thread)
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.splitlines()[:2] == ["worked", "worked"] and "[0, 0] False" in done.stdout
+    assert not (tmp_path / "foreign").exists()
+
+
 def test_the_error_of_a_worker_is_kept(tmp_path: Path) -> None:
     lines, _ = ran(tmp_path, "raise ValueError('no\\nluck')")
     assert lines == ["[1, 1] True ValueError: no\\nluck"]
