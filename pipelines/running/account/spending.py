@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,6 +24,8 @@ from groundtrace.schemas.run_summary import PaidFigures
 from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
+_RUN = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
+"""The form of the name of a run's folder of notes."""
 _ENDED = "ended"
 """The name of the file that marks the folder of notes (costs of requests) of a run that failed or was stopped.
 
@@ -86,7 +89,7 @@ class Spending:
     def _sums(self) -> Iterator[_Sum]:
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             if path.is_dir():
-                if self._has_all(path):
+                if _is_notes(path) and self._has_all(path):
                     yield _sum_of(path, KILLED)
             elif path.suffix == ".json" and not self._has_all(path.with_suffix("")):
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
@@ -109,9 +112,9 @@ class Spending:
 
         Notes are files with the cost of each request. A run that failed, was stopped or was killed still has all its
         notes. Any other run has only late notes, which arrived after its sum was written and its notes were removed.
-        Late notes are removed, and do not change the sum.
+        Late notes are removed, and do not change the sum. Folders with other names stay: no run has made them.
         """
-        for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
+        for notes in [path for path in self._folder.glob("*") if _is_notes(path)]:
             if self._has_all(notes):  # else only a late worker's notes, after the sum was written
                 self._sum_up(notes, self._outcome(notes))
             shutil.rmtree(notes, ignore_errors=True)
@@ -130,6 +133,11 @@ class Spending:
 
     def _sum_path(self, notes: Path) -> Path:
         return self._folder / f"{notes.name}.json"
+
+
+def _is_notes(path: Path) -> bool:
+    """Return whether ``path`` is a folder of notes that a run has made, and not a link to a folder."""
+    return _RUN.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink()
 
 
 def _together(sums: Sequence[_Sum]) -> PaidFigures:

@@ -18,6 +18,7 @@ from pathlib import Path
 from groundtrace.pipelines.running.plan.freshness import begin_fresh
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.files import is_unfinished, locked, write_atomically
 from groundtrace.storage.places import Place, RemotePath
@@ -30,6 +31,11 @@ _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 
 The folder ``.replaced`` holds the old outputs. The file ``.moved`` marks that all old outputs were moved into
 ``.replaced``. The file ``.keep`` marks that the old outputs must be kept, in RUN/previous.
+"""
+_WRITTEN = (".lock", ".staging", "previous", "media", "ledger", "cache", "logs")
+"""The file and the folders of a run folder through which a run writes or deletes, so that none may be a link.
+
+Of the other names, a link is replaced or removed itself, and its target stays.
 """
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 """The names of the outputs that every run may write. A recipe may add artifacts; their names are in ``run.json``."""
@@ -144,13 +150,17 @@ class LocalRun:
 
         ``fingerprint`` is a digest of the input's content. A run folder, an empty folder and a missing folder are
         accepted; any other folder is refused. If ``resume`` is True, a run folder that belongs to another input is
-        refused as well.
+        refused as well. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the folders in the run
+        folder is a link: another person may have made the run folder, and a run would write and delete files elsewhere.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
+        refuse_links(self.root, *_WRITTEN)
+        if self.staging.is_dir():
+            refuse_links(self.staging, *(path.name for path in self.staging.iterdir()))
         for folder in (self.staging, self.root / "media", self.root / "ledger"):
-            if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+            if folder.exists() and not folder.is_dir():
                 raise RunFolderError(f"{folder} is a file, but a run needs a folder here: move the file away")
         for file in (self.root / ".lock", self.root / FAILED_PAGE):
             if file.is_dir() and not file.is_symlink():

@@ -120,13 +120,24 @@ def test_a_killed_run_is_summed_up_by_the_next(tmp_path: Path) -> None:
     line = {"id": "a", "role": "policy", "requests": 1, "tokens_in": 3, "tokens_out": 4, "cost_usd": 0.5}
     with pytest.raises(ZeroDivisionError), Spending(tmp_path).run() as notes:
         (notes / "paid-1.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line) + "\n{", "utf-8")
-        shutil.copytree(notes, notes.with_name("killed"))
+        shutil.copytree(notes, notes.with_name("20200101T000000-0123abcd"))
         _ = 1 / 0
     assert Spending(tmp_path).total().runs == 2
     with Spending(tmp_path).run():
         total = Spending(tmp_path).total()
     assert (total.usd, total.requests, total.tokens, total.runs) == (1.0, 2, 14, 3)
     assert sorted(path.suffix for path in (tmp_path / "ledger").iterdir()) == [".json"] * 3
+
+
+def test_a_folder_that_no_run_has_made_stays(tmp_path: Path) -> None:
+    for folder in (tmp_path / "elsewhere", tmp_path / "ledger/mine"):
+        folder.mkdir(parents=True)
+        (folder / "letter.txt").write_text("precious")
+    (tmp_path / "ledger/20200101T000000-0123abcd").symlink_to(tmp_path / "elsewhere")
+    with Spending(tmp_path).run():
+        pass
+    assert Spending(tmp_path).total().runs == 1
+    assert (tmp_path / "ledger/mine/letter.txt").exists() and (tmp_path / "elsewhere/letter.txt").exists()
 
 
 def test_what_workers_pay_after_their_run_has_failed_is_counted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.pipelines.running.plan.local_run import STAGED, LocalRun, RunFolderError
+from groundtrace.schemas.safe_files import UnsafeFile
 
 
 @pytest.fixture
@@ -206,6 +207,38 @@ def test_something_else_in_the_place_of_its_own_is_named(name: str, is_folder: b
     (tmp_path / name).mkdir() if is_folder else (tmp_path / name).write_text("mine")
     with pytest.raises(RunFolderError, match=rf"^{tmp_path / name} is a .*: move the .* away$"):
         LocalRun(tmp_path).prepare("data", "aa", resume=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".lock", ".staging", "previous", "media", "ledger", "cache", "logs",
+        ".staging/.replaced", ".staging/.moved", ".staging/ledger",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["elsewhere", "missing"])
+def test_a_link_in_the_place_of_its_own_is_refused_before_anything_is_written(
+    name: str, target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/letter.txt").write_text("precious")
+    run = tmp_path / "run"
+    (run / name).parent.mkdir(parents=True)
+    (run / "input.json").write_text('{"input": "data", "fingerprint": "aa"}')
+    (run / name).symlink_to(tmp_path / target)
+    before = sorted(run.rglob("*"))
+    with pytest.raises(UnsafeFile, match=rf"^{run / name} is a link, but .*: replace the link by .*, or remove it$"):
+        LocalRun(run).prepare("data", "aa", resume=True)
+    assert sorted(run.rglob("*")) == before
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["letter.txt"]
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_run_folder_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to("disk")
+    LocalRun(tmp_path / "run").prepare("data", "aa", resume=True)
+    assert (tmp_path / "disk/.staging").is_dir()
 
 
 def test_a_link_in_the_place_of_the_failed_page_is_taken_away_alone(tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""Opens files of a folder that another person may have sent, such as a run folder.
+
+The sender decides what the names in the folder are. A name may be a link to a file of the user, a pipe that nobody
+writes to, or a device without an end. Therefore commands read only regular files of such a folder, and never write or
+delete through a link in it. The folder itself may be a link, because the user has named it.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from groundtrace.schemas.errors import UserError
+
+MAX_TEXT_BYTES = 256 * 2**20
+"""The maximum size of a text that is read into memory as a whole. Few of these texts have more than a megabyte."""
+
+
+class UnsafeFile(UserError):
+    """Raised for a link, a pipe, a device or a too large text in the place of a file or folder of a run."""
+
+
+def refuse_links(root: Path, *names: str) -> None:
+    """Raise :class:`UnsafeFile` if a file or folder below ``root`` is a link, or lies in a folder that is a link.
+
+    ``names`` are paths relative to ``root``, e.g. "cache/log". Missing files are accepted. Call this function before
+    files of these names are written or deleted. ``root`` itself and the folders above it may be links.
+    """
+    for name in names:
+        path = root
+        for part in Path(name).parts:
+            path /= part
+            if path.is_symlink():
+                raise UnsafeFile(
+                    f"{path} is a link, but only files and folders of {root} itself are written or deleted: replace "
+                    "the link by what it leads to, or remove it"
+                )
+
+
+def opened_regular(path: Path) -> BinaryIO:
+    """Open the regular file ``path`` for reading, and return it. A link to a regular file is accepted.
+
+    Raises :class:`UnsafeFile` for a pipe or a device, without waiting for it, and OSError if the file cannot be opened,
+    e.g. FileNotFoundError, or IsADirectoryError for a folder.
+    """
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def read_regular(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
+    """Return the content of the regular file ``path``.
+
+    Raises :class:`UnsafeFile` for a pipe, a device, and a file of more than ``max_bytes`` bytes. Raises OSError if the
+    file cannot be read.
+    """
+    with opened_regular(path) as stream:
+        data = stream.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnsafeFile(f"{path} has more than {max_bytes} bytes, so it is not read: move it away")
+    return data
+
+
+def opened_for_writing(root: Path, name: str, *, truncate: bool = False) -> BinaryIO:
+    """Open a file for reading and appending, and return it. The file is created if it is missing.
+
+    ``name`` is the file's path relative to the folder ``root``. If ``truncate`` is True, the old content is deleted.
+    Raises :class:`UnsafeFile` if the file or a folder between ``root`` and the file is a link, and if the file is a
+    pipe or a device. Raises OSError if the file cannot be opened.
+    """
+    refuse_links(root, name)
+    handle = _opened(root / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+    if truncate:
+        os.ftruncate(handle, 0)
+    return os.fdopen(handle, "ab+")
+
+
+def refuse_special(path: Path) -> None:
+    """Raise :class:`UnsafeFile` if ``path`` is a pipe, a device or a socket, so that a library can open it by its path.
+
+    A missing file is accepted.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # the library's own error names the cause
+        return
+    _check(path, mode)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Open a regular file without waiting, and return its file descriptor."""
+    handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        _check(path, mode)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return handle
+
+
+def _check(path: Path, mode: int) -> None:
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+    if kind := kinds.get(stat.S_IFMT(mode)):
+        raise UnsafeFile(f"{path} is {kind}, but only a regular file is read or written here: move it away")
