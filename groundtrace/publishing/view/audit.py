@@ -24,7 +24,9 @@ from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.schemas.safe_files import read_regular, refuse_links
 from groundtrace.schemas.text import counted, utc_now
+from groundtrace.storage.files import write_atomically
 
 SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
 MIN_PER_REASON = 5
@@ -111,9 +113,9 @@ class Audit:
     def __init__(
         self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "", note: str = ""
     ) -> None:
-        self._file, self.note = run / JUDGEMENTS, note
+        self._run, self.note = run, note
         self.strata, self.rows, self.reviewer = dict(strata), tuple(rows), reviewer
-        self._all = list(read_lines(self._file, _judgement))
+        self._all = list(read_lines(run, JUDGEMENTS, _judgement))
 
     @property
     def verdicts(self) -> list[str]:
@@ -153,7 +155,7 @@ class Audit:
         if choice not in (*CHOICES, ""):
             raise ValueError(f"{choice!r} is not a judgement: use one of {', '.join(CHOICES)}")
         made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now())
-        append_line(self._file, asdict(made))
+        append_line(self._run, JUDGEMENTS, asdict(made))
         self._all.append(made)
         return made
 
@@ -230,11 +232,12 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
 
     In an audit, a person judges a sample of a run's records. The content is the ids of the sample, the requested number
     of ids, the seed, and the time of the draw. Return None if there is no such file. Raises InspectError if the file is
-    damaged.
+    damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it is a pipe.
     """
     file = run / SAMPLE
+    refuse_links(run, str(SAMPLE))
     try:
-        found = None if file.exists() and not file.is_file() else json.loads(file.read_text("utf-8"))  # no pipe
+        found = json.loads(read_regular(file).decode("utf-8"))
         _check(found)
     except FileNotFoundError:
         return None
@@ -259,15 +262,17 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> N
 
     ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` maps each stratum (group of
     records) to the ids that were drawn from it. The file is written once, before the first judgement. Raises
-    InspectError if it cannot be written.
+    InspectError if it cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is
+    a link.
     """
+    refuse_links(run, str(SAMPLE))
     ids = [each for ids in drawn.values() for each in ids]
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
     try:
         (run / SAMPLE).parent.mkdir(exist_ok=True)
-        begun = (run / SAMPLE).with_suffix(".new")
-        begun.write_text(json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1), "utf-8")
-        begun.replace(run / SAMPLE)
+        write_atomically(
+            run / SAMPLE, json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1)
+        )
     except OSError as error:
         raise InspectError(
             f"{run / SAMPLE} cannot be written ({error.strerror or error}): make the run folder writable, and run "

@@ -7,19 +7,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from groundtrace.publishing.reading import InspectError
+from groundtrace.schemas.safe_files import opened_for_writing, read_regular, refuse_links
 
 T = TypeVar("T")
 
 
-def append_line(file: Path, fields: Mapping[str, Any]) -> None:
-    """Append one line to a file: the ``fields`` as a JSON object. The line is on the disk when the function returns.
+def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
+    """Append one line to a file of a run: the ``fields`` as a JSON object. The line is on the disk when the function
+    returns.
 
-    If the last line of the file has no line break, because a process was killed, a line break is added first. Raises
-    OSError if the file cannot be written.
+    ``name`` is the file's path in the run folder ``run``; its folder is created if it is missing. If the last line of
+    the file has no line break, because a process was killed, a line break is added first. Raises OSError if the file
+    cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link.
     """
-    file.parent.mkdir(exist_ok=True)
+    refuse_links(run, str(name))
+    (run / name).parent.mkdir(exist_ok=True)
     line = json.dumps(fields, ensure_ascii=False) + "\n"
-    with file.open("ab+") as opened:
+    with opened_for_writing(run, str(name)) as opened:
         size = opened.seek(0, os.SEEK_END)
         is_whole = size == 0 or os.pread(opened.fileno(), 1, size - 1) == b"\n"
         opened.write(("" if is_whole else "\n").encode() + line.encode("utf-8", "backslashreplace"))
@@ -27,16 +31,20 @@ def append_line(file: Path, fields: Mapping[str, Any]) -> None:
         os.fsync(opened.fileno())
 
 
-def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yield one object for each line of a file, in order. Yield nothing if the file is missing.
+def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """Yield one object for each line of a file of a run, in order. Yield nothing if the file is missing.
 
-    Each line is a JSON object. ``make`` is a function that converts it to the result. It may raise TypeError, KeyError
-    or ValueError for an invalid object. A killed process may leave an incomplete last line, so an invalid last line
-    without a line break is skipped. Raises :class:`groundtrace.publishing.reading.InspectError` for any other invalid
-    line, and if the file cannot be read.
+    ``name`` is the file's path in the run folder ``run``. Each line is a JSON object. ``make`` is a function that
+    converts it to the result. It may raise TypeError, KeyError or ValueError for an invalid object. A killed process
+    may leave an incomplete last line, so an invalid last line without a line break is skipped. Raises
+    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, and if the file cannot be read.
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link, and if the file is a
+    pipe or a device.
     """
+    file = run / name
+    refuse_links(run, str(name))
     try:
-        lines = file.read_bytes().split(b"\n")
+        lines = read_regular(file).split(b"\n")
     except FileNotFoundError:
         return
     except OSError as error:

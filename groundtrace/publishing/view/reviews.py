@@ -49,13 +49,14 @@ class Reviews:
 
     ``run`` is the run folder. ``is_copy`` is True if it is a local copy of a run in an object store. The marks of a
     copy cannot be changed, because the changes would be lost with the copy. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
+    :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link.
     """
 
     def __init__(self, run: Path, is_copy: bool = False) -> None:
-        self._file, self._is_copy = run / FILE, is_copy
+        self._run, self._is_copy = run, is_copy
         self._lock = threading.Lock()
-        self._marks = {mark.id: mark for mark in read_lines(self._file, _mark)}
+        self._marks = {mark.id: mark for mark in read_lines(run, FILE, _mark)}
 
     def __iter__(self) -> Iterator[Mark]:
         """Iterate over the latest marks (flag, tags and note), one for each record that has been marked."""
@@ -83,7 +84,7 @@ class Reviews:
             )
         dated = replace(mark, at=utc_now())
         with self._lock:
-            append_line(self._file, asdict(dated))
+            append_line(self._run, FILE, asdict(dated))
             self._marks[dated.id] = dated
         return dated
 

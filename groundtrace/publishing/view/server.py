@@ -27,6 +27,7 @@ from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import storable
 
 CHECK_EVERY_S = 0.5
@@ -281,7 +282,7 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
         return await handler(request)
     except BadFilter as error:
         return web.Response(status=400, text=str(error))
-    except InspectError as error:
+    except (InspectError, UnsafeFile) as error:
         return web.Response(status=409, text=str(error))
 
 

@@ -30,6 +30,7 @@ from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.vision.media import MediaStore
 
 from .viewed import image, sft_row, write_run
@@ -258,3 +259,30 @@ def test_a_damaged_judgement_is_named_by_its_line(tmp_path: Path, line: str) -> 
     (tmp_path / JUDGEMENTS).write_text(f"{line}\n", "utf-8")
     with pytest.raises(InspectError, match="is damaged at line 1"):
         Audit(tmp_path, {KEPT: 1}, [])
+
+
+@pytest.mark.parametrize("link", ["reviews", "reviews/judgements.jsonl", "reviews/audit.json"])
+def test_no_sample_or_judgement_is_written_through_a_link(folder: Path, tmp_path: Path, link: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (folder / link).parent.mkdir(exist_ok=True)
+    (folder / link).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsafeFile, match=rf"^{folder / link} is a link, but .*, or remove it$"):
+        opened(folder)
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_the_sample_replaces_no_file_but_its_own(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("precious")
+    (folder / "reviews").mkdir()
+    for name in ("audit.new", ".audit.json.tmp"):
+        (folder / "reviews" / name).symlink_to(tmp_path / "letter")
+    opened(folder)
+    assert (tmp_path / "letter").read_text() == "precious"
+
+
+def test_a_judgement_is_refused_if_its_file_has_become_a_link(folder: Path, tmp_path: Path) -> None:
+    audit = opened(folder)
+    (folder / JUDGEMENTS).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnsafeFile, match="is a link"):
+        audit.judge(audit.rows[0].id, WHOLE, "right")
+    assert not (tmp_path / "elsewhere").exists()

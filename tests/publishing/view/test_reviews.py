@@ -1,11 +1,13 @@
 """Marks of a reviewer, kept beside a run."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.reviews import FILE, MAX_NOTE_CHARS, MAX_TAGS, Mark, Reviews
+from groundtrace.schemas.safe_files import UnsafeFile
 
 ODD = "\ud83d <script>\u2028 'x'"
 
@@ -70,3 +72,36 @@ def test_what_is_too_long_is_not_kept(tmp_path: Path, mark: Mark) -> None:
     with pytest.raises(ValueError, match="at most"):
         Reviews(tmp_path).keep(mark)
     assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("reviews", "elsewhere"), ("reviews/marks.jsonl", "letter"), ("reviews/marks.jsonl", "missing")],
+)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_no_mark_is_written_through_a_link(tmp_path: Path, link: str, target: str, is_open: bool) -> None:
+    run = tmp_path / "run"
+    (run / link).parent.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "letter").write_text("")
+    opened = [Reviews(run)] if is_open else []
+    (run / link).symlink_to(tmp_path / target)
+    with pytest.raises(UnsafeFile, match=rf"^{run / link} is a link, but .*, or remove it$"):
+        (opened or [Reviews(run)])[0].keep(Mark("a", flagged=True))
+    assert not any((tmp_path / "elsewhere").iterdir()) and not (tmp_path / "missing").exists()
+    assert (tmp_path / "letter").read_text() == ""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_marks_are_in_a_regular_file(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "reviews").mkdir()
+    os.mkfifo(tmp_path / FILE) if kind == "pipe" else (tmp_path / FILE).mkdir()
+    with pytest.raises(UnsafeFile if kind == "pipe" else InspectError, match=str(FILE)):
+        Reviews(tmp_path)
+
+
+def test_the_run_folder_of_the_marks_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to("disk")
+    Reviews(tmp_path / "run").keep(Mark("a", flagged=True))
+    assert (tmp_path / "disk" / FILE).exists()
