@@ -13,7 +13,7 @@ from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.errors import UserError, causes
 from groundtrace.trainer.checkpoint import CheckpointError
-from groundtrace.trainer.memory import DoesNotFit
+from groundtrace.trainer.memory_advice import DoesNotFit
 from groundtrace.trainer.model import ModelError
 from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.sampler import SamplerError
