@@ -131,15 +131,18 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
         "scores": {} if best is None else {v["name"]: v["value"] for v in best["verdicts"]} | {"final": best["score"]},
         "overlays": [],
         "frames": None,
-        "images": [{"bytes": _opened(medium["uri"], store)} for medium in (row["media"] or ())[:1]],
+        "images": [{"bytes": _opened(medium, store)} for medium in (row["media"] or ())[:1]],
     }
     return _entry({**row, **shown}, (), room)
 
 
-def _opened(uri: str, store: MediaStore) -> bytes:
-    """Return the bytes of an image file; empty if it cannot be read, so that the page shows the image as missing."""
+def _opened(medium: ShardRow, store: MediaStore) -> bytes:
+    """Return the bytes of an image file; empty if it cannot be read or has changed since the run read it.
+
+    The page then shows the image as missing. ``medium`` is an item of the row's ``media``.
+    """
     try:
-        return store.open_bytes(uri, store.limits.max_bytes)
+        return store.open_recorded(medium["uri"], medium["sha256"])
     except (MediaMissing, MediaNotAllowed, UndecodableMedia):
         return b""
 

@@ -150,6 +150,22 @@ class MediaStore:
             raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to write it again")
         return data
 
+    def open_recorded(self, uri: str, sha256: str | None) -> bytes:
+        """Return the bytes of an image that a row of a run names, if the file is still the one that the run read.
+
+        ``sha256`` is the digest of the file's bytes in the row. The run may be from a stranger, who can choose the data
+        folder and the URI, and so name any image of the user. But the digest shows that the sender had the same bytes.
+
+        Raises :class:`UndecodableMedia` of the kind ``corrupt`` if the file has another digest, and of the kind
+        ``too_large`` if it is larger than ``max_bytes`` of the store's limits. Raises :class:`MediaNotAllowed` if
+        ``uri`` is not a valid media URI or the file may not be read, and :class:`MediaMissing` if there is no such
+        file.
+        """
+        data = self.open_bytes(uri, self.limits.max_bytes)
+        if sha256_bytes(data) != sha256:
+            raise UndecodableMedia("corrupt", f"{uri} is not the file that the run read: restore this file to see it")
+        return data
+
     def open_sniffed(self, uri: str, max_clip_bytes: int | None) -> tuple[Literal["image", "video"] | None, bytes]:
         """Return the kind of a file ("image", "video", or None for neither) and its bytes. A local file is opened only
         once.

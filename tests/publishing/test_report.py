@@ -25,6 +25,7 @@ from groundtrace.schemas.columns import Column
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.vision.decode import decode_image
+from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaStore
 from tests.added import ADDED, WHOLE_RL
 
@@ -191,7 +192,8 @@ def test_an_example_of_each_reason_shows_its_picture_and_best_trace(tmp_path: Pa
     shown = row_of("q1", stage="verify", reason="wrong_answer", detail="none is right", images=None, traces=traces)
     gone = row_of("q2", stage="trace", reason="no_entities", detail="nothing to see", images=None)
     bare = {"id": "q3", "stage": "ingest", "reason": "media_missing", "detail": "gone.png"}
-    shown["media"], gone["media"] = [{"uri": "input:a.png"}], [{"uri": "input:gone.png"}]
+    shown["media"] = [{"uri": "input:a.png", "sha256": sha256_bytes(picture()["bytes"])}]
+    gone["media"] = [{"uri": "input:gone.png", "sha256": "0" * 64}]
     html = make_page(tmp_path, [], rejected=[shown, gone, bare])
     page = Page(html)
     assert len(page.named("img")) == 1
@@ -391,9 +393,18 @@ def test_scores_have_histograms_and_reasons_the_command_that_shows_their_records
     assert "beam view RUN --at 'set=rejected&stage=a%20stage&reason=o%27dd%20%26%20%3Cb%3E'" in shown.words
 
 
+@pytest.mark.parametrize("digest", [None, "", "0" * 64, sha256_bytes(b"")])
+def test_an_image_that_is_not_the_one_that_the_run_read_is_missing(digest: str | None, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(picture()["bytes"])
+    medium = {"uri": "input:a.png", "sha256": digest, "width": 40, "height": 20}
+    rejected = {"id": "r", "question": "Is it?", "stage": "verify", "reason": "low_score", "media": [medium]}
+    page = Page(make_page(tmp_path, [], rejected=[rejected]))
+    assert "Is it?" in page.words and not [each for each in page.named("img") if "data:" in (each["src"] or "")]
+
+
 def test_each_example_of_a_reason_has_its_image_and_question(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(picture()["bytes"])
-    medium = {"uri": "input:a.png", "sha256": "", "width": 40, "height": 20}
+    medium = {"uri": "input:a.png", "sha256": sha256_bytes(picture()["bytes"]), "width": 40, "height": 20}
     common = {"stage": "verify", "reason": "low_score", "detail": "why", "media": [medium]}
     rejected = [{"id": f"r{n}", "question": f"Is it {n}?", **common} for n in range(4)]
     page = Page(make_page(tmp_path, [], rejected=[*rejected, {"id": "r4", **common}]))

@@ -11,6 +11,7 @@ from groundtrace.publishing import shown_turns
 from groundtrace.publishing.gallery import count_images
 from groundtrace.publishing.shown_turns import executed_turns, written_turns
 from groundtrace.rewards.trajectory import TURNS as COLUMN
+from groundtrace.vision.hashing import sha256_bytes
 from tests.publishing.test_report import HOSTILE, Page, make_page, picture, row_of
 
 LONG = "long_name = [" + "1234567890" * 40 + "]"
@@ -87,7 +88,8 @@ def test_a_rejected_trajectory_shows_its_turns(tmp_path: Path) -> None:
     verdicts = [{"name": "outcome", "value": 0.0, "failed": False, "reason": ""}]
     traces = [{"text": as_tags(TURNS), "answer": "1", "score": 0.1, "verdicts": verdicts}]
     row = row_of("q", stage="verify", reason="wrong_answer", detail="", images=None, traces=traces)
-    page = Page(make_page(tmp_path, [], rejected=[row | {"media": [{"uri": "input:a.png"}]}]))
+    medium = {"uri": "input:a.png", "sha256": sha256_bytes((tmp_path / "a.png").read_bytes())}
+    page = Page(make_page(tmp_path, [], rejected=[row | {"media": [medium]}]))
     for words in ("trajectory of 3 turns", "display(left)", "NameError: no count", "2 images not shown here"):
         assert words in page.words
     assert len(page.named("img")) == 1

@@ -132,6 +132,21 @@ def test_the_kind_of_a_file_by_its_beginning(store: MediaStore, tmp_path: Path) 
         store.kind_of("input:../secret.txt")
 
 
+def test_a_recorded_image_is_the_file_that_the_run_read(store: MediaStore) -> None:
+    uri, data = "input:images/a b.png", png(7)
+    assert store.open_recorded(uri, sha256_bytes(data)) == data
+    for digest in (None, "", sha256_bytes(png(8)), sha256_bytes(data).upper()):
+        with pytest.raises(UndecodableMedia, match="is not the file that the run read: restore this"):
+            store.open_recorded(uri, digest)
+    store.limits = Limits(max_bytes=len(data) - 1)
+    with pytest.raises(UndecodableMedia, match="too_large"):
+        store.open_recorded(uri, sha256_bytes(data))
+    with pytest.raises(MediaNotAllowed):
+        store.open_recorded("input:../secret.txt", sha256_bytes(b"secret"))
+    with pytest.raises(MediaMissing):
+        store.open_recorded("input:none.png", sha256_bytes(b""))
+
+
 def test_links_are_followed_within_the_data_folder(store: MediaStore, tmp_path: Path) -> None:
     (tmp_path / "data" / "in.png").symlink_to(tmp_path / "data" / "images" / "a b.png")
     (tmp_path / "data" / "ring").symlink_to(tmp_path / "data" / "ring")

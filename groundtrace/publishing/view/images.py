@@ -32,7 +32,7 @@ class RowImages:
     The caller names a row by its :class:`groundtrace.publishing.view.rows.RowPlace` (file and index), and an image by
     its column and its index. The columns ``images`` and ``overlays`` (copies with drawings for the teacher) hold the
     bytes of images in the row's shard. A rejected record has the column ``media`` instead, which holds only paths of
-    image files. ``store`` reads these files from the run's input folder, as long as it exists.
+    image files. ``store`` reads these files from the run's input folder, as long as it exists and they are unchanged.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -102,7 +102,7 @@ class RowImages:
             if not 0 <= index < len(media):
                 raise NoImage(f"the record has only {len(media)} media files, so this image does not exist")
             try:
-                data = self._store.open_bytes(media[index]["uri"], self._store.limits.max_bytes)
+                data = self._store.open_recorded(media[index]["uri"], media[index]["sha256"])
             except (MediaMissing, MediaNotAllowed, UndecodableMedia, OSError) as error:
                 raise NoImage(f"cannot read the file of the image: {error}") from error
             if sniff_kind(data) == "video":

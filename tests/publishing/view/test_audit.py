@@ -31,6 +31,7 @@ from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
 from groundtrace.schemas.safe_files import UnsafeFile
+from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaStore
 
 from .viewed import image, sft_row, write_run
@@ -45,8 +46,8 @@ OFF = json.dumps({"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": 
 def rejected(row_id: str, reason: str = "low_grounding", **values: Any) -> dict[str, Any]:
     verdict = {"name": "spatial", "value": 0.25, "failed": False, "reason": "off"}
     trace = {"text": f"<think>{row_id} {POINT}</think><answer>2</answer>", "answer": "2", "score": 0.25}
-    row = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1"}
-    row["media"] = [{"uri": "input:a.png", "sha256": "", "width": 40, "height": 30}]
+    row: dict[str, Any] = {"id": row_id, "stage": "verify", "reason": reason, "question": "How many?", "answer": "1"}
+    row["media"] = [{"uri": "input:a.png", "sha256": sha256_bytes(image()), "width": 40, "height": 30}]
     found = {"label": "cat", "x": 7.0, "y": 8.0, "media_index": 0, "frame": None, "t_s": None}
     return row | {"traces": [trace | {"verdicts": [verdict]}], "points": [found]} | values
 

@@ -14,6 +14,7 @@ from groundtrace.publishing.view.filters import read_filters
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaStore
 
 from .viewed import image, sft_row, write_run
@@ -71,6 +72,26 @@ def test_an_image_that_is_gone_is_named(folder: Path, tmp_path: Path) -> None:
     data = copied(folder, tmp_path / "copy", ("set", "rejected"))
     (row,), record = data["rows"], data["records"]["gone"]
     assert "cannot read the file" in row["missing"] and "cannot read the file" in record["images"][0]["missing"]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_copy_has_only_images_that_the_run_has_read(
+    is_own: bool, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = image(50, 60, value=77)
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private/passport.png").write_bytes(private)
+    digest = sha256_bytes(private if is_own else b"anything else")
+    medium = {"uri": f"input:{tmp_path.relative_to('/')}/private/passport.png", "sha256": digest}
+    rejected = {"id": "r", "stage": "verify", "reason": "low_score", "question": "Which?", "media": [medium]}
+    folder = write_run(tmp_path / "run", run, {"rejected": [rejected]})
+    summary = json.loads((folder / "run.json").read_text("utf-8"))
+    (folder / "run.json").write_text(json.dumps(summary | {"input": "/"}), "utf-8")
+    assert main(["view", str(folder), "--export", str(tmp_path / "copy")]) == 0
+    copies = [file.read_bytes() for file in (tmp_path / "copy/images").iterdir()]
+    assert (private in copies, len(copies)) == ((True, 2) if is_own else (False, 0))
+    assert is_own or "is not the file that the run read" in (tmp_path / "copy/data.js").read_text("utf-8")
+    assert "1 row copied" in capsys.readouterr().out
 
 
 def test_what_cannot_be_copied_is_refused(

@@ -12,6 +12,7 @@ from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowIm
 from groundtrace.publishing.view.record import record_of, traces_of
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 from groundtrace.vision.decode import decode_image
+from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaStore
 
 from .viewed import image, sft_row, write_run
@@ -190,7 +191,13 @@ def test_thumbnails_are_small_and_of_the_right_row(run: Path, tmp_path: Path) ->
         ([{"uri": "input:gone.png", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
         ([{"uri": "input:../secret", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
         ([{"uri": "/etc/hostname", "sha256": "", "width": 1, "height": 1}], "cannot read the file of the image"),
-        ([{"uri": "input:broken.png", "sha256": "", "width": 1, "height": 1}], "cannot be decoded"),
+        (
+            [{"uri": "input:broken.png", "sha256": sha256_bytes(image()[:50]), "width": 1, "height": 1}],
+            "cannot be decoded",
+        ),
+        ([{"uri": "input:a.png", "sha256": "", "width": 1, "height": 1}], "is not the file that the run read: restore"),
+        ([{"uri": "input:a.png", "sha256": None, "width": 1, "height": 1}], "is not the file that the run read"),
+        ([{"uri": "input:a.png", "sha256": sha256_bytes(b"")}], "is not the file that the run read"),
     ],
 )
 def test_an_image_that_cannot_be_shown_has_a_reason(
@@ -200,6 +207,7 @@ def test_an_image_that_cannot_be_shown_has_a_reason(
     data = tmp_path / "data"
     data.mkdir()
     (data / "broken.png").write_bytes(image()[:50])
+    (data / "a.png").write_bytes(image())
     made = {"id": "r", "stage": "ingest", "reason": "undecodable_media", "media": media}
     rows, images = opened(write_run(tmp_path / "run", run, {"rejected": [made]}), data)
     with pytest.raises(NoImage, match=message):
