@@ -2,6 +2,7 @@
 from logs, detects damage, and rebuilds a damaged database.
 """
 
+import re
 import sqlite3
 import uuid
 import zlib
@@ -65,6 +66,8 @@ _DAMAGE_WORDS = (
     "no such column",
     "unsupported file format",
 )
+_LOG = re.compile(r"\d{8}T\d{12}(-\d+)?-[0-9a-f]{32}\.jsonl")
+"""The form of the names of log files: those that this machine wrote, and those that it got from another machine."""
 _SHORT_READ = 522  # SQLITE_IOERR_SHORT_READ
 
 Row = tuple[str, str, str, str, int, float, str, int, int, int | None]
@@ -297,8 +300,10 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """Return the paths of the log files in ``log_folder``, oldest first. A log file holds a second copy of replies."""
-    return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
+    """Return the paths of the log files in ``log_folder``, oldest first. A log file holds a second copy of replies.
+    Files whose names are not those of log files are left out.
+    """
+    return sorted(log for log in log_folder.glob("*.jsonl") if _LOG.fullmatch(log.name))
 
 
 def rebuild(path: Path, log_folder: Path) -> int:

@@ -8,9 +8,12 @@ can be turned into a shared lock without a release in between.
 
 import contextlib
 import fcntl
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
+
+from groundtrace.schemas.safe_files import opened_for_writing
 
 
 def lock_alone(handle: int) -> bool:
@@ -28,10 +31,11 @@ def lock_alone(handle: int) -> bool:
 def locked(path: Path, how: int) -> Iterator[None]:
     """Lock the file ``path`` while the body of the ``with`` statement runs. The function waits until the lock is free,
     and creates the file if necessary. ``how`` is ``fcntl.LOCK_SH`` (a shared lock) or ``fcntl.LOCK_EX`` (an
-    exclusive lock).
+    exclusive lock). Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file is a link, a pipe or a
+    device.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
+    with opened_for_writing(path.parent, path.name) as handle:
         fcntl.flock(handle, how)
         yield
 
@@ -40,8 +44,8 @@ def locked(path: Path, how: int) -> Iterator[None]:
 def locked_now(path: Path) -> Iterator[TextIO | None]:
     """Try to lock the file ``path`` exclusively, without waiting. The file is created if it does not exist. Yields the
     open file, which is locked until the ``with`` statement ends. Yields None if another process holds a lock on the
-    file.
+    file. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file is a link, a pipe or a device.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as handle:
+    with io.TextIOWrapper(opened_for_writing(path.parent, path.name), "utf-8") as handle:
         yield handle if lock_alone(handle.fileno()) else None

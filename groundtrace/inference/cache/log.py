@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.inference.request import Completion
+from groundtrace.schemas.safe_files import opened_regular
 from groundtrace.storage.files import written_whole
 
 MAX_LINE_BYTES = 64 * 2**20
@@ -141,9 +142,9 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
 
     A last line without a line feed is counted as damaged, since another process may still be writing it. In this case
     the ``end_bytes`` of the last batch is the offset at which this incomplete line begins, so a later call can start
-    there.
+    there. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` for a pipe or a device.
     """
-    with path.open("rb") as stream:
+    with opened_regular(path) as stream:
         stream.seek(start_bytes)
         entries: list[LogEntry] = []
         lines = damaged = 0

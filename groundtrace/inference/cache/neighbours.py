@@ -12,6 +12,7 @@ from groundtrace.inference.cache.replies import CachedReply, CacheInUse, ReplyCa
 from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.inference.request import Completion, fresh_key
 from groundtrace.inference.settings import Neighbour
+from groundtrace.schemas.safe_files import UnsafeFile
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Neighbours:
                 continue
             try:
                 self._caches.append((each, ReplyCache(each.cache_path)))
-            except (CacheInUse, OSError, sqlite3.Error) as error:
+            except (CacheInUse, UnsafeFile, OSError, sqlite3.Error) as error:
                 _log.warning(
                     "the replies of the cache %s cannot be read, so they are not used: %s", each.cache_path, error
                 )

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from groundtrace.inference.cache import index as reply_index
 from groundtrace.inference.cache.cached_reply import CachedReply
@@ -37,11 +37,13 @@ from groundtrace.inference.cache.log import (
     stamp,
     write_log,
 )
+from groundtrace.schemas.safe_files import UnsafeFile, opened_for_writing, refuse_links
 
-__all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache"]
+__all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache", "check_files"]
 
 MEMORY = ":memory:"
 KEYS_PER_QUERY = 500
+LOCK, REBUILD_LOCK = ".cache.lock", ".rebuild.lock"
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,6 +63,9 @@ class ReplyCache:
     Log files in the folder ``log/`` beside the SQLite file hold a second copy of each reply, one reply per line.
     ``damaged_lines`` is the number of damaged lines that this object has found so far while it imported replies from
     the log files.
+
+    The constructor raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder of the cache is a link
+    (:func:`check_files`), or if a lock file is a pipe or a device.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -76,9 +81,10 @@ class ReplyCache:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.log_folder = self._path.parent / "log"
         self._writer = LogWriter(self.log_folder)
-        self._held = os.open(self._path.parent / ".cache.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        check_files(self._path)
+        self._held = opened_for_writing(self._path.parent, LOCK)
         try:
-            alone = lock_alone(self._held)
+            alone = lock_alone(self._held.fileno())
             if not alone:
                 _share(self._held, self._path, exclusive)
             self._open(self._path, check=alone)
@@ -198,10 +204,9 @@ class ReplyCache:
             if self._db is not None:
                 self._db.close()
                 self._db = None
-            if self._path is not None and self._held >= 0:
+            if self._path is not None and not self._held.closed:
                 self._writer.abandon()
-                os.close(self._held)
-                self._held = -1
+                self._held.close()
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call ``work`` with the open database, and return its result. If ``work`` fails because the database is
@@ -228,7 +233,7 @@ class ReplyCache:
                 self._db.close()
                 self._db = None
             try:
-                with locked(path.parent / ".rebuild.lock", fcntl.LOCK_SH):
+                with locked(path.parent / REBUILD_LOCK, fcntl.LOCK_SH):
                     self._inode = _inode(path)
                     self._db = reply_index.open_index(str(path), self.log_folder, check)
                     self._inode = _inode(path)
@@ -248,7 +253,7 @@ class ReplyCache:
 
     def _rebuild(self, path: Path, damage: Damaged) -> None:
         """Rebuild the database, unless another process has already rebuilt it."""
-        with locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
+        with locked(path.parent / REBUILD_LOCK, fcntl.LOCK_EX):
             if _inode(path) != self._inode:
                 return
             count = reply_index.rebuild(path, self.log_folder)
@@ -256,6 +261,20 @@ class ReplyCache:
             "the reply cache %s was damaged (%s); rebuilt with %d replies from its log, the damaged file is kept as %s",
             path, damage, count, f"{path.name}.damaged",
         )  # fmt: skip
+
+
+def check_files(path: Path) -> None:
+    """Raise :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder that a cache writes is a link.
+
+    ``path`` is the cache's SQLite file. Another person may have made the cache's folder, and files outside of it would
+    then be changed or deleted. The cache's folder itself may be a link. The error is also raised if the two lock files
+    are one file, because the cache would then wait for itself without end.
+    """
+    files = [path.name, *(f"{path.name}{suffix}" for suffix in ("-wal", "-shm", "-journal")), LOCK, REBUILD_LOCK]
+    refuse_links(path.parent, *files, "log", "coordination/.lock", "coordination/peers.sqlite")
+    locks = path.parent / LOCK, path.parent / REBUILD_LOCK
+    if all(each.exists() for each in locks) and locks[0].samefile(locks[1]):
+        raise UnsafeFile(f"{locks[0]} and {locks[1]} are the same file, so no lock can be had: remove both")
 
 
 def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CachedReply]:
@@ -270,7 +289,7 @@ def _inode(path: Path) -> int:
         return 0
 
 
-def _share(handle: int, path: Path, exclusive: bool) -> None:
+def _share(handle: BinaryIO, path: Path, exclusive: bool) -> None:
     if exclusive:
         raise CacheInUse(f"another process has the reply cache {path} open: wait until that process has ended")
     fcntl.flock(handle, fcntl.LOCK_SH)

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from groundtrace.inference.endpoints.keys import scrub
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import opened_for_writing
 
 EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
 START_TIMEOUT_S = 900.0
@@ -92,7 +93,8 @@ def serving(
     The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
     this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the
     same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Raises :class:`VllmServerError` if a
-    server can't be started, or doesn't answer correctly within ``start_timeout_s`` seconds.
+    server can't be started, or doesn't answer correctly within ``start_timeout_s`` seconds, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the log is a link.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:
@@ -176,7 +178,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
             command = [executable, "serve", server.model, *address, "--served-model-name", server.model]
             try:
                 log_folder.mkdir(parents=True, exist_ok=True)
-                log = starting.enter_context(log_path.open("wb"))
+                log = starting.enter_context(opened_for_writing(log_folder, log_path.name, truncate=True))
             except OSError as error:
                 raise VllmServerError(
                     f"the log {log_path} can't be written ({error.strerror}): check its folder"

@@ -11,6 +11,7 @@ a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import threading
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
 from groundtrace.inference.flow.note_files import NoteFiles
+from groundtrace.schemas.safe_files import opened_regular, read_regular
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
 from groundtrace.storage.uploads import Uploads
@@ -170,7 +172,7 @@ def waiting(root: str) -> list[str]:
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
-            messages.add(path.read_text("utf-8"))
+            messages.add(read_regular(path).decode("utf-8"))
     return sorted(messages - {""})
 
 
@@ -180,7 +182,7 @@ def paid_in(root: Path) -> Iterator[Paid]:
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
-        with path.open(encoding="utf-8", errors="replace") as lines:
+        with io.TextIOWrapper(opened_regular(path), encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 with contextlib.suppress(ValueError, TypeError):
                     paid = Paid(**json.loads(line))

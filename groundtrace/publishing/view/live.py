@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from groundtrace.inference.cache.index import logs
 from groundtrace.inference.cache.log import MAX_LINE_BYTES, LogEntry, decode_line
 from groundtrace.inference.flow.notes import waiting
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.publishing.view.replies import times_of
+from groundtrace.schemas.safe_files import UnsafeFile, opened_regular
 from groundtrace.storage.mirror import RUN_MARKER
 
 MAX_REPLIES = 30
@@ -45,7 +47,7 @@ class _Lines:
 
     def new(self) -> Iterator[Json]:
         """Yield the JSON objects of the lines that were completed since the last reading."""
-        with self.path.open("rb") as stream:
+        with opened_regular(self.path) as stream:
             stream.seek(self.end_bytes)
             for line in stream:
                 if not line.endswith(b"\n"):
@@ -121,7 +123,7 @@ class LiveRun:
         """Add the new lines of the notes to the sums."""
         for path in sorted(notes.glob("*.jsonl")):
             lines = self._sums.files.setdefault(path, _Lines(path))
-            with contextlib.suppress(OSError):  # a file that is gone, or no file
+            with contextlib.suppress(OSError, UnsafeFile):  # a file that is gone, or no file
                 for line in lines.new():
                     self._add_line(path.name.partition("-")[0], line)
 
@@ -137,8 +139,8 @@ class LiveRun:
     def _newest(self) -> list[LogEntry]:
         """Return the entries at the ends of the log files, the newest first."""
         found = []
-        for path in sorted((self.run / "cache" / "log").glob("*.jsonl"))[-MAX_LOGS:]:  # their names begin with the time
-            with contextlib.suppress(OSError):
+        for path in logs(self.run / "cache" / "log")[-MAX_LOGS:]:
+            with contextlib.suppress(OSError, UnsafeFile):
                 size = path.stat().st_size
                 if self._tails.get(path, (-1,))[0] != size:
                     self._tails[path] = size, _entries_at_the_end(path)
@@ -151,7 +153,7 @@ def _entries_at_the_end(path: Path) -> list[LogEntry]:
     size, tail = path.stat().st_size, _TAIL_BYTES
     while True:
         start = max(size - tail, 0)
-        with path.open("rb") as stream:
+        with opened_regular(path) as stream:
             stream.seek(start)
             if start:
                 stream.readline()  # the rest of a line
@@ -175,7 +177,7 @@ def _number(value: object) -> float:
 def _waiting(notes: Path) -> list[str]:
     try:
         return waiting(str(notes))
-    except (OSError, ValueError):  # a damaged note
+    except (OSError, ValueError, UnsafeFile):  # a damaged note
         return []
 
 

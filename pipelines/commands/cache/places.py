@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from groundtrace.inference.cache.replies import ReplyCache
+from groundtrace.inference.cache.index import logs
+from groundtrace.inference.cache.replies import ReplyCache, check_files
 from groundtrace.inference.cache.shared import gathered, shared_location
 from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import refuse_links, refuse_special
 from groundtrace.storage.places import StorageError, is_remote, place
 
 
@@ -55,7 +57,9 @@ def find_cache(named: str) -> Place:
     """Find a reply cache (the stored replies of models) by its name in the command line, and return its place.
 
     ``named`` is a run folder, a cache folder, a SQLite file, or the URL of a shared cache. Raises
-    :class:`CacheCommandError` if there is no cache.
+    :class:`CacheCommandError` if there is no cache, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the
+    folder ``cache`` of a run folder, or a file or folder in a cache folder, is a link. A cache folder that the user
+    names may be a link.
     """
     if is_remote(named):
         try:
@@ -70,9 +74,13 @@ def find_cache(named: str) -> Place:
     folders = [path.parent] if path.suffix == ".sqlite" and not path.is_dir() else [path, path / "cache"]
     for folder in folders:
         file = path if folder == path.parent else folder / "replies.sqlite"
+        if folder == path / "cache":
+            refuse_links(path, "cache")
         if file.is_file() or (folder / "log").is_dir():
+            check_files(file)
             return Place(path=str(file))
         if (folder / "segments").is_dir():
+            refuse_links(folder, "segments")
             return Place(location=str(folder.resolve()))
     raise CacheCommandError(f"there is no reply cache at {named}: name a run folder, a cache folder or a cache's file")
 
@@ -111,10 +119,10 @@ def _writable(file: Path) -> Iterator[str]:
         yield str(file)
         return
     with tempfile.TemporaryDirectory(prefix="groundtrace-cache-") as folder:
-        for store in stores:
-            shutil.copy(store, folder)
-        if log.is_dir():
-            shutil.copytree(log, Path(folder) / log.name)
+        (Path(folder) / log.name).mkdir()
+        for held in (*stores, *logs(log)):
+            refuse_special(held)
+            shutil.copy(held, Path(folder) / held.relative_to(file.parent))
         for copied in Path(folder).rglob("*"):
             copied.chmod(0o700)
         yield str(Path(folder) / file.name)

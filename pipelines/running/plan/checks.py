@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from groundtrace.inference.cache.replies import check_files
 from groundtrace.inference.endpoint import check_extras
 from groundtrace.inference.open_files import allow_connections
 from groundtrace.inference.serving import kinds_to_serve
@@ -87,13 +88,15 @@ def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the reply cache (the stored replies of models) cannot be written where the user
     wants it.
 
-    The error is raised in three cases: a folder or file of the cache cannot be created or written, the cache's file is
-    a folder, or the cache's log folder is a file. ``plan`` holds the arguments and settings of the run. If the folder
-    is missing, it is created. The cache is not checked if it is remote or if the workers are on other machines.
+    OptionError is raised in three cases: a folder or file of the cache cannot be created or written, the cache's file
+    is a folder, or the cache's log folder is a file. If a file or folder in the cache's folder is a link, raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile`. ``plan`` holds the arguments and settings of the run. If the
+    folder is missing, it is created. The cache is not checked if it is remote or if the workers are on other machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return
     named, path = plan.arguments.cache or "", Path(plan.models.cache_path)
+    check_files(path)
     which = f"--cache {named}" if named else f"the cache {path.parent}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

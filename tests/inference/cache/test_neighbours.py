@@ -64,3 +64,15 @@ def test_no_reply_from_before_a_fresh_run_is_found(server, folders, text_prompt)
     assert ask(folders("other", as_neighbour)[0], text_prompt()).text == "fresh"
     assert ask(folders("run", since=SINCE.replace("2026", "2027"))[0], text_prompt()).text == "fresher"
     assert len(server.seen) == 3
+
+
+def test_a_neighbour_with_a_link_in_its_cache_is_left_out(
+    server, folders, text_prompt, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.say("a")
+    (tmp_path / "sent/cache").mkdir(parents=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "sent/cache/log").symlink_to(tmp_path / "mine")
+    settings, _ = folders("full", folders("sent")[1])
+    assert texts(ask(settings, text_prompt())) == ["a"]
+    assert "is a link" in caplog.text and not any((tmp_path / "mine").iterdir())

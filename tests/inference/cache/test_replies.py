@@ -1,6 +1,7 @@
 """The reply cache: durable, shared between processes, and never wrong, whatever was cut off it."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,10 @@ from threading import Thread
 
 import pytest
 
+from groundtrace.inference.cache.log import read_log
 from groundtrace.inference.cache.replies import CachedReply, CacheEntry, CacheInUse, ReplyCache
 from groundtrace.inference.request import Completion
+from groundtrace.schemas.safe_files import UnsafeFile
 
 from ..cached_replies import OLD, entry, found
 
@@ -218,3 +221,64 @@ def test_what_is_dropped_stays_dropped_when_the_database_is_rebuilt(path: Path) 
     cache = ReplyCache(str(path))
     assert {logged.entry.key for logged in cache.entries()} == {*map(str, range(0, 30, 3)), "later"}
     cache.close()
+
+
+LINKS = [
+    "log", "coordination", "coordination/.lock", "coordination/peers.sqlite",
+    "replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", ".cache.lock", ".rebuild.lock",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("target", ["elsewhere", "missing"])
+def test_no_file_of_the_cache_may_be_a_link(opened: Opened, path: Path, tmp_path: Path, name: str, target: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/x.jsonl").write_text("precious")
+    link = path.parent / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(UnsafeFile, match=rf"^{link} is a link, but .*, or remove it$"):
+        opened()
+    assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == ["x.jsonl"]
+    assert not (tmp_path / "missing").exists()
+
+
+def test_the_folder_of_the_cache_may_be_a_link(opened: Opened, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    path.parent.symlink_to(tmp_path / "disk")
+    opened().put([entry("a")])
+    assert opened().count() == 1 and (tmp_path / "disk" / path.name).exists()
+
+
+@pytest.mark.parametrize("name", [".cache.lock", ".rebuild.lock"])
+def test_the_locks_are_regular_files_of_their_own(opened: Opened, path: Path, name: str) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path.parent / name)
+    with pytest.raises(UnsafeFile, match="is a pipe"):
+        opened()
+    (path.parent / name).unlink()
+    for each in (".cache.lock", ".rebuild.lock"):
+        (path.parent / each).unlink(missing_ok=True)
+    (path.parent / ".cache.lock").touch()
+    (path.parent / ".rebuild.lock").hardlink_to(path.parent / ".cache.lock")
+    with pytest.raises(UnsafeFile, match=r"are the same file, .*: remove both$"):
+        opened()
+
+
+def test_only_files_with_the_names_of_logs_are_read_and_deleted(opened: Opened, path: Path) -> None:
+    opened().put([entry("a")])
+    [log] = (path.parent / "log").iterdir()
+    for name in ("letters.jsonl", "20260101T000000000000-1.jsonl"):
+        log.with_name(name).write_text("precious")
+    os.mkfifo(log.with_name("0.jsonl"))
+    cache = ReplyCache(str(path.with_name("other.sqlite")))
+    assert (cache.count(), cache.damaged_lines) == (1, 0)
+    cache.close()
+
+
+def test_a_pipe_with_the_name_of_a_log_is_refused(opened: Opened, path: Path) -> None:
+    (path.parent / "log").mkdir(parents=True)
+    pipe = path.parent / "log" / f"20260101T000000000000-1-{'0' * 32}.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(UnsafeFile, match=rf"^{pipe} is a pipe"):
+        list(read_log(pipe))

@@ -23,6 +23,7 @@ from groundtrace.inference.coordination.peers import Peers
 from groundtrace.inference.coordination.peers_file import stopped_by
 from groundtrace.inference.coordination.presence import lives
 from groundtrace.inference.errors import RunStopped
+from groundtrace.schemas.safe_files import UnsafeFile
 
 CHILD = """
 import os, sys, time
@@ -365,3 +366,12 @@ def test_without_a_folder_there_are_no_peers() -> None:
     peers = Peers(None)
     assert peers.join() and not peers.has_peers
     peers.close()
+
+
+def test_a_lock_file_that_is_a_link_is_refused(opened: Opened, folder: Path, tmp_path: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "letter").write_text("precious")
+    (folder / ".lock").symlink_to(tmp_path / "letter")
+    with pytest.raises(UnsafeFile, match="is a link"):
+        opened().join()
+    assert (tmp_path / "letter").read_text() == "precious"

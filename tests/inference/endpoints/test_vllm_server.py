@@ -14,6 +14,7 @@ import pytest
 from groundtrace.inference.endpoints import vllm_server
 from groundtrace.inference.endpoints.vllm_server import VllmServerError, find_vllm, serving
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.schemas.safe_files import UnsafeFile
 
 MODEL = "org/tiny"
 WAIT_S = 20.0
@@ -124,6 +125,15 @@ def test_an_odd_endpoint_name_stays_in_the_log_folder(tmp_path: Path, log_folder
     odd: dict[str, Any] = {"../a b": vllm()}
     with serving(settings(tmp_path, **odd), log_folder):
         assert [path.name for path in Path(log_folder).iterdir()] == ["vllm-.._a_b.log"]
+
+
+def test_the_log_is_not_written_through_a_link(tmp_path: Path, log_folder: str) -> None:
+    Path(log_folder).mkdir(parents=True)
+    (tmp_path / "letter").write_text("precious")
+    (Path(log_folder) / "vllm-tiny.log").symlink_to(tmp_path / "letter")
+    with pytest.raises(UnsafeFile, match="is a link"), serving(settings(tmp_path), log_folder):
+        pass
+    assert (tmp_path / "letter").read_text() == "precious"
 
 
 def test_a_server_that_exits_early_is_reported_with_its_log(
