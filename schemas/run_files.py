@@ -4,10 +4,11 @@ The checks find files that are truncated, replaced or left from another run, bef
 """
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from groundtrace.schemas.safe_files import read_json, refuse_special
 
 SHARDS = "*.parquet"
 
@@ -39,17 +40,30 @@ def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str],
 
     ``run`` is the run folder. ``files`` maps each file name in ``run.json`` to its size and hash. ``sets`` are the sets
     of rows to check, such as "sft" and "rl". Names and sizes are compared. If ``digests`` is True, each file is read
-    and its SHA-256 is compared, too.
+    and its SHA-256 is compared, too. Raises OSError if a file cannot be read, and the errors of :func:`shards_of`.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}
-        found = {f"{name}/{path.name}" for path in (run / name).glob(SHARDS)}
+        found = {f"{name}/{path.name}" for path in shards_of(run, name)}
         for file in sorted(named ^ found):
             return f"{file} is missing" if file in named else f"{file} is not among the files of run.json"
         for file in sorted(named):
             if (problem := _file_problem(run / file, file, files[file], digests)) != "":
                 return problem
     return ""
+
+
+def shards_of(run: Path, name: str) -> list[Path]:
+    """Return the shards (Parquet files) of a set in a run folder, sorted by name; a set without shards has none.
+
+    ``run`` is the run folder, and ``name`` is the set, such as "sft". Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of them is a pipe or a device, which a reader would read
+    without end.
+    """
+    shards = sorted((run / name).glob(SHARDS))
+    for shard in shards:
+        refuse_special(shard)
+    return shards
 
 
 def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str:
@@ -73,7 +87,7 @@ def files_of(run: Path) -> dict[str, FileEntry] | None:
     file = run / "run.json"
     if not file.is_file():
         return None
-    fields = json.loads(file.read_text("utf-8"))
+    fields = read_json(file)
     if "files" not in fields:
         return None
     return {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}

@@ -6,10 +6,11 @@ delete through a link in it. The folder itself may be a link, because the user h
 """
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from groundtrace.schemas.errors import UserError
 
@@ -60,6 +61,14 @@ def read_regular(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     return data
 
 
+def read_json(path: Path) -> Any:
+    """Return the value of the JSON file ``path``.
+
+    Raises ValueError if the file is not JSON in UTF-8, and the errors of :func:`read_regular`.
+    """
+    return json.loads(read_regular(path).decode("utf-8"))
+
+
 def opened_for_writing(root: Path, name: str, *, truncate: bool = False) -> BinaryIO:
     """Open a file for reading and appending, and return it. The file is created if it is missing.
 
@@ -100,4 +109,4 @@ def _opened(path: Path, flags: int) -> int:
 def _check(path: Path, mode: int) -> None:
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
     if kind := kinds.get(stat.S_IFMT(mode)):
-        raise UnsafeFile(f"{path} is {kind}, but only a regular file is read or written here: move it away")
+        raise UnsafeFile(f"{path} is not a regular file, but {kind}: move it away")

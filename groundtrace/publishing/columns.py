@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import CORE, added_columns
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.text import alternatives
 
 
@@ -83,7 +84,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
     ``run`` is the run folder, and ``name`` is sft, rl or rejected.
     """
     used, rows = set[str](), 0
-    for file in sorted((run / name).glob("*.parquet")):
+    for file in shards_of(run, name):
         with pq.ParquetFile(file) as shard:
             rows += shard.metadata.num_rows
             for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_summary
 from groundtrace.publishing.rows import Row, Rows
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.mirror import local_copy
 
@@ -59,7 +60,7 @@ class OpenedRun:
         Raises InspectError if no set contains the record, or if a shard cannot be read.
         """
         for name in SHARDS:
-            for file in sorted((self.folder / name).glob("*.parquet")):
+            for file in shards_of(self.folder, name):
                 try:
                     found = pq.read_table(file, filters=[("id", "=", record_id)])
                 except (OSError, pa.ArrowException) as error:
@@ -77,7 +78,7 @@ class OpenedRun:
         """
         _check_set(name)
         check_files(self.folder, self.summary, digests=True, sets=[name])
-        files = sorted((self.folder / name).glob("*.parquet"))
+        files = shards_of(self.folder, name)
         try:
             tables = [pq.read_table(file) for file in files]
         except (OSError, pa.ArrowException) as error:
@@ -94,7 +95,7 @@ class OpenedRun:
 
         _check_set(name)
         check_files(self.folder, self.summary, digests=True, sets=[name])
-        files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
+        files = [str(file) for file in shards_of(self.folder, name)]
         if not sum(pq.read_metadata(file).num_rows for file in files):
             raise InspectError(f"{self.folder / name} has no rows: choose another set")
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]

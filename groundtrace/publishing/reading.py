@@ -3,7 +3,6 @@
 Shards are Parquet files. They are read with DuckDB.
 """
 
-import json
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +17,9 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.verdicts import VERDICTS, add_verdicts
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.run_files import problem_of
+from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import read_json, read_regular
 from groundtrace.storage.mirror import RUN_MARKER
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
@@ -59,7 +59,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
             advice = f"its run did not finish, and {run / FAILED_PAGE} states the reason"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
-        summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+        summary = RunSummary.from_fields(read_json(file))
         problem = _contradiction(summary) if checked else ""
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
@@ -120,11 +120,12 @@ def check_files(
 def read_config(run: Path) -> Mapping[str, Any]:
     """Return the values of the run's ``config.toml`` as nested mappings; empty if the file is missing.
 
-    Raises :class:`InspectError` if the file cannot be read or is damaged.
+    Raises :class:`InspectError` if the file cannot be read or is damaged, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a pipe or a device.
     """
     file = run / "config.toml"
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -149,7 +150,7 @@ def read_rubrics(run: Path) -> Any:
     them: the confidence intervals of the measurements, and the reasons why rubrics were not kept.
     """
     file = run / "rubrics.json"
-    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+    return read_json(file) if file.is_file() else None
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
@@ -158,7 +159,7 @@ def columns_of(run: Path, name: str) -> pa.Schema:
     All shards of a set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the
     set has no shards, the schema of the core columns (the columns that every run has) is returned.
     """
-    file = min((run / name).glob("*.parquet"), default=None)
+    file = next(iter(shards_of(run, name)), None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
@@ -233,7 +234,7 @@ def _add_run(
     ``scratch`` is a folder for files of the views. ``within`` is the database schema of the views; "" for the default
     one.
     """
-    shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
+    shards = {name: shards_of(run, name) for name in SHARDS}
     for name, schema in SHARDS.items():
         try:
             add_view(connection, name, shards[name], schema, scratch, within)

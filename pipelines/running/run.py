@@ -29,6 +29,7 @@ from groundtrace.pipelines.running.plan.options import OptionError, runner_line
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.pipelines.running.plan.workers import overshoot_line
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import say
 from groundtrace.stages.plumbing.metrics import clear_board
 from groundtrace.stages.plumbing.recipe import Draw
@@ -86,7 +87,7 @@ def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
         return ()
     found = []
     for folder in plan.folder.beside(plan.input.fingerprint):
-        with contextlib.suppress(FreshnessError):  # it is unknown which of its replies may be used
+        with contextlib.suppress(FreshnessError, UnsafeFile):  # it is unknown which of its replies may be used
             found.append(Neighbour(folder.root.name, folder.cache_path, fresh_since(folder.root)))
     return tuple(found)
 

@@ -1,13 +1,15 @@
 """A run's files are those that its run.json names, or it is said which are not."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from groundtrace.schemas.run_files import FileEntry, files_of, problem_of
+from groundtrace.schemas.run_files import FileEntry, files_of, problem_of, shards_of
+from groundtrace.schemas.safe_files import UnsafeFile
 
 SETS = ("sft", "rl", "rejected")
 
@@ -65,3 +67,21 @@ def test_what_run_json_says(run: Path) -> None:
     (run / "run.json").write_text(json.dumps({"files": {"sft/a.parquet": {"size_bytes": 1}}}), "utf-8")
     with pytest.raises(TypeError):
         files_of(run)
+
+
+def test_a_pipe_among_the_shards_is_refused(run: Path) -> None:
+    assert [path.name for path in shards_of(run, "sft")] == ["a.parquet", "b.parquet"]
+    assert shards_of(run, "rejected") == []
+    (run / "sft/c.parquet").symlink_to("a.parquet")
+    assert len(shards_of(run, "sft")) == 3
+    os.mkfifo(run / "sft/x.parquet")
+    for digests in (False, True):
+        with pytest.raises(
+            UnsafeFile, match=rf"^{run / 'sft/x.parquet'} is not a regular file, but a pipe: move it away$"
+        ):
+            problem_of(run, named_shards(run), SETS, digests=digests)
+
+
+def named_shards(run: Path) -> dict[str, FileEntry]:
+    """Return entries of all files, as a stranger's run.json may have one of the pipe."""
+    return {f"{each.parent.name}/{each.name}": FileEntry(0, "") for each in run.glob("*/*.parquet")}

@@ -16,6 +16,7 @@ from groundtrace.publishing.exports.tools import tool_turns
 from groundtrace.publishing.exports.turns import check_marks, has_tags, spoken, turns_of
 from groundtrace.publishing.reading import one_line
 from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 
 TURNS = {"sft": "messages", "rl": "prompt"}
@@ -23,11 +24,6 @@ TURNS = {"sft": "messages", "rl": "prompt"}
 BATCH_ROWS = 16
 READ_BYTES = 1_000_000
 TEXT_BATCH_ROWS = 1000
-
-
-def shards_of(run: Path, side: str) -> list[Path]:
-    """Return the paths of the shards (Parquet files) of a training set, in order. ``side`` is sft or rl."""
-    return sorted((run / side).glob("*.parquet"))
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.exports.base import ExportRow
 from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.text import counted
 
 COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
@@ -77,7 +78,7 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
 def _count_several(run: Path) -> int:
     """Return the number of the run's questions that have several streams, which are prompts for the same question."""
     found = 0
-    for file in sorted((run / "rl").glob("*.parquet")):
+    for file in shards_of(run, "rl"):
         try:
             if "streams" in pq.read_schema(file).names:
                 found += sum(len(each or ()) > 1 for each in pq.read_table(file, columns=["streams"])[0].to_pylist())

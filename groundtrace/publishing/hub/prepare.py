@@ -26,6 +26,7 @@ from groundtrace.publishing.hub.sources import Key, count_sources, strictest, us
 from groundtrace.publishing.publication import Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.publishing.view.audit_figures import audit_figures
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
@@ -117,7 +118,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     read_config(run)  # the card needs it
     audit = audit_figures(run) if AUDIT in extras else None
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
-    shards = {name: sorted((run / name).glob("*.parquet")) for name in {*summary.sets, REJECTED}}
+    shards = {name: shards_of(run, name) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
     counted = {name: {file: count_sources(file) for file in shards[name]} for name in sets}
     totals = {name: sum(counted[name].values(), Counter[Key]()) for name in sets}

@@ -24,7 +24,7 @@ from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import ViewedRows
-from groundtrace.schemas.safe_files import read_regular, refuse_links
+from groundtrace.schemas.safe_files import read_json, refuse_links
 from groundtrace.schemas.text import counted, utc_now
 from groundtrace.storage.files import write_atomically
 
@@ -237,7 +237,7 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
     file = run / SAMPLE
     refuse_links(run, str(SAMPLE))
     try:
-        found = json.loads(read_regular(file).decode("utf-8"))
+        found = read_json(file)
         _check(found)
     except FileNotFoundError:
         return None

@@ -9,6 +9,7 @@ import pyarrow as pa
 from groundtrace.publishing.reading import SHARDS, columns_of
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension
 from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.run_files import shards_of
 from groundtrace.storage.views import quoted_name, quoted_path
 
 MAX_CLASSES = 40
@@ -23,6 +24,12 @@ TRACE_LENGTH = "trace characters"
 """The name of the column with the number of characters of the best trace."""
 _CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
+MAX_SHOWN_CHARS = 2_000
+"""The maximum number of characters of a question, an answer and a detail in the table. An open record has all."""
+MAX_SEARCHED_CHARS = 30_000
+"""The number of characters at the beginning of each text in which a search looks."""
+MAX_WORDS_CHARS = 200_000
+"""The maximum number of characters of one row in which a search looks."""
 NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
     '' AS detail, '' AS words WHERE false"""
 """The SQL query of a table without rows, for a run without shards."""
@@ -35,7 +42,7 @@ def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
     """
     queries = []
     for part, name in enumerate(SHARDS):
-        files = sorted((run / name).glob("*.parquet"))
+        files = shards_of(run, name)
         if files:
             listed = ", ".join(map(quoted_path, files))
             source = f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true)"
@@ -60,21 +67,31 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
         "file": "filename",
         "file_row": "file_row_number",
         "id": "id",
-        "question": "question" if "question" in has else "''",
-        "answer": "answer" if "answer" in has else "''",
-        "detail": "detail" if "detail" in has else "NULL::VARCHAR",
     }
+    texts = {each: each if each in has else "''" for each in ("question", "answer")}
+    texts["detail"] = "detail" if "detail" in has else "NULL::VARCHAR"
+    columns |= {each: f"left({sql}, {MAX_SHOWN_CHARS})" for each, sql in texts.items()}
     columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
     columns[TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
-    all_traces = "array_to_string(list_transform(traces, lambda t: t.text), ' ')" if "traces" in has else trace
-    texts = ["id", columns["question"], columns["answer"], columns["detail"], *([all_traces] if all_traces else [])]
-    columns["words"] = f"lower(concat_ws(chr(10), {', '.join(texts)}))"
+    columns["words"] = _words([*texts.values(), *([trace] if trace and "traces" not in has else [])], "traces" in has)
     for each in added_columns(schema):
         if cast := _cast(each.name, each.type):
             columns[_free_name(each.name, columns)] = cast
     return f"SELECT {', '.join(f'{sql} AS {quoted_name(column)}' for column, sql in columns.items())} FROM {source}"
+
+
+def _words(texts: Iterable[str], has_traces: bool) -> str:
+    """Return the SQL of the text in which a search looks: the id, these texts, and all traces, in lower case.
+
+    Each text is shortened before they are joined, because a small shard may hold many texts of great length.
+    """
+    searched = [f"left({each}, {MAX_SEARCHED_CHARS})" for each in ("id", *texts)]
+    if has_traces:
+        of_one = f"left(t.text, {MAX_SEARCHED_CHARS})"
+        searched.append(f"array_to_string(list_transform(traces, lambda t: {of_one}), ' ')")
+    return f"lower(left(concat_ws(chr(10), {', '.join(searched)}), {MAX_WORDS_CHARS}))"
 
 
 def _free_name(name: str, columns: Iterable[str]) -> str:

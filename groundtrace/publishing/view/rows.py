@@ -26,6 +26,8 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.views import quoted_name
 
 BINS = 20
+MEMORY = "50%"
+"""The part of this machine's memory that the rows of a run may take."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class ViewedRows:
     def __init__(self, run: Path, summary: RunSummary) -> None:
         self.summary = summary
         self._writing = threading.Lock()
-        self._db = duckdb.connect(":memory:", config=CLOSED)
+        self._db = duckdb.connect(":memory:", config=CLOSED | {"memory_limit": MEMORY, "temp_directory": ""})
         try:
             found = selections(run, self._db)
             self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or NO_ROWS))
@@ -76,6 +78,12 @@ class ViewedRows:
             self._db.execute("DROP TABLE loaded")
             self._describe()
             self.meanings = {each.name: each.meaning for each in columns_added(run, tuple(SHARDS))}
+        except duckdb.OutOfMemoryException as error:
+            self._db.close()
+            raise InspectError(
+                f"the rows of {run} need more memory than the view may take ({MEMORY} of this machine's): query the "
+                "rows with `beam inspect --sql`, or view them on a larger machine"
+            ) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             self._db.close()
             raise InspectError(f"cannot read the shards of {run}: {one_line(error)}: repeat the run") from error

@@ -31,7 +31,7 @@ from groundtrace.schemas.columns import Column, Value, as_json, is_plain
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.run_files import files_of, problem_of
+from groundtrace.schemas.run_files import files_of, problem_of, shards_of
 
 MAX_BYTES_IN_MEMORY = 64_000_000
 """Larger sets are copied into a memory-mapped file, which takes longer to open."""
@@ -311,9 +311,9 @@ def shard_side(data: Path) -> str:
     run folder, the result is ``rl`` if there are RL shards. In a folder of shards, it is ``rl`` if the rows have the
     column ``prompt``. Otherwise it is ``sft``.
     """
-    if sorted((data / "rl").glob("*.parquet")):
+    if shards_of(data, "rl"):
         return "rl"
-    files = [] if sorted((data / "sft").glob("*.parquet")) else sorted(data.glob("*.parquet"))
+    files = [] if shards_of(data, "sft") else shards_of(data, ".")
     with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows later raises a better error
         return "rl" if files and "prompt" in pq.read_schema(files[0]).names else "sft"
     return "sft"
@@ -342,7 +342,7 @@ def _files(data: Path, side: str) -> list[Path]:
     ``side`` is the training set, ``rl`` or ``sft``, and also the name of its folder in ``data``. If this folder has no
     shards, return the shards that ``data`` directly holds.
     """
-    return sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
+    return shards_of(data, side) or shards_of(data, ".")
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from groundtrace.inference.flow.notes import paid_in
 from groundtrace.schemas.run_summary import PaidFigures
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
@@ -93,7 +94,7 @@ class Spending:
                     yield _sum_of(path, KILLED)
             elif path.suffix == ".json" and not self._has_all(path.with_suffix("")):
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
-                    yield _Sum(**json.loads(path.read_text("utf-8")))
+                    yield _Sum(**read_json(path))
 
     def _has_all(self, notes: Path) -> bool:
         """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.
@@ -121,7 +122,7 @@ class Spending:
 
     def _outcome(self, notes: Path) -> str:
         with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
-            return _Sum(**json.loads(self._sum_path(notes).read_text("utf-8"))).outcome
+            return _Sum(**read_json(self._sum_path(notes))).outcome
         return KILLED
 
     def _sum_up(self, notes: Path, outcome: str) -> _Sum:

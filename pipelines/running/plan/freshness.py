@@ -16,6 +16,7 @@ import json
 from pathlib import Path
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 
 FRESH = ".fresh.json"
@@ -36,7 +37,7 @@ def fresh_since(root: Path) -> str:
     """
     file = root / FRESH
     try:
-        return datetime.datetime.fromisoformat(json.loads(file.read_text("utf-8"))["since"]).isoformat()
+        return datetime.datetime.fromisoformat(read_json(file)["since"]).isoformat()
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -76,10 +77,10 @@ def is_unfinished_fresh(root: Path) -> bool:
     ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
     since = fresh_since(root)
-    if since and json.loads((root / FRESH).read_text("utf-8")).get("has_failed"):
+    if since and read_json(root / FRESH).get("has_failed"):
         return False
     try:
-        summary = json.loads((root / "run.json").read_text("utf-8"))
+        summary = read_json(root / "run.json")
         finished, budget = summary.get("fresh_since") == since, summary.get("budget") or {}
         return bool(since) and not (finished and not budget.get("used_up"))
     except (OSError, ValueError, AttributeError):  # no finished run, or none that can be read

@@ -18,7 +18,7 @@ from pathlib import Path
 from groundtrace.pipelines.running.plan.freshness import begin_fresh
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import refuse_links
+from groundtrace.schemas.safe_files import UnsafeFile, read_json, refuse_links
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.files import is_unfinished, locked, write_atomically
 from groundtrace.storage.places import Place, RemotePath
@@ -97,8 +97,9 @@ class LocalRun:
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
             folder = LocalRun(marker.parent)
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not a run folder, or unreadable
-                if folder.root != self.root and json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint:
+            # suppressed if it is not a run folder, or unreadable
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, UnsafeFile):
+                if folder.root != self.root and read_json(marker)["fingerprint"] == fingerprint:
                     found.append((Path(folder.cache_path).stat().st_mtime, folder))
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
@@ -170,7 +171,7 @@ class LocalRun:
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
             return
         try:
-            known = json.loads(marker.read_text("utf-8"))
+            known = read_json(marker)
             name, found = str(known["input"]), str(known["fingerprint"])
         except (ValueError, TypeError, KeyError) as error:
             raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
@@ -186,18 +187,18 @@ class LocalRun:
         ``fingerprint`` is the digest of this run's input. Without a marker file, the result is False.
         """
         marker = self.root / RUN_MARKER
-        return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
+        return marker.exists() and read_json(marker)["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
         """Return the names of the outputs in the folder. ``run.json``, which names the artifacts, is last."""
         file = self.root / "run.json"
         try:
-            summary = json.loads((file if file.exists() else self.staging / _REPLACED / file.name).read_text("utf-8"))
+            summary = read_json(file if file.exists() else self.staging / _REPLACED / file.name)
             artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, UnsafeFile):
             artifacts = _FORMER_ARTIFACTS
-        names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
-        return [name for name in names if (self.root / name).exists()]
+        found = [name for name in artifacts if _is_artifact(name) and (self.root / name).is_file()]
+        return [*found, *(name for name in STAGED if (self.root / name).exists())]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -273,6 +274,14 @@ class LocalRun:
             shutil.rmtree(self.previous, ignore_errors=True)
         replaced.rename(self.previous if keep.exists() else self.staging / "old")
         shutil.rmtree(self.staging)
+
+
+def _is_artifact(name: str) -> bool:
+    """Return whether a ``run.json``, which another person may have written, may name a file as an artifact.
+
+    False for names that lead out of the run folder, and for files that are not outputs.
+    """
+    return name == Path(name).name and not name.startswith(".") and name not in (RUN_MARKER, *STAGED)
 
 
 def _is_ours(name: str) -> bool:

@@ -375,3 +375,27 @@ def test_mistakes_in_a_query_over_several_runs(
 def test_runs_of_one_folder_name_have_their_letters_only() -> None:
     runs = [Path("x/one"), Path("y/ONE"), Path("z/b"), Path("z/main"), Path("z/Mine")]
     assert reading.schema_names(runs) == [("a",), ("b",), ("c",), ("d",), ("e", "mine")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sft/x.parquet", ["inspect"]),
+        ("sft/x.parquet", ["view"]),
+        ("ledger/x.json", ["inspect"]),
+        ("ledger/20260101T000000-0123abcd/paid-1.jsonl", ["inspect"]),
+        ("config.toml", ["diff"]),
+        ("input.json", ["diff"]),
+        ("reviews/marks.jsonl", ["view"]),
+    ],
+)
+def test_a_device_in_the_place_of_a_file_is_one_line(
+    run: Path, name: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to("/dev/null")
+    more = {"inspect": [], "diff": [str(run), "--settings"], "view": ["--export", str(run.with_name("copy"))]}
+    assert cli.main([*words, str(run), *more[words[0]]]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"beam: {run / name} is ") and err.count("\n") == 1

@@ -9,6 +9,7 @@ import pytest
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.other_run import compare
+from groundtrace.publishing.view.row_columns import MAX_SEARCHED_CHARS, MAX_SHOWN_CHARS
 from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
 
 from .viewed import sft_row, write_run
@@ -154,3 +155,27 @@ def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path
     assert rows.ids(filtered(rows, (own["own flagged"], "own flagged"), ("flagged", "true"))) == ["one"]
     rows.close()
     other.close()
+
+
+def test_texts_of_great_length_are_cut_in_the_table_only(run: Path, tmp_path: Path) -> None:
+    long, late = "x" * MAX_SEARCHED_CHARS, "y" * MAX_SEARCHED_CHARS
+    rejected = [
+        {"id": "q", "stage": "s", "reason": "r", "question": f"{long} never", "detail": f"{long} never"},
+        {"id": "t", "stage": "s", "reason": "r", "question": "Why?", "traces": [{"text": f"found {late} never"}] * 3},
+    ]
+    sets = {"sft": [sft_row("a", question=f"{long} never", trace=f"found {late} never")], "rejected": rejected}
+    folder = write_run(tmp_path / "run", run, sets)
+    rows = ViewedRows(folder, read_summary(folder, checked=False))
+    for row in rows.page(Filters(), 0, 10)[1]:
+        assert all(len(row[name] or "") <= MAX_SHOWN_CHARS for name in ("question", "answer", "detail"))
+    assert rows.ids(filtered(rows, ("q", "found"))) == ["a", "t"]
+    assert rows.ids(filtered(rows, ("q", "never"))) == []
+    rows.close()
+
+
+def test_rows_that_need_too_much_memory_are_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groundtrace.publishing.view.rows.MEMORY", "30MB")
+    rejected = [{"id": f"{n}{'x' * 30_000}", "stage": "s", "reason": "r", "question": "Why?"} for n in range(1000)]
+    folder = write_run(tmp_path / "run", run, {"rejected": rejected})
+    with pytest.raises(InspectError, match=r"^the rows of .* need more memory than .*: query the rows with "):
+        ViewedRows(folder, read_summary(folder, checked=False))

@@ -1,6 +1,7 @@
 """The run folder: whose it is, who may write it, and how outputs are replaced."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -249,3 +250,40 @@ def test_a_link_in_the_place_of_the_failed_page_is_taken_away_alone(tmp_path: Pa
     folder.prepare("data", "aa", resume=True)
     assert not (tmp_path / "run/failed.html").is_symlink()
     assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "../letter", "cache", "input.json", ".lock", "/etc/passwd", "sub/file", "missing"]
+)
+def test_only_files_in_the_run_folder_are_moved_as_artifacts(name: str, tmp_path: Path) -> None:
+    folder = LocalRun(tmp_path / "run")
+    folder.prepare("data", "aa", resume=True)
+    (tmp_path / "letter").write_text("precious")
+    for held in ("cache/replies.sqlite", "sub/file"):
+        (folder.root / held).parent.mkdir()
+        (folder.root / held).write_text("precious")
+    (folder.root / "rubrics.json").write_text("old")
+    (folder.root / "run.json").write_text(json.dumps({"artifacts": [name, "rubrics.json"]}))
+    stage(folder, "new")
+    folder.commit(keep_previous=True)
+    assert (folder.previous / "rubrics.json").read_text() == "old"
+    assert sorted(path.name for path in folder.previous.iterdir()) == ["rubrics.json", "run.json"]
+    assert (tmp_path / "letter").exists() and (folder.root / "cache/replies.sqlite").exists()
+    assert (folder.root / "input.json").exists() and (folder.root / "sub/file").exists()
+
+
+@pytest.mark.parametrize("name", ["input.json", "run.json", ".fresh.json"])
+def test_a_pipe_in_a_neighbour_or_in_the_run_folder_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    for root in (tmp_path / "sent", tmp_path / "run"):
+        LocalRun(root).prepare("data", "aa", resume=True)
+    (tmp_path / "sent/input.json").unlink()
+    os.mkfifo(tmp_path / "sent/input.json")
+    assert LocalRun(tmp_path / "run").beside("aa") == ()
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "run" / name)
+    folder = LocalRun(tmp_path / "run")
+    if name == "run.json":
+        folder.commit()
+        return
+    with pytest.raises(UnsafeFile, match="but a pipe"):
+        folder.prepare("data", "aa", resume=True, fresh=True)
