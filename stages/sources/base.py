@@ -13,8 +13,8 @@ from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
-from groundtrace.storage.places import STANDARD, Place, StorageSettings, is_in_store, place
-from groundtrace.vision.media import MediaStore
+from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, is_in_store, place
+from groundtrace.vision.media import MediaStore, is_inside
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 FieldName = Annotated[str, OneOf(FIELDS)]
@@ -229,6 +229,19 @@ class Format(abc.ABC):
         the yielded rows. Yields nothing if the format cannot read rows without the bytes of their media.
         """
         return iter(())
+
+
+def refuse_link_out(file: Place, folder: Place) -> None:
+    """Raise InputError if a file of a data folder is a link to a file outside the folder.
+
+    The user named only the ``folder``, which may come from a stranger, whose link can lead to any file of the user. As
+    an exception, links of the Hub's cache may lead to its files (:func:`groundtrace.vision.media.is_inside`).
+    """
+    if not isinstance(file, RemotePath) and not is_inside(file.resolve(), Path(str(folder)).resolve()):
+        raise InputError(
+            f"{file} is a link to a file outside its folder: copy this file into the folder, or set --input to the "
+            "link itself"
+        )
 
 
 def is_run_folder(path: Place) -> bool:

@@ -18,7 +18,8 @@ from groundtrace.stages.sources.hub_names import SCHEME, may_be_hub_id
 from groundtrace.stages.sources.hub_sets import as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
 from groundtrace.storage.places import Place, RemotePath
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.decode import DEFAULT_LIMITS
+from groundtrace.vision.media import MediaStore, is_inside
 
 if TYPE_CHECKING:
     import datasets
@@ -177,21 +178,22 @@ def _reach_hub() -> None:
 
 
 def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-    import datasets
-
     loaded = open_data_set(path, rows)
-    images = set()
-    for column, feature in (loaded.features or {}).items():
-        if isinstance(feature, datasets.Image):
-            loaded = loaded.cast_column(column, datasets.Image(decode=False))
-            images.add(column)
-        elif isinstance(feature, datasets.List) and isinstance(feature.feature, datasets.Image):
-            loaded = loaded.cast_column(column, datasets.List(datasets.Image(decode=False)))
-            images.add(column)
+    images = {name for name, feature in (loaded.features or {}).items() if _is_of_images(feature)}
+    if loaded.features:
+        # A decoder would open the path or URL of a cell, at any depth: any file of the user, or a stranger's server.
+        loaded = loaded.decode(False)
     data_set = hub_set(path).id if path.startswith(SCHEME) else path
     for row in _each(loaded, path):
         read = {name: own_image(value, data_set) if name in images else value for name, value in row.items()}
         yield as_asked(read) if path.startswith(SCHEME) else read
+
+
+def _is_of_images(feature: Any) -> bool:
+    import datasets
+
+    item = feature.feature if isinstance(feature, datasets.List) else feature
+    return isinstance(item, datasets.Image)
 
 
 def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str, Any]]:
@@ -215,17 +217,21 @@ def _is_inside(path: str, data_set: str) -> bool:
     """
     if "::" in path or ".." in path.split("/"):
         return False
-    local = path.startswith(data_set.rstrip("/") + "/") and PurePosixPath(data_set).is_absolute()
+    local = PurePosixPath(data_set).is_absolute() and path.startswith(data_set.rstrip("/") + "/")
+    local = local and is_inside(Path(path).resolve(), Path(data_set).resolve())
     return local or bool(re.match(rf"hf://datasets/{re.escape(data_set)}(@[^/]+)?/", path))
 
 
 def _read_url(url: str) -> bytes | None:
-    """Return the bytes of a file on the Hub or in an archive; None if it does not exist."""
+    """Return the bytes of a file on the Hub or in an archive; None if it does not exist.
+
+    Of a file that is too large for an image, only so many bytes are read that its later check refuses it.
+    """
     import fsspec
 
     try:
         files, path = fsspec.url_to_fs(url)
         with files.open(path, "rb") as stream:
-            return stream.read()
+            return stream.read(DEFAULT_LIMITS.max_bytes + 1)
     except (FileNotFoundError, KeyError):
         return None

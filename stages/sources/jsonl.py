@@ -14,7 +14,16 @@ from typing import IO, Any
 
 from groundtrace.schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
-from groundtrace.stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.base import (
+    OPTIONAL_FIELDS,
+    Format,
+    Input,
+    InputError,
+    NothingHere,
+    RowSettings,
+    Source,
+    refuse_link_out,
+)
 from groundtrace.stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
@@ -53,9 +62,10 @@ class JsonLines(Format):
 
         ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records.
         Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
-        line would be rejected later.
+        line would be rejected later, and if ``records.jsonl`` is a link that leaves the folder.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
+            refuse_link_out(path / RECORDS_FILE, path)
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
             raise NothingHere(f"no {RECORDS_FILE}")

@@ -24,6 +24,7 @@ from groundtrace.stages.sources.base import (
     RowSettings,
     Source,
     is_run_folder,
+    refuse_link_out,
 )
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
@@ -46,8 +47,9 @@ class Parquet(Format):
         """Return the Parquet files of a file, folder or pattern as an input with one source for each file.
 
         ``rows`` holds the settings by which rows become records. ``path`` is this file, folder or pattern. Raises
-        NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, and for a
-        run folder. To read the shards of a run, the user has to name a folder of shards inside the run folder.
+        NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, for a file
+        of a folder or pattern that is a link out of the folder, and for a run folder. To read the shards of a run, the
+        user has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
@@ -56,6 +58,8 @@ class Parquet(Format):
             raise NothingHere("no .parquet file")
         sources, first, digest, columns = [], 1, hashlib.sha256(), set[str]()
         for file in files:
+            if file != path:
+                refuse_link_out(file, root)
             with _naming(str(file)):
                 metadata = pq.read_metadata(arrow_source(file))
             source = Source(self.name, str(file.resolve()), first, storage=storage_of(file))

@@ -15,7 +15,15 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from groundtrace.schemas.records import RawRecord
-from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.base import (
+    Format,
+    Input,
+    InputError,
+    NothingHere,
+    RowSettings,
+    Source,
+    refuse_link_out,
+)
 from groundtrace.stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from groundtrace.stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
@@ -47,11 +55,12 @@ class Tables(Format):
         describes the images of the folder for the library ``datasets``.
 
         Raises NothingHere if ``path`` is neither a CSV file, a TSV file or a JSON array, nor a folder with exactly one
-        CSV or TSV file and without ``records.jsonl``. Raises InputError if rows do not fit the header, or if the file's
-        content does not fit its name.
+        CSV or TSV file and without ``records.jsonl``. Raises InputError if rows do not fit the header, if the file's
+        content does not fit its name, or if the file of a folder is a link that leaves the folder.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
+            refuse_link_out(held[0], path)
             [path] = held
         if not path.is_file() or not (path.suffix in _CELL_FILES or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv or .tsv file")

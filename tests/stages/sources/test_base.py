@@ -1,10 +1,16 @@
-"""What all formats share: the settings of rows, a source's share of a limit, and the sign of a run folder."""
+"""What all formats share: the settings of rows, a source's share of a limit, the sign of a run folder, and links."""
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.stages.sources.base import RowSettings, Source, is_run_folder
+from groundtrace.stages.sources.base import Format, InputError, RowSettings, Source, is_run_folder
+from groundtrace.stages.sources.jsonl import JsonLines
+from groundtrace.stages.sources.parquet import Parquet
+from groundtrace.stages.sources.tables import Tables
 
 
 @pytest.mark.parametrize("section", ["columns", "constants"])
@@ -34,3 +40,42 @@ def test_a_run_folder_by_its_marker(content: bytes, is_run: bool, tmp_path: Path
     assert is_run_folder(tmp_path) == is_run
     assert not is_run_folder(tmp_path / "input.json")
     assert not is_run_folder(tmp_path / "none")
+
+
+def write_data(file: Path) -> None:
+    row = {"id": "a", "question": "Which?", "answer": "1"}
+    if file.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist([row]), file)
+    elif file.suffix == ".csv":
+        file.write_text("id,question,answer\na,Which?,1\n")
+    else:
+        file.write_text(json.dumps(row) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("fmt", "name", "pattern"),
+    [
+        (JsonLines(), "records.jsonl", ""),
+        (Parquet(), "a.parquet", ""),
+        (Parquet(), "deep/a.parquet", ""),
+        (Parquet(), "a.parquet", "*.parquet"),
+        (Tables(), "a.csv", ""),
+    ],
+    ids=["jsonl", "parquet", "deep parquet", "pattern", "csv"],
+)
+def test_a_link_in_a_data_folder_leads_to_no_file_outside(fmt: Format, name: str, pattern: str, tmp_path: Path) -> None:
+    data, link = tmp_path / "data", tmp_path / "data" / name
+    private, own = tmp_path / f"private{link.suffix}", data / "own" / f"real{link.suffix}x"
+    link.parent.mkdir(parents=True)
+    own.parent.mkdir(exist_ok=True)
+    write_data(private)
+    link.symlink_to(private)
+    with pytest.raises(InputError, match=f"{link} is a link to a file outside its folder: copy this file"):
+        fmt.find("input", data / pattern if pattern else data, RowSettings())
+    assert fmt.find("input", link, RowSettings()).sources, "the user has named the link itself"
+    link.unlink()
+    private.rename(own)
+    link.symlink_to(own)
+    (tmp_path / "linked").symlink_to("data")
+    for folder in (data, tmp_path / "linked"):
+        assert len(fmt.find("input", folder / pattern if pattern else folder, RowSettings()).sources) == 1

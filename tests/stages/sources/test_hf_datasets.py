@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow as pa
 import pytest
 from fsspec import AbstractFileSystem
 from fsspec.registry import _registry
@@ -146,6 +147,37 @@ def test_a_row_names_images_of_its_own_data_set_only(
     if kept is None:
         with pytest.raises((MediaNotAllowed, MediaMissing)):
             store.open_bytes(f"input:{value[0]['path']}")
+
+
+def test_images_below_the_columns_are_not_opened(
+    tmp_path: Path, image: bytes, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "private.png").write_bytes(image)
+    places = {"file": str(tmp_path / "private.png"), "url": "http://127.0.0.1:9/a.png"}
+    nested = datasets.Features({name: {"deep": datasets.List({"img": datasets.Image()})} for name in places})
+    features = datasets.Features({name: datasets.Value("string") for name in ("id", "question")}) | nested
+    row = {"id": "a", "question": "Which?"}
+    row |= {name: {"deep": [{"img": {"bytes": None, "path": path}}]} for name, path in places.items()}
+    (tmp_path / "data").mkdir()
+    table = pa.Table.from_pylist([row], schema=datasets.Features(features).arrow_schema)
+    with pa.OSFile(str(tmp_path / "data/x.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    contacted: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
+    monkeypatch.setattr(datasets.Image, "decode_example", lambda *_: pytest.fail("an image was decoded"))
+    [found] = hf_datasets._rows(str(tmp_path / "data"), RowSettings())
+    assert found == row and contacted == []
+
+
+@pytest.mark.parametrize("place", ["zip://secret.txt::{data}/x.zip", "{data}/x.zip"])
+def test_an_archive_outside_the_folder_is_not_read_through_a_link(place: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with zipfile.ZipFile(tmp_path / "private.zip", "w") as archive:
+        archive.writestr("secret.txt", "secret")
+    (data / "x.zip").symlink_to(tmp_path / "private.zip")
+    found = own_image({"bytes": None, "path": place.format(data=data)}, str(data))
+    assert found["bytes"] is None
 
 
 def test_only_image_columns_are_read(tmp_path: Path, store: MediaStore, read: Read) -> None:

@@ -79,4 +79,4 @@ def test_a_damaged_page_names_the_file(tmp_path: Path, read: Callable[..., Any])
 def test_a_link_to_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").symlink_to("/proc/self/mem")
     with pytest.raises(InputError, match=r"a\.parquet is not a Parquet file, or is damaged"):
-        FORMAT.find("input", tmp_path, RowSettings())
+        FORMAT.find("input", tmp_path / "a.parquet", RowSettings())
