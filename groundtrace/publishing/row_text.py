@@ -54,12 +54,12 @@ def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
 def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:
     """Return the trace that the text shows; None for a row without traces, such as one of the set rl."""
     if messages := values.get("messages"):
-        said = "\n".join(each["content"] or "" for each in messages if each["role"] == "assistant")
+        text = "\n".join(each["content"] or "" for each in messages if each["role"] == "assistant")
         scores = dict(values.get("scores") or {})
         final, verdicts = scores.pop("final", None), values.get("verdicts")
         if verdicts is None:  # a run of an earlier version
             verdicts = [{"name": name, "value": value, "failed": False} for name, value in scores.items()]
-        return _BestTrace(said, final, verdicts)
+        return _BestTrace(text, final, verdicts)
     traces = values.get("traces") or []
     best = max(traces, key=lambda each: -1.0 if each["score"] is None else each["score"], default=None)
     return None if best is None else _BestTrace(best["text"], best["score"], best["verdicts"] or [], len(traces))
@@ -84,7 +84,7 @@ def _cut(title: str, text: str) -> list[str]:
 
 
 def _first_lines(text: str, width: int) -> list[str]:
-    """Return the first :data:`MAX_LINES` lines of a text, and a line that says how many lines are left out.
+    """Return the first :data:`MAX_LINES` lines of a text, and a line with the number of lines that are left out.
 
     A line is broken between words if it has more than ``width`` characters.
     """

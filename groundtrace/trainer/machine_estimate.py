@@ -26,8 +26,8 @@ GPUS = (1, 2, 4, 8)
 def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     """Print a table of the memory that the config needs, and return a sentence about whether it fits its machine.
 
-    The first printed line says what is estimated. ``is_grpo`` is True for the command ``grpo``, and False for ``sft``.
-    If ``machine.gpu_gib`` is not set, the sentence says that the memory was not compared. Raises ModelError if the
+    The first printed line names what is estimated. ``is_grpo`` is True for the command ``grpo``, and False for ``sft``.
+    If ``machine.gpu_gib`` is not set, the sentence states that the memory was not compared. Raises ModelError if the
     model's config cannot be loaded. Raises DoesNotFit if the config needs more memory than the machine in the section
     ``machine`` has.
     """
@@ -49,7 +49,7 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
 
 
 def head_line(settings: TrainerSettings, is_grpo: bool, counts: Sequence[int]) -> str:
-    """Return a line that says what is estimated: the training, the model, the numbers of GPUs, and the rows.
+    """Return a line that names what is estimated: the training, the model, the numbers of GPUs, and the rows.
 
     ``is_grpo`` is True for the command ``grpo``, and False for ``sft``. ``counts`` are the numbers of GPUs.
     """

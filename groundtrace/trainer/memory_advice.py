@@ -1,6 +1,6 @@
 """Refuses a training step that does not fit into memory, and names the changes of the config that would help.
 
-Each change is tried: the message names it only if it lowers the estimate for this config, and says to which value.
+Each change is tried: the message names it only if it lowers the estimate for this config, and gives the new value.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from groundtrace.trainer.settings import TrainerSettings
 GPUS = (2, 4, 8)
 RANK = 32
 """The rank of the adapters that the message proposes, as in the bundled configs for one GPU."""
-LEAST_PIXELS = 256 * 256
+MIN_PIXELS = 256 * 256
 """The smallest ``model.max_pixels`` that the message proposes. The processors of some models refuse smaller images."""
-LEAST_GAIN = 0.02
+MIN_GAIN = 0.02
 """A change is named only if it lowers the estimate by more than this share."""
 
 _ELSEWHERE = "with the server on other GPUs"
@@ -114,21 +114,21 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
     name the changes that help after these, unless ``is_last`` is True.
     """
     best = [_best(step, changes, available) for changes in _changes(step) if changes]
-    helpful = [(change, total) for change, total in best if total < (1 - LEAST_GAIN) * needed]
+    helpful = [(change, total) for change, total in best if total < (1 - MIN_GAIN) * needed]
     if not helpful:
         return "Use a smaller model"
     enough = [f"{change.text} ({_gib(total)})" for change, total in helpful if total <= available]
     others = [f"{change.text} ({_gib(total)})" for change, total in helpful if total > available]
-    said = [f"Each of these changes is enough: {', '.join(enough)}."] if enough else []
-    said += [f"Each of these alone is not enough: {', '.join(others)}."] if others else []
+    sentences = [f"Each of these changes is enough: {', '.join(enough)}."] if enough else []
+    sentences += [f"Each of these alone is not enough: {', '.join(others)}."] if others else []
     if not enough:
         after = step.changed([change for change, _ in helpful])
         total = after.estimate().total
-        said += [f"All of them together need {_gib(total)}."] if len(others) > 1 else []
+        sentences += [f"All of them together need {_gib(total)}."] if len(others) > 1 else []
         if total > available:
             more = "that is not enough, so use a smaller model" if is_last else advice(after, total, available, True)
-            return " ".join([*said, "After that:", more])
-    return " ".join([*said, "Or use a smaller model"])
+            return " ".join([*sentences, "After that:", more])
+    return " ".join([*sentences, "Or use a smaller model"])
 
 
 def _best(step: Step, changes: Sequence[Change], available: int) -> tuple[Change, int]:
@@ -149,7 +149,7 @@ def _changes(step: Step) -> list[list[Change]]:
     trained = [] if model.freeze_vision else [_of("model", freeze_vision=True)]
     found = [
         _of_batch(step),
-        [_of("model", max_pixels=size) for size in _halves(_pixels(step), LEAST_PIXELS)],
+        [_of("model", max_pixels=size) for size in _halves(_pixels(step), MIN_PIXELS)],
         [] if model.gradient_checkpointing else [_of("model", gradient_checkpointing=True)],
         [] if model.lora_rank else [*trained, _of("model", lora_rank=RANK)],
     ]

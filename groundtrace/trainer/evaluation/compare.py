@@ -145,15 +145,15 @@ def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Compa
 
 def _refusal(first: Evaluation, other: Evaluation, shared: int, count: int) -> str:
     both = first.questions & other.questions
-    told = (
+    difference_text = (
         f"{first.name} and {other.name} have different questions: {len(both)} are in both, "
         f"{len(first.questions - both)} only in {first.name}, and {len(other.questions - both)} only in {other.name}"
     )
     if not shared:
         nowhere = ", and no question is in all evaluations" if both else ""
-        return f"{told}{nowhere}: evaluate the models on the same --data"
+        return f"{difference_text}{nowhere}: evaluate the models on the same --data"
     everywhere = f"the {counted(shared, 'question')} that {'both' if count == 2 else 'all'} have"
-    return f"{told}: compare {everywhere} with --shared, or evaluate the models on the same --data"
+    return f"{difference_text}: compare {everywhere} with --shared, or evaluate the models on the same --data"
 
 
 def _notes(is_ungrouped: bool, is_rewarded_alike: bool) -> list[str]:
