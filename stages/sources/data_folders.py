@@ -82,14 +82,19 @@ def _check_header(folder: Path) -> None:
 
 
 def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield for each header of the data set the name of its file and its value of ``configs``, which may be invalid."""
+    """Yield for each header of the data set the name of its file and its value of ``configs``, which may be invalid.
+
+    Raises InputError if the file of a header is a link that leaves the folder.
+    """
     import yaml
     from datasets import config
     from huggingface_hub import DatasetCard
 
     if (card := folder / config.REPOCARD_FILENAME).is_file():
+        _check_files(folder, [str(card)])
         yield card.name, DatasetCard.load(card).data.get("configs")
     if (header := folder / config.REPOYAML_FILENAME).is_file():
+        _check_files(folder, [str(header)])
         values = yaml.safe_load(header.read_text("utf-8"))
         yield header.name, values.get("configs") if isinstance(values, dict) else None
 

@@ -8,12 +8,14 @@ import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.plan.columns import missing_fields
 from groundtrace.pipelines.running.plan.first_checks import INPUT_REMEDY
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
+from groundtrace.schemas.safe_files import refuse_special
 from groundtrace.stages.sources import registry
 from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.hf_datasets import DataSets
@@ -172,7 +174,8 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
     """Return the input. If its shape (layout of rows) needs further files, such as a file of boxes, their content is
-    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read.
+    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read, and UnsafeFile
+    if it is a pipe or a device, which would never end.
     """
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)
@@ -180,6 +183,8 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
         path = f"{found.media_root}/{name}"
         try:
             path = place(found.media_root, storage) / name
+            if isinstance(path, Path):
+                refuse_special(path)
             with path.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
         except (OSError, ValueError) as error:

@@ -116,7 +116,7 @@ class Coco(Shape):
         the line for the COCO file is a comment.
         """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
-        found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)
+        found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below if path.is_file())
         if len(found) == 1:
             line = f"coco_instances = {json.dumps(found[0])}  # boxes and file names come from here"
             return [line, folder_line(folder, _first_file_name(folder / found[0]))]

@@ -137,6 +137,14 @@ def test_a_data_file_that_leaves_the_folder_is_refused(
         texts(data)
 
 
+@pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
+def test_a_header_that_leaves_the_folder_is_refused(name: str, data: Path) -> None:
+    put_header(data.parent / "private", name, data_files="a.txt")
+    (data / name).symlink_to(f"../private/{name}")
+    with pytest.raises(InputError, match=rf"has a data file outside this folder \({data / name}\)"):
+        texts(data)
+
+
 def test_links_within_the_folder_are_followed(data: Path) -> None:
     (data / "c.txt").symlink_to("deep/b.txt")
     (data.parent / "link").symlink_to("data")

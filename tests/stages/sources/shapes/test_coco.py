@@ -1,6 +1,7 @@
 """Questions about the images of a COCO file: which boxes they get, and what is wrong with files and rows."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
     assert find_input(str(tmp_path / "q.jsonl"), rows).fingerprint != before
     with pytest.raises(InputError, match=r"cannot read .*none.json \(No such file"):
         find_input(str(tmp_path / "q.jsonl"), RowSettings(shape="coco", coco_instances="none.json"))
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UserError, match=r"pipe.json is not a regular file, but a pipe: move it away"):
+        find_input(str(tmp_path / "q.jsonl"), RowSettings(shape="coco", coco_instances="pipe.json"))
     with pytest.raises(InputError, match=r"is a COCO file of boxes without questions: set input.coco_instances to it"):
         (tmp_path / "coco.json").write_text(json.dumps({"images": IMAGES}), "utf-8")
         find_input(str(tmp_path / "coco.json"))
