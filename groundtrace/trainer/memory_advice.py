@@ -87,7 +87,7 @@ class Step:
 
 
 def _trained(settings: TrainerSettings) -> tuple[int, bool]:
-    """Return the settings that decide which weights the model has and trains."""
+    """Return the settings that decide which weights exist (LoRA rank) and which are trained (freeze_vision)."""
     return settings.model.lora_rank, settings.model.freeze_vision
 
 
