@@ -14,8 +14,6 @@ from groundtrace.inference.settings import ModelsSettings
 
 from .asking import ask, call
 
-pytestmark = pytest.mark.faults
-
 CALLS, AT_ONCE = 6, 2
 
 
@@ -43,6 +41,7 @@ def settings(server: Any, models_settings: Any, tmp_path: Path) -> ModelsSetting
     return replace(models_settings(max_concurrency=AT_ONCE), notes=str(tmp_path / "notes"))
 
 
+@pytest.mark.faults
 def test_what_is_under_way_is_kept_and_nothing_else_is_sent(settings: Any, server: Any, text_prompt: Any) -> None:
     left, ends = stopped(settings, server, text_prompt, 10.0)
     assert (left, len(server.seen)) == (0, AT_ONCE)
@@ -52,8 +51,9 @@ def test_what_is_under_way_is_kept_and_nothing_else_is_sent(settings: Any, serve
     assert len(server.seen) == CALLS, "no request is sent twice"
 
 
+@pytest.mark.faults
 def test_there_is_a_limit_to_the_waiting(settings: Any, server: Any, text_prompt: Any) -> None:
-    server.takes_s = 60.0
+    server.takes_s = 3.0
     left, _ = stopped(settings, server, text_prompt, 0.2)
     assert left == AT_ONCE
 

@@ -317,7 +317,6 @@ def test_the_gallery_is_chosen_by_the_hash_of_ids(tmp_path: Path) -> None:
     assert make_page(tmp_path, [row_of(name) for name in reversed(ids)], [row_of(name) for name in ids]) == html
 
 
-@pytest.mark.slow
 def test_the_page_stays_small(tmp_path: Path) -> None:
     noise = [picture(400, 300, noise=True)] * 3
     attempts = [{"text": "<&>" * 50_000, "answer": "<" * 9000, "correct": False}] * 20

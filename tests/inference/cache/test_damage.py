@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
 from groundtrace.inference.request import Completion
 
-pytestmark = pytest.mark.faults
-
 NAME = "replies.sqlite"
 EXAMPLES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 REPLIES = {
@@ -71,6 +69,7 @@ def copied(folder: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("state", ["closed", "died", "moved"])
 def test_a_database_cut_at_any_byte_loses_nothing(folders: dict[str, Path], tmp_path: Path, state: str) -> None:
     size_bytes = (folders[state] / NAME).stat().st_size
@@ -80,6 +79,7 @@ def test_a_database_cut_at_any_byte_loses_nothing(folders: dict[str, Path], tmp_
         assert all_replies(folder) == REPLIES, cut
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("state", ["died", "moved"])
 @EXAMPLES
 @given(share=st.floats(0, 1))
@@ -92,6 +92,7 @@ def test_sqlites_own_log_cut_anywhere_loses_nothing(
     assert all_replies(folder) == REPLIES
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("state", ["closed", "died"])
 @EXAMPLES
 @given(share=st.floats(0, 1))
@@ -122,6 +123,7 @@ def test_changed_bytes_of_the_database_give_no_wrong_reply(
     assert {key: REPLIES[key] for key in kept} == kept  # one whose key was hit may be missing, and is asked for again
 
 
+@pytest.mark.faults
 @EXAMPLES
 @given(cut=st.floats(0, 1), log_cut=st.floats(0, 1))
 def test_with_both_cut_what_is_found_is_right(

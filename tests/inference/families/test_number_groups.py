@@ -32,7 +32,6 @@ def test_groups(text: str, groups: list[list[float]] | type[BadReply]) -> None:
             groups_of(text, 2, "point")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize(
     "piece",

@@ -518,7 +518,6 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
     assert [path for path in hub.files(REPO, first) if path.startswith("rejected/")], "the tag keeps the old set"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--replace",)])
 @pytest.mark.parametrize("other", ["data/train.parquet", "run.json"])
 def test_what_is_not_ours_stays(
