@@ -4,12 +4,18 @@ The folder may come from a stranger. Its header (the YAML in ``README.md`` or ``
 list of files of a saved data set can name any file of the user. The library would read this file as a part of the
 data set, and the run would publish its text. So each data file must be inside the folder. As an exception, links of
 the Hub's cache may refer to other files of the same data set (:func:`groundtrace.vision.media.is_inside`).
+
+The library reads a name with ``::`` as a chain of files: it opens only the part of ``a.csv::b.csv`` before the ``::``.
+It opens a file ``a::/home/me/b.docx/c.txt`` in a zip archive as the file ``a/c.txt`` of ``/home/me/b.docx``. So no
+name, of a file or in an archive, may have ``::``.
 """
 
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from groundtrace.schemas.safe_files import refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.vision.media import is_inside
 
@@ -41,7 +47,11 @@ def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":
             f"the folder {folder} cannot be an input, because its files have the format {builder.name}: convert them "
             "to Parquet"
         )
-    _check_files(Path(folder), _read_files(builder))
+    files = [file for listed in (builder.config.data_files or {}).values() for file in listed]
+    _check_names(files)
+    read = _read_files(builder, files)
+    _check_files(Path(folder), read)
+    _check_archives(read)
     return builder.as_streaming_dataset(split=rows.split)  # pyright: ignore[reportReturnType] (one split is named)
 
 
@@ -116,8 +126,8 @@ def _leaves(pattern: str) -> bool:
     )
 
 
-def _read_files(builder: "datasets.DatasetBuilder") -> Iterator[str]:
-    """Yield the data files of which the library reads the content.
+def _read_files(builder: "datasets.DatasetBuilder", files: Iterable[str]) -> list[str]:
+    """Return those data files of which the library reads the content.
 
     Files of an image folder are left out, since each of them is a medium of one record, whose check refuses a link that
     leaves the folder.
@@ -125,16 +135,42 @@ def _read_files(builder: "datasets.DatasetBuilder") -> Iterator[str]:
     from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
 
     media = builder.EXTENSIONS if isinstance(builder, FolderBasedBuilder) else ()
-    for files in (builder.config.data_files or {}).values():
-        yield from (file for file in files if PurePosixPath(file).suffix.lower() not in media)
+    return [file for file in files if PurePosixPath(file).suffix.lower() not in media]
 
 
 def _check_files(folder: Path, files: Iterable[str]) -> None:
-    """Raise InputError for the first file that is outside the folder after all links are followed."""
+    """Raise InputError for the first file that is outside the folder after all links are followed.
+
+    Raises UnsafeFile for a pipe or a device, since the library would wait for it.
+    """
     root = folder.resolve()
     for file in files:
+        _check_names([file])
         if not is_inside(Path(file).resolve(), root):
             raise InputError(
                 f"the data set in the folder {folder} has a data file outside this folder ({file}): copy the file into "
                 "the folder, or remove it from the data set"
+            )
+        refuse_special(Path(file))
+
+
+def _check_names(files: Iterable[str]) -> None:
+    """Raise InputError for the first path that the library would read as a chain of files, or as a URL."""
+    for file in files:
+        if "::" in file or "://" in file:
+            raise InputError(
+                f"the path {file!r} has '::' or '://', so the library datasets would open another file: rename this "
+                "file or folder"
+            )
+
+
+def _check_archives(files: Iterable[str]) -> None:
+    """Raise InputError for the first zip archive that holds a name with ``::``. Raises the errors of ``zipfile``."""
+    for file in filter(zipfile.is_zipfile, files):
+        with zipfile.ZipFile(file) as archive:
+            chain = next((name for name in archive.namelist() if "::" in name), None)
+        if chain is not None:
+            raise InputError(
+                f"the archive {file} holds the name {chain!r} with '::', so the library datasets would open another "
+                "file: rename this file in the archive"
             )

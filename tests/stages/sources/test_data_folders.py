@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import datasets
 import pytest
 import yaml
 
+from groundtrace.pipelines.commands.cli import main
 from groundtrace.stages.sources.base import InputError, RowSettings, Source
 from groundtrace.stages.sources.data_folders import open_folder, saved_split
 from groundtrace.stages.sources.hf_datasets import DataSets
@@ -135,6 +137,71 @@ def test_a_data_file_that_leaves_the_folder_is_refused(
         put_header(data, "README.md", **header)
     with pytest.raises(InputError, match=rf"the data set in the folder {data} has a data file outside this folder \("):
         texts(data)
+
+
+CHAINS = [
+    ("k.txt", "../private/secret.txt", "k.txt::z.txt", "*z.txt"),
+    ("k.txt", "../private/secret.txt", "k.txt::z.txt", "**"),
+    ("deep/k.txt", "../../private/secret.txt", "deep/k.txt::/b.txt", "deep/k.txt*/b.txt"),
+    ("l.txt.gz", "../private/secret.txt.gz", "l.txt.gz::z.txt", "*z.txt"),
+    ("l.png", "../private/secret.txt", "l.png::z.png", "*z.png"),
+]
+
+
+@pytest.mark.parametrize(("link", "target", "chain", "pattern"), CHAINS)
+def test_a_name_that_the_library_reads_as_a_chain_is_refused(
+    link: str, target: str, chain: str, pattern: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data / link).symlink_to(target)
+    (data / chain).parent.mkdir(exist_ok=True)
+    (data / chain).write_text("x\n")
+    put_header(data, "README.md", data_files=pattern)
+    said = f"the path '{data / chain}' has '::' or '://', so the library datasets would open another file: rename"
+    with pytest.raises(InputError, match=said):
+        texts(data)
+    assert main(["validate", "grounded_cot", "--input", str(data)]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"beam: {said}") and err.count("\n") == 1 and SECRET not in out
+
+
+ODD_NAMES = ["a[1].txt", "a*.txt.gz", "~.txt", "%2e%2e.txt", "a?b#c.txt", "hf:.txt", "a b;c.txt"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_other_signs_in_a_name_are_its_own(name: str, data: Path) -> None:
+    """The library rewrites no other name: a pattern in the name of a file leads to this file only."""
+    (data / "own").mkdir()
+    text = b"of the data set\n"
+    (data / "own" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (data / "own/a1.txt").symlink_to("own.txt")
+    (data / "own/own.txt").write_bytes(text)
+    (data / "own/ab.txt.gz").write_bytes(gzip.compress(text))
+    assert texts(data / "own") == ["of the data set"] * 4
+
+
+MEMBERS = [
+    ("word::{private}/report.docx/document.txt", True),
+    ("word::file://{private}/report.docx/document.txt", True),
+    ("a::b.txt", True),
+    ("a*.txt", False),
+    ("a.txt", False),
+]
+
+
+@pytest.mark.parametrize(("member", "is_refused"), MEMBERS)
+def test_a_name_in_an_archive_is_in_this_archive(member: str, is_refused: bool, tmp_path: Path, data: Path) -> None:
+    private = data.parent / "private"
+    with zipfile.ZipFile(private / "report.docx", "w") as report:
+        report.writestr("word/document.txt", SECRET)
+    (tmp_path / "packed").mkdir()
+    with zipfile.ZipFile(tmp_path / "packed/a.zip", "w") as archive:
+        archive.writestr("own.txt", "of the data set\n")
+        archive.writestr(member.format(private=private), "of the data set\n")
+    if is_refused:
+        with pytest.raises(InputError, match=r"the archive .+a\.zip holds the name '.+' with '::', so the library"):
+            texts(tmp_path / "packed")
+    else:
+        assert texts(tmp_path / "packed") == ["of the data set"] * 2
 
 
 @pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
