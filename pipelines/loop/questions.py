@@ -20,12 +20,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from groundtrace.config.settings import to_toml
 from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
 from groundtrace.pipelines.loop.held_out import Seen, SplitError, held_out
+from groundtrace.pipelines.loop.part_media import EMBEDDED, PartMedia
 from groundtrace.pipelines.loop.settings import HeldOutSettings
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.schemas.json_lines import NotAnObject, parse_object
@@ -34,7 +35,7 @@ from groundtrace.schemas.text import storable
 from groundtrace.stages.sources.base import FIELDS, Input, RowSettings
 from groundtrace.stages.sources.registry import read_source
 from groundtrace.storage.files import is_unfinished, new_folder
-from groundtrace.storage.places import StorageSettings, StoreUnavailable, is_in_store
+from groundtrace.storage.places import StorageSettings, StoreUnavailable
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.hashing import pixel_sha256
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
@@ -165,13 +166,13 @@ def _write(
     seen = [_seen(record, hashes, ids) for _, record in records]
     held = held_out(seen, settings.share, settings.seed)
     with lines.open(encoding="utf-8", newline="\n") as stream:
-        _write_parts(folder, stream, held, _Media(store, folder))
+        _write_parts(folder, stream, held, PartMedia(store, folder))
     lines.unlink()
-    shutil.rmtree(folder / "media", ignore_errors=True)  # of embedded media, which both parts have as links by now
+    shutil.rmtree(folder / EMBEDDED, ignore_errors=True)  # of embedded media, which both parts have as links by now
     return Division(len(records) - len(held), len(held), {records[place][0]: group for place, group in held.items()})
 
 
-def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], media: "_Media") -> None:
+def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], media: PartMedia) -> None:
     for side in (TRAIN, HELD):
         (folder / side).mkdir()
     train, other = (folder / side / RECORDS for side in (TRAIN, HELD))
@@ -181,7 +182,7 @@ def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], me
             stream.write(_placed(line[1:].rstrip("\n"), line[0] == _CHANGED, media, folder / side) + "\n")
 
 
-def _placed(line: str, has_uris: bool, media: "_Media", side: Path) -> str:
+def _placed(line: str, has_uris: bool, media: PartMedia, side: Path) -> str:
     """Put the media of a record into the folder ``side``, and return the record's JSON line with their paths.
 
     ``side`` is the folder of the record's part: the questions to train on, or the questions to evaluate on.
@@ -259,60 +260,6 @@ def _hash(uri: str, store: MediaStore) -> str:
         return f"clip {uri}" if kind == "video" else pixel_sha256(decode_image(data, store.limits).pixels)
     except (MediaMissing, MediaNotAllowed, UndecodableMedia, ImportError):
         return ""
-
-
-class _Media:
-    """Puts the media of records into the folders of the two parts: questions to train on, and questions to evaluate on.
-
-    Each folder thus holds all files that its questions need.
-    """
-
-    def __init__(self, store: MediaStore, folder: Path) -> None:
-        self._store, self._folder = store, folder
-
-    def put(self, uri: str, side: Path) -> None:
-        """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
-
-        A part is the questions to train on, or the questions to evaluate on. Special case: a medium must not be a link
-        to a file outside the input's folder. If it is, the part gets a link to the same file. So a run that reads the
-        part rejects the question for the same reason as a run that reads the input.
-        """
-        scheme, _, relative = uri.partition(":")
-        parts = PurePosixPath(relative).parts
-        if not parts or parts[0] == "/" or ".." in parts or "\0" in relative or len(relative) > 4096:
-            return
-        target = side / relative
-        try:
-            self._store.kind_of(uri)
-        except MediaMissing:
-            return
-        except MediaNotAllowed:
-            self._keep_link(relative, target)
-            return
-        if os.path.lexists(target):
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if scheme == "input" and is_in_store(self._store.input_root):
-            target.write_bytes(self._store.open_bytes(uri))
-            return
-        source = (self._folder if scheme == "run" else Path(self._store.input_root)) / relative
-        _link(source.resolve(), target)
-
-    def _keep_link(self, relative: str, target: Path) -> None:
-        if is_in_store(self._store.input_root) or os.path.lexists(target):
-            return
-        source = Path(self._store.input_root) / relative
-        if source.is_symlink():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(source.resolve())
-
-
-def _link(source: Path, target: Path) -> None:
-    """Link or copy a file. Raises OSError if neither is possible."""
-    try:
-        os.link(source, target)
-    except OSError:  # another disk, or a file system without links
-        shutil.copyfile(source, target)
 
 
 def settings_after(rows: RowSettings) -> RowSettings:

@@ -1,0 +1,90 @@
+"""Puts the media of records into the folders of the two parts of a divided input.
+
+The two parts are the questions to train on, and the questions to evaluate on. Each folder thus holds all files that its
+questions need. The input may come from a stranger, who can choose the paths of media and what is at these paths.
+"""
+
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+
+from groundtrace.pipelines.loop.held_out import SplitError
+from groundtrace.schemas.safe_files import refuse_links
+from groundtrace.storage.places import is_in_store
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
+
+EMBEDDED = "media"
+"""The name of the folder in a part for media that rows contain as bytes, as in their ``run:`` URIs."""
+
+
+class PartMedia:
+    """Puts the media of records into the folders of the parts.
+
+    ``store`` opens the media of the input. ``folder`` is the folder into which the store has written the embedded
+    media.
+    """
+
+    def __init__(self, store: MediaStore, folder: Path) -> None:
+        self._store, self._folder = store, folder
+
+    def put(self, uri: str, side: Path) -> None:
+        """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
+
+        Special case: a medium must not be a link to a file outside the input's folder. If it is, the part gets a link
+        to the same file. So a run that reads the part rejects the question for the same reason as a run that reads the
+        input. Such a link to a folder is left out, since other media would be written through it.
+
+        Raises SplitError for a file of the input that has the path of the folder for embedded media. Raises UnsafeFile
+        rather than write through a link.
+        """
+        scheme, _, relative = uri.partition(":")
+        parts = PurePosixPath(relative).parts
+        if not parts or parts[0] == "/" or ".." in parts or "\0" in relative or len(relative) > 4096:
+            return
+        target = side / relative
+        try:
+            self._store.kind_of(uri)
+        except MediaMissing:
+            return
+        except MediaNotAllowed:
+            self._keep_link(relative, side)
+            return
+        if os.path.lexists(target):
+            return
+        if target == side / EMBEDDED:
+            raise SplitError(
+                f"the medium {relative!r} of the input has the name of the folder in which `beam loop` stores embedded "
+                "media: rename this file"
+            )
+        refuse_links(side, relative)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if scheme == "input" and is_in_store(self._store.input_root):
+            target.write_bytes(self._store.open_bytes(uri))
+            return
+        source = (self._folder if scheme == "run" else Path(self._store.input_root)) / relative
+        _link(source.resolve(), target)
+
+    def _keep_link(self, relative: str, side: Path) -> None:
+        """Copy a link of the input to a file outside it. A link of another kind, or at the name of a folder that the
+        loop writes, is left out.
+        """
+        target = side / relative
+        if is_in_store(self._store.input_root) or os.path.lexists(target) or target == side / EMBEDDED:
+            return
+        source = Path(self._store.input_root) / relative
+        try:
+            is_wanted = source.is_symlink() and source.is_file()
+        except PermissionError:  # the link leads into a folder that this user may not read
+            return
+        if is_wanted:
+            refuse_links(side, relative)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(source.resolve())
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link or copy a file. Raises OSError if neither is possible."""
+    try:
+        os.link(source, target)
+    except OSError:  # another disk, or a file system without links
+        shutil.copyfile(source, target)
