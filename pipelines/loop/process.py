@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from groundtrace.schemas.safe_files import opened_for_writing
+
 PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}
 """The Python module of each command. The module is run with the interpreter of this process.
 
@@ -38,12 +40,12 @@ def run_process(command: Sequence[str], log: Path) -> int:
     the first one is ``beam`` or ``trainer``. ``log`` is a file. The output of the command is copied to standard error
     and to this file, whose former content is replaced. If the user interrupts this process (KeyboardInterrupt), the
     command gets SIGTERM, and KeyboardInterrupt is raised when the command has ended. A second interrupt kills the
-    command.
+    command. Raises UnsafeFile if the log is a link, a pipe or a device.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-P", "-m", PROGRAMS[command[0]], *command[1:]]
     interrupt: KeyboardInterrupt | None = None
-    with log.open("wb", buffering=0) as stream:
+    with opened_for_writing(log.parent, log.name, truncate=True) as stream:
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -78,6 +80,7 @@ def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:
             if not piece:
                 return
             log.write(piece)
+            log.flush()  # another process may read the log now
             _show(piece)
         elif process.poll() is not None:
             ended_s = ended_s or time.monotonic()

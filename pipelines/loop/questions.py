@@ -31,6 +31,7 @@ from groundtrace.pipelines.loop.settings import HeldOutSettings
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.schemas.json_lines import NotAnObject, parse_object
 from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.schemas.text import storable
 from groundtrace.stages.sources.base import FIELDS, Input, RowSettings
 from groundtrace.stages.sources.registry import read_source
@@ -90,6 +91,7 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
         return _known(folder, identity)
     out.mkdir(parents=True, exist_ok=True)
     for left in (path for path in out.iterdir() if is_unfinished(path.name) and path.name.startswith(f".{FOLDER}.")):
+        refuse_links(out, left.name)
         shutil.rmtree(left)
     try:
         with new_folder(folder) as unfinished:

@@ -34,6 +34,14 @@ class StepRecord:
     exit_code: int | None = None
 
 
+def record_path(out: Path, name: str) -> Path:
+    """Return the path of the record of a step of ``beam loop``.
+
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
+    """
+    return out / RECORDS / f"{name}.json"
+
+
 def read_record(out: Path, name: str) -> StepRecord | None:
     """Return the record (times and exit code) of a step of ``beam loop``; None if the step has not begun, or if its
     record is damaged.
@@ -41,7 +49,7 @@ def read_record(out: Path, name: str) -> StepRecord | None:
     ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
     """
     try:
-        return StepRecord(**json.loads(_path(out, name).read_text("utf-8")))
+        return StepRecord(**json.loads(record_path(out, name).read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -51,8 +59,8 @@ def write_record(out: Path, name: str, record: StepRecord) -> None:
 
     ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``. An earlier record is replaced.
     """
-    _path(out, name).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(_path(out, name), json.dumps(asdict(record), indent=1) + "\n")
+    record_path(out, name).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(record_path(out, name), json.dumps(asdict(record), indent=1) + "\n")
 
 
 def is_done(step: Step, identity: str, out: Path) -> bool:
@@ -63,7 +71,3 @@ def is_done(step: Step, identity: str, out: Path) -> bool:
     """
     record = read_record(out, step.name)
     return record is not None and record.identity == identity and bool(record.finished) and step.result.exists()
-
-
-def _path(out: Path, name: str) -> Path:
-    return out / RECORDS / f"{name}.json"

@@ -21,8 +21,8 @@ from groundtrace.config.config_file import merged
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoints.vllm_server import find_vllm
 from groundtrace.pipelines.loop.process import run_process
-from groundtrace.pipelines.loop.questions import FOLDER, Division, divide, settings_after
-from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, write_record
+from groundtrace.pipelines.loop.questions import FOLDER, HELD, SPLIT, TRAIN, Division, divide, settings_after
+from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, record_path, write_record
 from groundtrace.pipelines.loop.settings import LoopSettings
 from groundtrace.pipelines.loop.steps import (
     CURATE,
@@ -45,6 +45,7 @@ from groundtrace.pipelines.running.plan.loading import load_recipe, recipe_file
 from groundtrace.publishing.reading import read_summary
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.schemas.text import counted, say, utc_now
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.storage.files import is_unfinished, locked, write_atomically
@@ -108,6 +109,7 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
     trainer = given_values(config_file(loop.trainer_config), (), CONFIGS)
     digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
     _check_configs(loop, loaded.settings, trainer)
+    _refuse_links(loop)
     if not (out / FOLDER).exists():
         say(f"loop: the questions of {data} are divided by media group", file=sys.stderr)
     found = find_input(data, run_settings.input, run_settings.storage, loaded.writes_questions)
@@ -142,6 +144,14 @@ def _checked_folder(output: Path) -> Path:
     if FOLDER not in names and any(not is_unfinished(name) for name in names - {".lock"}):
         raise UserError(f"{output} is not empty and was not made by `beam loop`: choose another --output")
     return out
+
+
+def _refuse_links(loop: Loop) -> None:
+    """Raise UnsafeFile if a file or folder that the loop writes is a link. A stranger may have made the folder."""
+    paths = [loop.out / name for name in (PAGE, EARLIER, *(f"{FOLDER}/{name}" for name in (TRAIN, HELD, SPLIT)))]
+    for step in make_steps(loop):
+        paths += [step.folder, *(path(loop.out, step.name) for path in (config_path, log_path, record_path))]
+    refuse_links(loop.out, *(str(path.relative_to(loop.out)) for path in paths))
 
 
 def _without_map(values: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:

@@ -59,6 +59,49 @@ def test_another_input_needs_another_folder(
     assert "another held_out.seed" in capsys.readouterr().err
 
 
+LINKS = [
+    "logs/curate.log",
+    "logs/eval-base.log",
+    "logs",
+    "steps",
+    "steps/sft.json",
+    "configs",
+    "configs/rl.toml",
+    "questions",
+    "questions/split.json",
+    "questions/train",
+    "questions/held",
+    "curate",
+    "model",
+    "sft",
+    "rl",
+    "grpo",
+    "eval-base",
+    "earlier",
+    "loop.html",
+    f".questions.{'0' * 32}.tmp",
+]
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_a_link_in_the_folder_of_a_loop_is_refused(
+    name: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/file").write_text("of the user")
+    (tmp_path / "own/folder").mkdir()
+    link = tmp_path / "out" / name
+    link.parent.mkdir(parents=True)
+    if not name.startswith((".", "questions")):
+        (tmp_path / "out/questions").mkdir()
+    link.symlink_to(tmp_path / "own" / kind)
+    assert loop(tmp_path, "--model", "tiny") == 2
+    assert f"beam: {link} is a link, but only files and folders of {tmp_path / 'out'} itself" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "own").rglob("*")) == ["file", "folder"]
+    assert (tmp_path / "own/file").read_text() == "of the user"
+
+
 def test_the_folder_of_a_loop_is_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from groundtrace.storage.files import locked
 

@@ -12,6 +12,7 @@ import pytest
 
 from groundtrace.pipelines.loop import process as module
 from groundtrace.pipelines.loop.process import run_process
+from groundtrace.schemas.safe_files import UnsafeFile
 
 STEP = """
 import os, signal, sys, time
@@ -55,6 +56,23 @@ def test_output_goes_to_the_terminal_and_to_the_log(step: Path, capfd: pytest.Ca
     assert run_process(["step", "fail"], log) == 7
     assert sorted(log.read_text().split()) == ["err", "out"]
     assert sorted(capfd.readouterr().err.split()) == ["err", "out"]
+
+
+def test_a_log_is_replaced(step: Path) -> None:
+    log = step / "logs/one.log"
+    for _ in range(2):
+        run_process(["step", "fail"], log)
+    assert sorted(log.read_text().split()) == ["err", "out"]
+
+
+def test_a_log_that_is_no_file_of_the_loop_is_refused(step: Path) -> None:
+    (step / "own").write_text("of the user")
+    (step / "link.log").symlink_to(step / "own")
+    os.mkfifo(step / "pipe.log")
+    for name in ("link.log", "pipe.log"):
+        with pytest.raises(UnsafeFile):
+            run_process(["step", "fail"], step / name)
+    assert (step / "own").read_text() == "of the user"
 
 
 def test_a_killed_step(step: Path) -> None:
