@@ -46,6 +46,7 @@ class Source:
         records: the number of its records; None if they were not counted when the source was found.
         storage: the settings to access a source on remote storage.
         only: the numbers of the only records to read; None to read all records.
+        root: the input's folder, from which paths in the config's ``[input]`` start; "" for the folder of the source.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Source:
     records: int | None = field(default=None, compare=False)
     storage: StorageSettings = field(default=STANDARD, compare=False)
     only: tuple[int, ...] | None = None
+    root: str = field(default="", compare=False)
 
     @property
     def place(self) -> Place:
@@ -64,9 +66,11 @@ class Source:
 
     @property
     def folder(self) -> Place:
-        """Return the folder that contains this source, such as the folder of a file. The result has no meaning if
-        ``path`` is the id of a data set.
+        """Return the input's folder (``root``), or the folder that contains this source if ``root`` is unknown. The
+        result has no meaning if ``path`` is the id of a data set.
         """
+        if self.root:
+            return place(self.root, self.storage) if is_in_store(self.root) else Path(self.root)
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
@@ -231,17 +235,15 @@ class Format(abc.ABC):
         return iter(())
 
 
-def refuse_link_out(file: Place, folder: Place) -> None:
+def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to the link itself") -> None:
     """Raise InputError if a file of a data folder is a link to a file outside the folder.
 
     The user named only the ``folder``, which may come from a stranger, whose link can lead to any file of the user. As
     an exception, links of the Hub's cache may lead to its files (:func:`groundtrace.vision.media.is_inside`).
+    ``remedy`` says how the user can name the file itself.
     """
     if not isinstance(file, RemotePath) and not is_inside(file.resolve(), Path(str(folder)).resolve()):
-        raise InputError(
-            f"{file} is a link to a file outside its folder: copy this file into the folder, or set --input to the "
-            "link itself"
-        )
+        raise InputError(f"{file} is a link to a file outside its folder: copy this file into the folder, or {remedy}")
 
 
 def is_run_folder(path: Place) -> bool:

@@ -5,6 +5,7 @@ checks that its fields are there.
 import difflib
 import hashlib
 import itertools
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.safe_files import refuse_special
 from groundtrace.stages.sources import registry
-from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source, refuse_link_out
 from groundtrace.stages.sources.hf_datasets import DataSets
 from groundtrace.stages.sources.rows import media_column
 from groundtrace.stages.sources.shapes.base import FIRST_ROWS, OneRecordPerRow, Row, Shape
@@ -64,7 +65,8 @@ def find_input(
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name}: {error}: correct --input") from error
     _check_columns(rows, found)
-    found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
+    sources = (replace(each, storage=storage, root=found.media_root) for each in found.sources)
+    found = replace(found, sources=tuple(sources))
     if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
         sources = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(sources))
@@ -174,8 +176,11 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
     """Return the input. If its shape (layout of rows) needs further files, such as a file of boxes, their content is
-    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read, and UnsafeFile
-    if it is a pipe or a device, which would never end.
+    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read, or is a link out
+    of the input's folder, and UnsafeFile if it is a pipe or a device, which would never end.
+
+    ``beam init`` may have found the name in a folder from a stranger. But if the name is absolute or leaves the folder
+    by ``..``, the user has written it, and the file may be anywhere.
     """
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)
@@ -184,10 +189,12 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
         try:
             path = place(found.media_root, storage) / name
             if isinstance(path, Path):
+                if Path(os.path.normpath(name)).parts[:1] not in (("/",), ("..",)):
+                    refuse_link_out(path, Path(found.media_root), "set input.coco_instances to the file itself")
                 refuse_special(path)
             with path.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a link to itself
             why = getattr(error, "strerror", None) or error
             raise InputError(f"cannot read {path} ({why}): correct its path in the config's [input]") from error
     return replace(found, fingerprint=digest.hexdigest()) if names else found

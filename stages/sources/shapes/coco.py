@@ -28,6 +28,7 @@ from groundtrace.schemas.text import counted, excerpt, printable
 from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
+from groundtrace.vision.media import is_inside
 
 SLACK = 0.01
 """The share of the image's side by which a box may extend beyond the image, as in all other inputs."""
@@ -112,11 +113,11 @@ class Coco(Shape):
         """Return the lines of a new config that name the COCO file and the folder of its images.
 
         ``columns`` are the names of the input's columns, ``first`` are its first rows, and ``folder`` is its folder.
-        COCO files are found by their names, in ``folder`` and the folders in it. If there is not exactly one such file,
-        the line for the COCO file is a comment.
+        COCO files are found by their names, in ``folder`` and the folders in it. Links to files outside ``folder`` are
+        left out. If there is not exactly one such file, the line for the COCO file is a comment.
         """
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
-        found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below if path.is_file())
+        found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below if _is_own(path, folder))
         if len(found) == 1:
             line = f"coco_instances = {json.dumps(found[0])}  # boxes and file names come from here"
             return [line, folder_line(folder, _first_file_name(folder / found[0]))]
@@ -125,6 +126,13 @@ class Coco(Shape):
 
 
 COCO = Coco()
+
+
+def _is_own(path: Place, folder: Place) -> bool:
+    """Return whether a path is a regular file of the folder, which may come from a stranger."""
+    if not path.is_file():
+        return False
+    return not isinstance(path, Path) or is_inside(path.resolve(), Path(str(folder)).resolve())
 
 
 def _first_file_name(path: Place) -> Any:

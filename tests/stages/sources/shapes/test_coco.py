@@ -2,13 +2,21 @@
 
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Box
+from groundtrace.stages.sources.base import InputError, RowSettings
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.media import MediaStore
 
 IMAGES = [
     {"id": 1, "file_name": "a.png", "width": 100, "height": 80},
@@ -97,10 +105,78 @@ def test_files_that_are_refused(parts: Any, said: str, records: Any, tmp_path: P
     assert "\n" not in str(refused.value)
 
 
-def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
-    from groundtrace.pipelines.running.plan.inputs import find_input
-    from groundtrace.stages.sources.base import InputError, RowSettings
+LINKED = [
+    ("ann/instances_x.json", "outside", "ann/instances_x.json", True),
+    ("ann", "outside folder", "ann/instances.json", True),
+    ("ann/instances_x.json", "outside", "./ann/../ann/instances_x.json", True),
+    ("..instances.json", "outside", "..instances.json", True),
+    ("instances_x.json", "instances_x.json", "instances_x.json", True),
+    ("ann/instances_x.json", "inside", "ann/instances_x.json", False),
+    ("ann/instances_x.json", "outside", "../private/instances.json", False),
+    ("ann/instances_x.json", "outside", "{private}/instances.json", False),
+    ("ann/instances_x.json", "outside", "{data}/ann/instances_x.json", False),
+]
 
+
+@pytest.mark.parametrize(("link", "target", "named", "is_refused"), LINKED)
+@pytest.mark.parametrize("kind", ["jsonl", "deep parquet"])
+def test_a_coco_file_is_in_the_folder_or_named_by_the_user(
+    kind: str, link: str, target: str, named: str, is_refused: bool, records: Any, tmp_path: Path
+) -> None:
+    (private := tmp_path / "private").mkdir()
+    (data := tmp_path / "data").mkdir()
+    read(records, private, {})
+    (data / "held.json").write_bytes((private / "instances.json").read_bytes())
+    row = {"id": "q", "image_id": 1, "question": "How many?", "answer": "1", "source": "s", "license": "l"}
+    (data / "deep/ann").mkdir(parents=True)
+    if kind == "jsonl":
+        (data / "records.jsonl").write_text(json.dumps(row))
+    else:
+        pq.write_table(pa.Table.from_pylist([row]), data / "deep/q.parquet")
+        (data / "deep/ann/instances_x.json").symlink_to("/dev/zero")
+    (data / link).parent.mkdir(exist_ok=True)
+    targets = {"outside": private / "instances.json", "outside folder": private, "inside": data / "held.json"}
+    (data / link).symlink_to(targets.get(target, target))
+    rows = RowSettings(shape="coco", coco_instances=named.format(private=private, data=data))
+    if is_refused:
+        with pytest.raises(InputError, match=r"or set input.coco_instances to the file itself|cannot read .*x.json"):
+            find_input(str(data), rows)
+    else:
+        found = find_input(str(data), rows)
+        store = MediaStore(str(data), str(tmp_path))
+        [record] = [json.loads(raw.text) for each in found.sources for raw in read_source(each, rows, store)]
+        assert len(record["boxes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "is_seen"),
+    [("{private}/instances.json", False), ("/dev/zero", False), ("{data}/held.json", True), ("pipe", False)],
+)
+def test_a_new_config_names_no_coco_file_outside_the_folder(
+    target: str, is_seen: bool, records: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (private := tmp_path / "private").mkdir()
+    (data := tmp_path / "data").mkdir()
+    read(records, private, {})
+    (data / "held.json").write_bytes((private / "instances.json").read_bytes())
+    (data / "q.csv").write_text("id,image_id,question,answer\nq,1,How many?,1\n")
+    (data / "ann").mkdir()
+    link = data / "ann/instances_x.json"
+    os.mkfifo(link) if target == "pipe" else link.symlink_to(target.format(private=private, data=data))
+    assert main(["init", str(data), "--output", str(tmp_path / "my.toml")]) == 0
+    written = tomllib.loads((tmp_path / "my.toml").read_text())["input"]
+    assert written["shape"] == "coco"
+    assert written.get("coco_instances", "") == ("ann/instances_x.json" if is_seen else "")
+    words = ["validate", "grounded_cot", "--input", str(data), "--config", str(tmp_path / "my.toml")]
+    set_it = ["--set", "input.coco_instances=ann/instances_x.json"]
+    if "private" in target:
+        capsys.readouterr()
+        assert main([*words, *set_it]) == 2
+        said = f"beam: {link} is a link to a file outside its folder: copy this file into the folder, or set input.coco"
+        assert capsys.readouterr().err.startswith(said)
+
+
+def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
     read(records, tmp_path, {})
     rows = RowSettings(shape="coco", coco_instances="instances.json")
     before = find_input(str(tmp_path / "q.jsonl"), rows).fingerprint
