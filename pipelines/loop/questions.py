@@ -31,7 +31,7 @@ from groundtrace.pipelines.loop.settings import HeldOutSettings
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.schemas.json_lines import NotAnObject, parse_object
 from groundtrace.schemas.records import RawRecord
-from groundtrace.schemas.safe_files import refuse_links
+from groundtrace.schemas.safe_files import read_json, refuse_links
 from groundtrace.schemas.text import storable
 from groundtrace.stages.sources.base import FIELDS, Input, RowSettings
 from groundtrace.stages.sources.registry import read_source
@@ -107,9 +107,9 @@ def read_division(out: Path) -> Division:
     """Return how ``beam loop`` divided the questions into a part to train on and a part to evaluate on.
 
     ``out`` is the output folder of the loop, whose file ``questions/split.json`` is read. Raises OSError if the file
-    cannot be read, and ValueError or KeyError if it is damaged.
+    cannot be read, ValueError or KeyError if it is damaged, and UnsafeFile if it is a pipe or a device.
     """
-    found = json.loads((out / FOLDER / SPLIT).read_text("utf-8"))
+    found = read_json(out / FOLDER / SPLIT)
     return Division(found["train"], found["held"], found["groups"])
 
 
@@ -120,7 +120,7 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
     seed. Raises SplitError if the folder was made from another input or with other settings, or if it cannot be read.
     """
     try:
-        found = json.loads((folder / SPLIT).read_text("utf-8"))
+        found = read_json(folder / SPLIT)
         differing = [key for key, value in identity.items() if found[key] != value]
         division = read_division(folder.parent)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from groundtrace.pipelines.loop.steps import RECORDS, Step
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 
 
@@ -46,10 +47,11 @@ def read_record(out: Path, name: str) -> StepRecord | None:
     """Return the record (times and exit code) of a step of ``beam loop``; None if the step has not begun, or if its
     record is damaged.
 
-    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
+    ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``. Raises UnsafeFile if the
+    record is a pipe or a device.
     """
     try:
-        return StepRecord(**json.loads(record_path(out, name).read_text("utf-8")))
+        return StepRecord(**read_json(record_path(out, name)))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -4,7 +4,6 @@ OUT is the output folder of the loop. A browser shows the page without a network
 """
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.schemas import json_lines
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import opened_regular, read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.evaluation.comparison import (
     ACCURACY,
@@ -236,7 +236,7 @@ def _blind(out: Path, done: set[str]) -> float | None:
     name = next((name for name in EVALUATIONS.values() if name in done), None)
     if name is None:
         return None
-    report = json.loads((out / name / "eval.json").read_text("utf-8"))
+    report = read_json(out / name / "eval.json")
     parts = report["answer_type"].values()
     if any(part["best_constant"] is None for part in parts):
         return None
@@ -274,7 +274,7 @@ def _rows(folder: Path, ids: set[str]) -> Iterator[TrainingRow]:
     A question that cannot be used is left out, for example if its image files are missing.
     """
     records = Records(folder)
-    with (folder / "records.jsonl").open("rb") as stream:
+    with opened_regular(folder / "records.jsonl") as stream:
         places = [place for place, (_, line) in enumerate(json_lines.read_lines(stream)) if _id_of(line) in ids]
     for place in places:
         with contextlib.suppress(UnusableRow):

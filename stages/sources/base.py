@@ -11,6 +11,7 @@ from groundtrace.config.settings import OneOf, PartName, settings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
+from groundtrace.schemas.safe_files import UnsafeFile, read_json
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, is_in_store, place
@@ -248,9 +249,11 @@ def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to th
 
 def is_run_folder(path: Place) -> bool:
     """Return whether the folder ``path`` is the output folder of a Groundtrace run. Such a folder is not read as an
-    input.
+    input. A pipe or a device with the name of the marker file does not make it one.
     """
+    marker = path / RUN_MARKER
     try:
-        return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
-    except (OSError, ValueError, AttributeError):
+        content = read_json(marker) if isinstance(marker, Path) else json.loads(marker.read_text("utf-8"))
+        return content.keys() >= {"input", "fingerprint"}
+    except (OSError, ValueError, AttributeError, RecursionError, UnsafeFile):
         return False

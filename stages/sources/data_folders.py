@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from groundtrace.schemas.safe_files import refuse_special
+from groundtrace.schemas.safe_files import read_json, read_regular, refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.vision.media import is_inside
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _SAVED: Final = ("state.json", "dataset_dict.json")
 """The files by which ``save_to_disk`` describes a data set, or several splits of it."""
+_INFO: Final = "dataset_info.json"
+"""The file with the columns of a data set that ``save_to_disk`` wrote."""
 _UNCHECKED: Final = ("harbor", "lance")
 """The library's names of formats whose readers open files beside the listed data files."""
 
@@ -66,13 +68,42 @@ def saved_split(folder: str, rows: RowSettings) -> "datasets.Dataset | None":
 
     if not any((Path(folder) / name).is_file() for name in _SAVED):
         return None
+    _check_saved(Path(folder))
     saved = datasets.load_from_disk(folder, keep_in_memory=False)
     if isinstance(saved, datasets.DatasetDict):
         if rows.split not in saved:
             raise ValueError(f"the data set has no split {rows.split}: choose one of {sorted(map(str, saved))}")
         saved = saved[rows.split]
-    _check_files(Path(folder), (file["filename"] for file in saved.cache_files))
     return saved
+
+
+def _check_saved(folder: Path) -> None:
+    """Raise InputError if a data set that ``save_to_disk`` wrote has a file outside the folder, and UnsafeFile for a
+    pipe or a device.
+
+    The library opens the files of all splits before it returns the data set. The content of a file of an unknown form
+    is not checked further, since the library refuses it.
+    """
+    state, splits = (folder / name for name in _SAVED)
+    parts = [folder] if state.is_file() else []
+    _check_files(folder, [str(splits)])
+    if splits.is_file():
+        names = [*_texts(_value_of(splits, "splits"))]
+        _check_names(names)
+        parts += [folder / name for name in names]
+    for part in parts:
+        _check_files(folder, [str(part / state.name), str(part / _INFO)])
+        named = _texts(_value_of(part / state.name, "_data_files"))
+        _check_files(folder, [str(part / name) for name in named])
+
+
+def _value_of(file: Path, key: str) -> Any:
+    """Return the value of a key in a JSON file; None if the file holds no object.
+
+    Raises OSError if the file cannot be read, and ValueError if it is not JSON.
+    """
+    content = read_json(file)
+    return content.get(key) if isinstance(content, dict) else None
 
 
 def _check_header(folder: Path) -> None:
@@ -94,18 +125,19 @@ def _check_header(folder: Path) -> None:
 def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield for each header of the data set the name of its file and its value of ``configs``, which may be invalid.
 
-    Raises InputError if the file of a header is a link that leaves the folder.
+    Raises InputError if the file of a header is a link that leaves the folder, and UnsafeFile if it is a pipe or a
+    device, which the library would open, or has too many bytes.
     """
     import yaml
     from datasets import config
     from huggingface_hub import DatasetCard
 
-    if (card := folder / config.REPOCARD_FILENAME).is_file():
-        _check_files(folder, [str(card)])
-        yield card.name, DatasetCard.load(card).data.get("configs")
-    if (header := folder / config.REPOYAML_FILENAME).is_file():
-        _check_files(folder, [str(header)])
-        values = yaml.safe_load(header.read_text("utf-8"))
+    card, header = (folder / name for name in (config.REPOCARD_FILENAME, config.REPOYAML_FILENAME))
+    _check_files(folder, [str(card), str(header)])
+    if card.is_file():
+        yield card.name, DatasetCard(read_regular(card).decode("utf-8-sig")).data.get("configs")
+    if header.is_file():
+        values = yaml.safe_load(read_regular(header).decode("utf-8"))
         yield header.name, values.get("configs") if isinstance(values, dict) else None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.data_folders import open_folder, saved_split
@@ -142,7 +143,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         splits = opened.info.splits or {}
         count = splits[rows.split].num_examples if rows.split in splits else None
         return frozenset(opened.features or ()), count or None  # 0 means an unknown number
-    except InputError:
+    except UserError:
         raise
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,6 +1,7 @@
 """``beam loop`` on the command line: what it refuses, in one line, and how a failed step ends it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,22 @@ def test_a_link_in_the_folder_of_a_loop_is_refused(
     assert f"beam: {link} is a link, but only files and folders of {tmp_path / 'out'} itself" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / "own").rglob("*")) == ["file", "folder"]
     assert (tmp_path / "own/file").read_text() == "of the user"
+
+
+@pytest.mark.parametrize("name", ["questions/split.json", "steps/curate.json", "logs/curate.log"])
+def test_a_pipe_in_the_folder_of_a_loop_is_not_opened(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.run_loop, "__defaults__", (lambda *_: 1,))
+    assert loop(tmp_path, "--model", "tiny") == 1
+    monkeypatch.undo()
+    pipe = tmp_path / "out" / name
+    pipe.parent.mkdir(exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    assert loop(tmp_path, "--model", "tiny") == 2
+    err = capsys.readouterr().err.splitlines()
+    assert err[-1] == f"beam: {pipe} is not a regular file, but a pipe: move it away"
 
 
 def test_the_folder_of_a_loop_is_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The page of a loop: what it shows at each time, its links, and that hostile text stays text."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from groundtrace.pipelines.loop.run import StepFailed, run_loop
 from groundtrace.pipelines.loop.story import read_story, story_lines, story_page, write_story
+from groundtrace.schemas.safe_files import UnsafeFile
 
 from .loops import Commands, loop_of, png, split, write_input
 
@@ -47,6 +49,16 @@ def test_the_figures(tmp_path: Path) -> None:
     ]
     assert "accuracy 0.667 [0.208, 0.939], point F1 0.667 [0.667, 0.667]" in lines[3]
     assert "accuracy +0.667 [+0.000, +1.000], point F1 +0.667 [+0.667, +0.667]" in lines[6]
+
+
+@pytest.mark.parametrize("name", ["eval-base/eval.json", "steps/sft.json", "questions/split.json"])
+def test_a_pipe_is_not_opened(name: str, tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    run_loop(loop_of(out), Commands())
+    (out / name).unlink()
+    os.mkfifo(out / name)
+    with pytest.raises(UnsafeFile, match=f"{out / name} is not a regular file, but a pipe"):
+        read_story(loop_of(out))
 
 
 def test_without_graded_answers_no_blind_line(tmp_path: Path) -> None:

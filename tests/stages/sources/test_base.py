@@ -1,6 +1,7 @@
 """What all formats share: the settings of rows, a source's share of a limit, the sign of a run folder, and links."""
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.stages.sources.base import Format, InputError, RowSettings, Source, is_run_folder
+from groundtrace.stages.sources.images import Images
 from groundtrace.stages.sources.jsonl import JsonLines
 from groundtrace.stages.sources.parquet import Parquet
 from groundtrace.stages.sources.tables import Tables
@@ -40,6 +42,21 @@ def test_a_run_folder_by_its_marker(content: bytes, is_run: bool, tmp_path: Path
     assert is_run_folder(tmp_path) == is_run
     assert not is_run_folder(tmp_path / "input.json")
     assert not is_run_folder(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["input.json", "sub/input.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("data", ["a.png", "a.parquet"])
+def test_a_marker_that_is_no_file_makes_no_run_folder(data: str, kind: str, name: str, tmp_path: Path) -> None:
+    """It is not opened, and does not hide the data beside it."""
+    (tmp_path / "sub").mkdir()
+    marker = tmp_path / name
+    os.mkfifo(marker) if kind == "pipe" else marker.symlink_to("/dev/zero")
+    fmt = Parquet() if data.endswith("parquet") else Images()
+    for folder in (tmp_path, tmp_path / "sub"):
+        write_data(folder / data)
+    found = fmt.find(str(tmp_path), tmp_path, RowSettings())
+    assert len(found.sources) == 2 or found.sources[0].records == 2
 
 
 def write_data(file: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from groundtrace.pipelines.commands.cli import main
+from groundtrace.schemas.errors import UserError
 from groundtrace.stages.sources.base import InputError, RowSettings, Source
 from groundtrace.stages.sources.data_folders import open_folder, saved_split
 from groundtrace.stages.sources.hf_datasets import DataSets
@@ -260,6 +261,51 @@ def test_a_format_whose_reader_opens_other_files_is_refused(tmp_path: Path, data
         texts(tmp_path / "tasks")
 
 
+PIPES = [".huggingface.yaml", "README.md", "state.json", "dataset_dict.json"]
+
+
+@pytest.mark.parametrize("name", PIPES)
+def test_a_pipe_in_place_of_a_header_is_not_opened(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(data / name)
+    assert main(["validate", "grounded_cot", "--input", str(data)]) == 2
+    err = capsys.readouterr().err
+    if not name.startswith(("state", "data")):  # they do not make the folder a saved data set, so nobody reads them
+        assert err == f"beam: {data / name} is not a regular file, but a pipe: move it away\n"
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+@pytest.mark.parametrize(
+    ("name", "filename"), [("dataset_info.json", ""), ("pipe.arrow", "pipe.arrow"), ("", "{private}/pipe.arrow")]
+)
+def test_a_saved_data_set_with_a_pipe_is_not_opened(name: str, filename: str, is_dict: bool, tmp_path: Path) -> None:
+    saved = datasets.Dataset.from_dict({"text": [SECRET]})
+    (datasets.DatasetDict({"train": saved}) if is_dict else saved).save_to_disk(tmp_path / "own")
+    (private := tmp_path / "outside").mkdir()
+    os.mkfifo(private / "pipe.arrow")
+    folder = tmp_path / "own" / ("train" if is_dict else "")
+    if name:
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+    if filename:
+        state = json.loads((folder / "state.json").read_text())
+        state["_data_files"] = [{"filename": filename.format(private=private)}]
+        (folder / "state.json").write_text(json.dumps(state))
+    said = "is not a regular file, but a pipe" if name else "has a data file outside this folder"
+    for read in (open_folder, saved_split):
+        with pytest.raises(UserError, match=said):
+            read(str(tmp_path / "own"), RowSettings())
+
+
+@pytest.mark.parametrize("split", ["../private", "{private}", "file://{private}", "a::{private}"])
+def test_no_split_of_a_saved_data_set_leaves_the_folder(split: str, tmp_path: Path) -> None:
+    datasets.Dataset.from_dict({"text": [SECRET]}).save_to_disk(tmp_path / "private")
+    (tmp_path / "own").mkdir()
+    split = split.format(private=tmp_path / "private")
+    (tmp_path / "own/dataset_dict.json").write_text(json.dumps({"splits": [split]}))
+    with pytest.raises(InputError, match=r"has a data file outside this folder|has '::' or '://'"):
+        saved_split(str(tmp_path / "own"), RowSettings(split=split))
+
+
 @pytest.mark.parametrize("is_dict", [False, True])
 @pytest.mark.parametrize("is_absolute", [False, True])
 def test_a_saved_data_set_has_its_own_files_only(is_absolute: bool, is_dict: bool, tmp_path: Path) -> None:
@@ -278,9 +324,12 @@ def test_a_saved_data_set_has_its_own_files_only(is_absolute: bool, is_dict: boo
             read(str(tmp_path / "own"), RowSettings())
 
 
-def test_the_splits_of_a_saved_data_set_are_its_own(tmp_path: Path) -> None:
-    datasets.Dataset.from_dict({"text": [SECRET]}).save_to_disk(tmp_path / "private")
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own/dataset_dict.json").write_text(json.dumps({"splits": ["../private"]}))
-    with pytest.raises(InputError, match="has a data file outside this folder"):
-        saved_split(str(tmp_path / "own"), RowSettings(split="../private"))
+def test_all_splits_of_a_saved_data_set_are_checked(tmp_path: Path) -> None:
+    """The library opens all of them, whichever is wanted."""
+    saved = datasets.Dataset.from_dict({"text": ["of the data set"]})
+    datasets.DatasetDict({"train": saved, "test": saved}).save_to_disk(tmp_path / "own")
+    file = tmp_path / "own/test/state.json"
+    state = json.loads(file.read_text())
+    file.write_text(json.dumps(state | {"_data_files": [{"filename": "/etc/hostname"}]}))
+    with pytest.raises(InputError, match=r"has a data file outside this folder \(/etc/hostname\)"):
+        saved_split(str(tmp_path / "own"), RowSettings())
