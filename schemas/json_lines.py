@@ -3,27 +3,74 @@ r"""Reads JSON Lines: files with one JSON object on each line.
 Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines that hold only blanks (space,
 tab, line ends) are skipped but counted. Bytes that are not UTF-8 become the JSON escapes of lone surrogates
 (``\udc80`` to ``\udcff``): the line can still be parsed, and the validation of the record rejects its text.
+
+A file may come from a stranger, who can put gigabytes into one line. So a line of more than :data:`MAX_LINE_BYTES`
+bytes is an error.
 """
 
+import io
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import MAX_TEXT_BYTES
 from groundtrace.schemas.text import storable
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANKS = " \t\r\n"
+MAX_LINE_BYTES = MAX_TEXT_BYTES
+"""The maximum size of a line. Few lines have more than some megabytes, even with images in base64. A file with a hole
+may be larger than the memory and take no space on the disk."""
+_PIECE_BYTES = 65536
 
 
 class NotAnObject(ValueError):
     """Raised if a line is not a JSON object. The message begins with "not" and states the fault, e.g. "not JSON: …"."""
 
 
+class LongLine(UserError):
+    """Raised if a line has more than :data:`MAX_LINE_BYTES` bytes, so that it might fill the memory."""
+
+
+def bounded_lines(stream: Iterable[bytes], max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
+    """Return an iterator over the lines of an open file, which raises :class:`LongLine` for a longer line.
+
+    ``stream`` is a file that is opened for reading bytes. If it is another iterable, its items are returned unchanged.
+    A file of at most ``max_bytes`` bytes is read by Python's own iterator, which is the fastest.
+    """
+    if not isinstance(stream, io.BufferedIOBase):
+        return iter(stream)
+    begin = stream.tell()
+    size = stream.seek(0, io.SEEK_END) - begin
+    stream.seek(begin)
+    return iter(stream) if size <= max_bytes else _lines_in_pieces(stream, max_bytes)
+
+
+def _lines_in_pieces(stream: io.BufferedIOBase, max_bytes: int) -> Iterator[bytes]:
+    """Yield the lines of a file without their line feeds.
+
+    Each read at least doubles the part of a line that is in memory, so that a long line needs few reads.
+    """
+    number, held = 1, b""
+    while piece := stream.read(min(max(_PIECE_BYTES, len(held)), max_bytes + 1 - len(held))):
+        *lines, held = (held + piece).split(b"\n")
+        yield from lines
+        number += len(lines)
+        if len(held) > max_bytes:
+            name = getattr(stream, "name", None)  # it is a number if the file was opened by its file descriptor
+            where = f"line {number} of {name if isinstance(name, str) else 'the file'}"
+            raise LongLine(f"{where} has more than {max_bytes} bytes: shorten this line, or remove it")
+    if held:
+        yield held
+
+
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line that is not blank. ``stream`` yields the lines of a file as bytes.
     ``first_number`` is the number of the first line that ``stream`` yields. The line numbers also count blank lines.
+    Raises :class:`LongLine` if ``stream`` is an open file with a line of more than :data:`MAX_LINE_BYTES` bytes.
     """
-    for number, line in enumerate(stream, first_number):
+    for number, line in enumerate(bounded_lines(stream), first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
         if text.strip(BLANKS):
@@ -32,7 +79,8 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of a file, one for each line. ``stream`` yields the lines as bytes. Lines that are not
-    JSON objects are skipped without an error, since other code reports them.
+    JSON objects are skipped without an error, since other code reports them. Raises :class:`LongLine` as
+    :func:`read_lines` does.
     """
     for _, text in read_lines(stream):
         try:

@@ -11,11 +11,11 @@ class ObjectStream(io.RawIOBase):
 
     Each read requests as many bytes as fit into the caller's buffer. ``url`` is the object's URL, for messages.
     ``size`` is the object's size in bytes. ``read`` is a function that returns the object's bytes from a start offset
-    (included) to an end offset (not included).
+    (included) to an end offset (not included). The attribute ``name`` is the URL, as the name of an open file.
     """
 
     def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:
-        self._url, self._size, self._read, self._at = url, size, read, 0
+        self.name, self._size, self._read, self._at = url, size, read, 0
 
     def readable(self) -> bool:
         """Return True, because the stream can be read."""
@@ -54,7 +54,7 @@ class ObjectStream(io.RawIOBase):
             return 0
         data = self._read(self._at, end)
         if not data:
-            raise OSError(f"{self._url} became shorter while it was read: wait until no process writes it")
+            raise OSError(f"{self.name} became shorter while it was read: wait until no process writes it")
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

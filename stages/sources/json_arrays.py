@@ -5,7 +5,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, TextIO
 
+from groundtrace.schemas.safe_files import MAX_TEXT_BYTES
+
 CHUNK_CHARS = 2**20
+MAX_VALUE_CHARS = MAX_TEXT_BYTES
+"""The maximum length of one value, such as an object of the array. It is as large as a text that is read as a whole."""
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _MAX_LITERAL_CHARS = len("-Infinity")
 _DECODER = json.JSONDecoder()
@@ -143,10 +147,13 @@ class _Window:
     def _grow(self) -> bool:
         """Drop the text that was parsed, and read more; returns whether the stream had more text.
 
-        Each call reads at least as many characters as are in memory, so that a large object needs few reads.
+        Each call reads at least as many characters as are in memory, so that a large object needs few reads. Raises
+        :class:`NotAnArray` if one value has more than :data:`MAX_VALUE_CHARS` characters.
         """
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :], 0
+        if len(self._text) > MAX_VALUE_CHARS:
+            raise self.wrong(f"one value has more than {MAX_VALUE_CHARS} characters")
         more = self._stream.read(max(CHUNK_CHARS, len(self._text)))
         self._text += more
         return bool(more)

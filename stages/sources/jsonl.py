@@ -12,7 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import IO, Any
 
-from groundtrace.schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
+from groundtrace.schemas.json_lines import (
+    BYTE_ORDER_MARK,
+    NotAnObject,
+    bounded_lines,
+    parse_object,
+    read_lines,
+    read_objects,
+)
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
 from groundtrace.stages.sources.base import (
     OPTIONAL_FIELDS,
@@ -72,6 +79,7 @@ class JsonLines(Format):
         try:
             refuse_other_files(path)
             _refuse_documents(path)
+            columns = _keys(path, rows)
             with path.open("rb") as stream:
                 fingerprint = lines_fingerprint(stream)
         except (StorageError, StoreUnavailable):
@@ -83,7 +91,7 @@ class JsonLines(Format):
         if SHAPES.named(rows.shape).is_expanding:
             records = sum(1 for _ in shaped(_objects(source), source, rows))
             source = replace(source, records=records)
-        return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
+        return Input(str(folder), (source,), str(folder), fingerprint, columns)
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each line that is not blank, or several if the shape (layout) of the rows gives several.
@@ -239,9 +247,10 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     The result is empty if no key is found.
     """
     with path.open("rb") as stream:
-        first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
+        lines = bounded_lines(stream)
+        first = itertools.islice(lines, MAX_LINES_FOR_KEYS)
         keys = frozenset(key for record in read_objects(first) for key in record)
-        for record in read_objects(stream) if not keys.issuperset(rows.keep) else ():
+        for record in read_objects(lines) if not keys.issuperset(rows.keep) else ():
             keys |= record.keys() & set(rows.keep)
             if keys.issuperset(rows.keep):
                 break

@@ -12,8 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TextIO
 
+from groundtrace.schemas.json_lines import MAX_LINE_BYTES
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources.base import (
     Format,
@@ -155,20 +157,21 @@ def _first_odd_byte(path: Place) -> int:
 def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
     """Yield the rows below the header, with None for an empty cell.
 
-    Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header.
+    Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, and
+    for a line that might fill the memory.
     """
-    first_lines: list[str] = []
-    while line := text.readline():
-        first_lines.append(line)
-        if line.strip():
-            break
+    lines, skipped, line = _lines(text), 0, ""
     number = 0
     header: list[str] = []
-    separator = "\t" if path.endswith(".tsv") else _separator(line)
     try:
-        reader = csv.reader(itertools.chain(first_lines, text), delimiter=separator, strict=True)
+        for line in lines:
+            if line.strip():
+                break
+            number = skipped = skipped + 1
+        separator = "\t" if path.endswith(".tsv") else _separator(line)
+        reader = csv.reader(itertools.chain([line], lines), delimiter=separator, strict=True)
         for cells in reader:
-            number = reader.line_num
+            number = skipped + reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
             if header:
@@ -178,6 +181,14 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
                 header = _header(path, cells)
     except csv.Error as error:
         raise InputError(f"{path}, line {number + 1}, cannot be read as CSV ({error}): correct this line") from error
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    """Yield the lines of a file. Raises csv.Error for a line of more than :data:`MAX_LINE_BYTES` characters."""
+    for line in iter(partial(text.readline, MAX_LINE_BYTES + 1), ""):
+        if len(line) > MAX_LINE_BYTES:
+            raise csv.Error(f"it has more than {MAX_LINE_BYTES} characters")
+        yield line
 
 
 def _separator(first_line: str) -> str:

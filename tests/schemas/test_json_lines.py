@@ -1,8 +1,18 @@
 """Reading JSON Lines: which lines there are, and which of them are objects."""
 
+import io
+from pathlib import Path
+
 import pytest
 
-from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines, read_objects
+from groundtrace.schemas.json_lines import (
+    LongLine,
+    NotAnObject,
+    bounded_lines,
+    parse_object,
+    read_lines,
+    read_objects,
+)
 
 CONTENTS = [
     (b"", []),
@@ -23,6 +33,33 @@ CONTENTS = [
 def test_lines_keep_their_numbers(content: bytes, expected: list[tuple[int, str]]) -> None:
     lines = content.splitlines(keepends=True) if content.isascii() else content.replace(b"\n", b"\n\0").split(b"\0")
     assert list(read_lines(lines)) == expected
+
+
+PIECES = [b"", b"a", b"a\n", b"\n", b"\n\n", b"aaaaaaa\nb", b"aaaaaaaa", b"aaaaaaa\n", b"a\r\n\nb\n" * 40_000]
+
+
+@pytest.mark.parametrize("content", PIECES)
+def test_a_file_larger_than_a_line_may_be_has_the_same_lines(content: bytes) -> None:
+    """8 bytes are the limit; the last file is larger than a piece, and a line may end at the end of a piece."""
+    for start in (0, 2):
+        expected = [line.removesuffix(b"\n") for line in content[start:].splitlines(keepends=True)]
+        stream = io.BytesIO(content)
+        stream.seek(min(start, len(content)))
+        assert [line.removesuffix(b"\n") for line in bounded_lines(stream, 8)] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [(b"a" * 9, 1), (b"\n" * 70_000 + b"a" * 9, 70_001), (b"a\n" + b"a" * 9 + b"\nb", 2), (b"\0" * 10**6, 1)],
+)
+def test_a_line_that_may_fill_the_memory_is_an_error(content: bytes, number: int, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    for stream, name in ((io.BytesIO(content), "the file"), ((tmp_path / "a.jsonl").open("rb"), tmp_path / "a.jsonl")):
+        with (
+            stream,
+            pytest.raises(LongLine, match=f"^line {number} of {name} has more than 8 bytes: shorten this line"),
+        ):
+            list(bounded_lines(stream, 8))
 
 
 def test_numbers_begin_where_the_caller_says() -> None:

@@ -33,6 +33,26 @@ def test_the_objects_of_any_array(found: Any, indent: int | None, ascii_: bool, 
         assert list(array_entries(io.StringIO(text))) == found
 
 
+LONG = [
+    ('[{"a": "' + "x" * 300, "line 1, entry 1: one value has more than 100 characters"),
+    ('[\n{"a": 1},\n{"a": [' + "1, " * 100, "line 3, entry 2: one value has more than 100 characters"),
+    ('[{"a": ' + "1" * 300, "line 1, entry 1: "),
+    ("[" + " " * 1000 + "]", ""),
+    ("[" + '{"a": "xxx"}, ' * 50 + '{"a": 1}]', ""),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), LONG)
+def test_a_value_that_may_fill_the_memory_is_an_error(text: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_arrays, "MAX_VALUE_CHARS", 100)
+    monkeypatch.setattr(json_arrays, "CHUNK_CHARS", 40)
+    if said:
+        with pytest.raises(NotAnArray, match=said):
+            list(array_entries(io.StringIO(text)))
+    else:
+        assert list(array_entries(io.StringIO(text))) == json.loads(text)
+
+
 @settings(max_examples=150)
 @given(ARRAYS.filter(bool), st.data())
 def test_a_part_of_an_array_is_none(found: Any, data: st.DataObject) -> None:
