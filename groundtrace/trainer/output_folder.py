@@ -1,10 +1,13 @@
 """Checks an output folder before a command writes to it, so that files of another command or user are not replaced."""
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.trainer.settings import TrainerSettings
 
 WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
@@ -13,6 +16,13 @@ WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpo
 Each command writes its run.json before these files. So :func:`check_output` treats a file of this list without run.json
 as a file of another program.
 """
+OF_TRACKER = ("wandb", ".wandb")
+"""The folders that W&B writes. It makes links in them itself."""
+ALSO_WRITTEN = (
+    *(".lock", "run.json", "left_out.jsonl", "train.html", "eval.html", "responses.jsonl", "tracker.json"),
+    *("rollouts", "validation", "rows", "cache", "media", "served", "tensorboard", *OF_TRACKER),
+)
+"""The other files and folders in an output folder that a command writes."""
 _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an evaluation"}
 
 
@@ -24,14 +34,17 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
     - the output of `beam`, or of another ``trainer`` command;
     - files of other programs, with names that the command writes;
-    - the model that the training starts from.
+    - the model that the training starts from;
+    - a link among the files and folders that a command writes or deletes (:func:`refuse_output_links`).
     """
-    found, model = recorded_run(output), output / "model"
+    model = output / "model"
     if command != "eval" and model.is_dir() and model.resolve() == Path(settings.model.path).resolve():
         raise UserError(
             f"{model} is the model that the training starts from, and the trained model would replace it: choose "
             "another --output"
         )
+    refuse_output_links(output)
+    found = recorded_run(output)
     if found is not None:
         if found.get("command") != command:
             held = _OF.get(found.get("command", ""), "a run of `beam`" if "counts" in found else "something else")
@@ -45,6 +58,25 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
             f"{output / taken[0]} exists, but {output} is not the output of `trainer {command}`: choose another "
             "--output"
         )
+
+
+def refuse_output_links(output: Path) -> None:
+    """Raise UnsafeFile if a file or folder that a command writes or deletes in the folder ``output`` is a link.
+
+    The same holds for each file and folder below these folders. Otherwise a command would delete or replace the files
+    to which a link leads, if another person has sent the folder. ``output`` itself may be a link.
+    """
+    names = (*WRITTEN, *ALSO_WRITTEN)
+    refuse_links(output, *names)
+    for name in names:
+        if name not in OF_TRACKER:
+            refuse_links(output, *(str(link.relative_to(output)) for link in _links_below(output / name)))
+
+
+def _links_below(folder: Path) -> Iterator[Path]:
+    """Yield the links in a folder and in the folders below it. A file or a missing folder has none."""
+    for parent, folders, files in os.walk(folder):
+        yield from (path for name in (*folders, *files) if (path := Path(parent, name)).is_symlink())
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
