@@ -14,15 +14,11 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from transformers import AutoConfig
 
-from groundtrace.schemas.errors import UserError
+from groundtrace.trainer.model_files import ModelError, check_model_files
 from groundtrace.trainer.settings import ModelSettings
 
 TINY = "runs/tiny/model"
 """The folder of the model in the bundled config ``tiny``. The command ``trainer tiny`` makes this model."""
-
-
-class ModelError(UserError):
-    """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
 
 
 class HubUnreachable(ModelError):
@@ -32,15 +28,17 @@ class HubUnreachable(ModelError):
 def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
-    A path that exists on this machine is accepted. Any other path must have the form of an id in the Hugging Face Hub,
-    e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local cache holds the model. Otherwise, the id is
-    refused if its first part is a local folder, or, with HubUnreachable, if the Hub does not reply to one request. If
-    the Hub replies with an error, or must not be asked, this function raises nothing, because loading the model raises
-    an error.
+    A path that exists on this machine is accepted if the files of the folder are safe to read
+    (:func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile). Any other path must have
+    the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local
+    cache holds the model. Otherwise, the id is refused if its first part is a local folder, or, with HubUnreachable, if
+    the Hub does not reply to one request. If the Hub replies with an error, or must not be asked, this function raises
+    nothing, because loading the model raises an error.
     """
     path = settings.path
     try:
         if Path(path).exists():
+            check_model_files(Path(path))
             return
         validate_repo_id(path)
     except OSError as error:  # a name that is too long, or a folder that this user may not read

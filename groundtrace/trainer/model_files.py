@@ -1,0 +1,66 @@
+"""Checks the files of a model's folder, which another person may have sent, before transformers reads them.
+
+transformers follows links, waits for pipes, and reads weights from each path that an index of weights contains. Texts
+such as chat templates become part of the trained model, so private files of the user could leave with the model.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import read_json, refuse_special
+from groundtrace.vision.media import is_inside
+
+INDEX = ".index.json"
+"""The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""
+
+
+class ModelError(UserError):
+    """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
+
+
+def check_model_files(folder: Path) -> None:
+    """Check the files in a model's folder, and in the folders below it.
+
+    Raises ModelError if a link leads out of the folder, or if an index of weights names files elsewhere. Links of the
+    Hub's cache may lead to its ``blobs``, and ``folder`` itself may be a link. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` for a pipe or a device.
+    """
+    root = folder.resolve()
+    for path in _entries(folder):
+        if path.is_symlink() and _leaves(path, root):
+            raise ModelError(
+                f"{path} is a link that leads out of the model's folder, which may come from a stranger: replace the "
+                "link by a copy of the file, or remove it"
+            )
+        refuse_special(path)
+        if path.name.endswith(INDEX) and path.is_file():
+            _check_index(path)
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in (*folders, *files))
+
+
+def _leaves(link: Path, root: Path) -> bool:
+    try:
+        target = link.resolve()
+    except RuntimeError:  # Python before 3.13 raises it for a cycle of links, which cannot be opened
+        return False
+    return not (target.is_relative_to(root) if link.is_dir() else is_inside(target, root))
+
+
+def _check_index(path: Path) -> None:
+    try:
+        index = read_json(path)
+        names = index["weight_map"].values()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path} is not an index of weights ({type(error).__name__}): download it again") from error
+    for name in names:
+        if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+            raise ModelError(
+                f"{path} names the file {name!r:.100} for weights, but only files in its own folder are read: download "
+                "the model again, or correct the index"
+            )
