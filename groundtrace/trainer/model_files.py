@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import read_json, refuse_special
-from groundtrace.vision.media import is_inside
+from groundtrace.vision.media import is_elsewhere
 
 INDEX = ".index.json"
 """The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""
@@ -27,9 +27,8 @@ def check_model_files(folder: Path) -> None:
     Hub's cache may lead to its ``blobs``, and ``folder`` itself may be a link. Raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile` for a pipe or a device.
     """
-    root = folder.resolve()
     for path in _entries(folder):
-        if path.is_symlink() and _leaves(path, root):
+        if path.is_symlink() and is_elsewhere(path, folder):
             raise ModelError(
                 f"{path} is a link that leads out of the model's folder, which may come from a stranger: replace the "
                 "link by a copy of the file, or remove it"
@@ -42,14 +41,6 @@ def check_model_files(folder: Path) -> None:
 def _entries(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
         yield from (Path(parent, name) for name in (*folders, *files))
-
-
-def _leaves(link: Path, root: Path) -> bool:
-    try:
-        target = link.resolve()
-    except RuntimeError:  # Python before 3.13 raises it for a cycle of links, which cannot be opened
-        return False
-    return not (target.is_relative_to(root) if link.is_dir() else is_inside(target, root))
 
 
 def _check_index(path: Path) -> None:

@@ -263,6 +263,19 @@ def is_inside(file: Path, root: Path) -> bool:
     return any(file.parent == folder.parent / "blobs" for folder in snapshots)
 
 
+def is_elsewhere(path: Path, folder: Path) -> bool:
+    """Return whether a path in a folder leads out of the folder, because the path or a folder above it is a link.
+
+    The folder itself may be a link. As an exception, a file may be in the ``blobs`` of :func:`is_inside`. The result is
+    False for links that form a cycle, which cannot be opened.
+    """
+    try:
+        target, root = path.resolve(), folder.resolve()
+    except RuntimeError:  # Python before 3.13 raises it for a cycle of links
+        return False
+    return not (target.is_relative_to(root) if target.is_dir() else is_inside(target, root))
+
+
 @dataclass(frozen=True)
 class MediaRoots:
     """Holds the two folders that contain a run's media, each a local path or a URL.

@@ -15,7 +15,7 @@ from groundtrace.rewards.streams import GROUNDED
 from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
 from groundtrace.schemas.json_lines import read_lines
 from groundtrace.schemas.records import MediaRef, Question, RawRecord
-from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
+from groundtrace.vision.media import HEAD_BYTES, MediaStore, is_elsewhere, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 """Maps a form of prompt to its stream of iVGR, which is one of two ways to ask a question.
@@ -36,11 +36,14 @@ class Records:
         """Open the file ``records.jsonl`` in ``folder``; the images are searched for in this folder, too.
 
         ``form`` is the name of the form of response that the prompts request, such as reasoning with points. Raises
-        ShardError if there are no records.
+        ShardError if there are no records, or if the file is a link that leads out of the folder.
         """
         self._form = form
         self._store = MediaStore(str(folder), str(folder))
-        with (folder / "records.jsonl").open("rb") as stream:
+        file = folder / "records.jsonl"
+        if is_elsewhere(file, folder):
+            raise ShardError(f"{file} is a link to a file outside its folder: copy this file into the folder")
+        with file.open("rb") as stream:
             self._lines = list(read_lines(stream))
         if not self._lines:
             raise ShardError(f"{folder}/records.jsonl holds no records: add at least one")

@@ -32,6 +32,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of, shards_of
+from groundtrace.vision.media import is_elsewhere
 
 MAX_BYTES_IN_MEMORY = 64_000_000
 """Larger sets are copied into a memory-mapped file, which takes longer to open."""
@@ -72,7 +73,8 @@ class Shards:
             cache: the folder for the memory-mapped copy of large shards.
 
         Raises:
-            ShardError: if there are no shards or no rows, if a column is missing, or if a shard cannot be read.
+            ShardError: if there are no shards or no rows, if a column is missing, if a shard cannot be read, or if it
+                is outside ``data``, through a link.
         """
         self.side = side
         files = _shard_files(data, side)
@@ -311,9 +313,9 @@ def shard_side(data: Path) -> str:
     run folder, the result is ``rl`` if there are RL shards. In a folder of shards, it is ``rl`` if the rows have the
     column ``prompt``. Otherwise it is ``sft``.
     """
-    if shards_of(data, "rl"):
+    if _own_shards(data, "rl"):
         return "rl"
-    files = [] if shards_of(data, "sft") else shards_of(data, ".")
+    files = [] if _own_shards(data, "sft") else _own_shards(data, ".")
     with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows later raises a better error
         return "rl" if files and "prompt" in pq.read_schema(files[0]).names else "sft"
     return "sft"
@@ -342,7 +344,23 @@ def _files(data: Path, side: str) -> list[Path]:
     ``side`` is the training set, ``rl`` or ``sft``, and also the name of its folder in ``data``. If this folder has no
     shards, return the shards that ``data`` directly holds.
     """
-    return shards_of(data, side) or shards_of(data, ".")
+    return _own_shards(data, side) or _own_shards(data, ".")
+
+
+def _own_shards(data: Path, name: str) -> list[Path]:
+    """Return the shards (Parquet files) in the folder ``name`` of ``data``, sorted by name.
+
+    Raises ShardError if a link leads from ``data`` to a shard elsewhere. A stranger may have sent ``data``, and the
+    trained model would contain the user's private rows.
+    """
+    shards = shards_of(data, name)
+    for shard in shards:
+        if is_elsewhere(shard, data):
+            raise ShardError(
+                f"{shard} is a file outside {data}, to which a link leads: replace the link by what it leads to, or "
+                "give the folder with the shards as the data"
+            )
+    return shards
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:

@@ -15,7 +15,7 @@ from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.records import MediaRef
 
-from ...trainer.runs import SAMPLE, records, write_records
+from ...trainer.runs import SAMPLE, Command, records, write_records
 
 MEDIA = "images/dev-662-1-0.png"
 
@@ -120,3 +120,21 @@ def test_no_records(text: str, tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text(text, "utf-8")
     with pytest.raises(ShardError, match=r"records\.jsonl holds no records"):
         Records(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["data", "named"])
+def test_records_elsewhere(folder: str, tmp_path: Path, run: Command) -> None:
+    """A stranger may have sent the folder, in which the file is a link to a private one."""
+    data = write_records(tmp_path / "data", records("662-1-0-c0"))
+    (tmp_path / "named").symlink_to("data")
+    (data / "records.jsonl").rename(data / "lines.jsonl")
+    (data / "records.jsonl").symlink_to("lines.jsonl")
+    assert len(Records(tmp_path / folder)) == 1
+    (data / "lines.jsonl").rename(tmp_path / "private.jsonl")
+    (data / "records.jsonl").unlink()
+    (data / "records.jsonl").symlink_to("../private.jsonl")
+    said = f"{tmp_path / folder}/records.jsonl is a link to a file outside its folder: copy this file into the folder"
+    with pytest.raises(ShardError) as refused:
+        Records(tmp_path / folder)
+    assert str(refused.value) == said
+    run("eval", tmp_path / folder).check_refused(2, said)

@@ -10,7 +10,9 @@ import pytest
 
 from groundtrace.rewards.rows import shards
 from groundtrace.rewards.rows.row import UnusableRow
-from groundtrace.rewards.rows.shards import COMMON, ShardError, Shards
+from groundtrace.rewards.rows.shards import COMMON, ShardError, Shards, shards_to_evaluate
+
+from ...trainer.runs import Command
 
 Row = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
@@ -152,3 +154,53 @@ def test_streams_that_cannot_be_asked_make_a_bad_row(
     shards = Shards(write_shards(tmp_path, [row(**changes)], "rl"), "rl", tmp_path / "rows")
     with pytest.raises(UnusableRow, match=said):
         shards[0]
+
+
+@pytest.mark.parametrize("side", ["sft", "rl"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("run/{side}", "../private/{side}"),
+        ("run/{side}/train-00000.parquet", "../../private/{side}/train-00000.parquet"),
+        ("run/train-00000.parquet", "../private/{side}/train-00000.parquet"),
+    ],
+)
+def test_shards_elsewhere(
+    tmp_path: Path, row: Row, write_shards: Write, run: Command, side: str, name: str, target: str
+) -> None:
+    """A stranger may have sent the run, in which a name is a link to private rows."""
+    write_shards(tmp_path / "private", [row()], side)
+    link = tmp_path / name.format(side=side)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(target.format(side=side))
+    (tmp_path / "named").symlink_to("run")
+    for data in (tmp_path / "run", tmp_path / "named"):
+        for opened in (
+            lambda d: Shards(d, side, tmp_path / "cache"),
+            lambda d: shards_to_evaluate(d, tmp_path / "cache"),
+        ):
+            with pytest.raises(
+                ShardError, match=r"parquet is a file outside .*, to which a link leads: replace the link"
+            ):
+                opened(data)
+    for command in ("sft" if side == "sft" else "grpo", "eval"):
+        run(command, tmp_path / "run").check_refused(2, "is a file outside")
+
+
+@pytest.mark.parametrize("name", ["sft", "sft/train-00000.parquet", "train-00000.parquet"])
+def test_shards_behind_a_link_in_the_run(tmp_path: Path, row: Row, write_shards: Write, name: str) -> None:
+    run = write_shards(tmp_path / "run" / "first", [row()]).parent
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).symlink_to(run / "first/sft" / name.removeprefix("sft").removeprefix("/"))
+    (tmp_path / "named").symlink_to("run")
+    for data in (run, tmp_path / "named"):
+        assert len(Shards(data, "sft", tmp_path / "cache")) == 1
+
+
+def test_a_data_set_in_the_cache_of_the_hub(tmp_path: Path, row: Row, write_shards: Write) -> None:
+    [shard] = write_shards(tmp_path, [row()]).glob("sft/*")
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshots/01/sft").mkdir(parents=True)
+    (tmp_path / "snapshots/01/sft/train.parquet").symlink_to("../../../blobs/a0")
+    shard.rename(tmp_path / "blobs/a0")
+    assert len(Shards(tmp_path / "snapshots/01", "sft", tmp_path / "cache")) == 1
