@@ -6,8 +6,7 @@ when it is complete. No code from a checkpoint is run when it is loaded.
 
 In a training on several GPUs, each rank (the process of one GPU) writes its part of the tensors
 (:mod:`groundtrace.trainer.sharded_state`). The first rank also writes the other content. The checkpoint can be loaded
-with any number of GPUs. :func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can
-load.
+with any number of GPUs. :mod:`groundtrace.trainer.export` converts a checkpoint to a plain model folder.
 """
 
 import os
@@ -20,17 +19,12 @@ from typing import Any
 
 import torch
 
-from groundtrace.config.settings import build
 from groundtrace.schemas.errors import UserError
-from groundtrace.storage.files import new_folder
 from groundtrace.trainer import ranks, sharded_state
 from groundtrace.trainer.identity import difference
-from groundtrace.trainer.model import load_model
 from groundtrace.trainer.optimiser import Optimiser
-from groundtrace.trainer.settings import ModelSettings
 
 _NAME = re.compile(r"step-(\d{6,})")
-_SECTION = "model."
 STATE = "trainer.pt"
 
 
@@ -176,31 +170,3 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     if progress.random["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(progress.random["cuda"])
     return progress
-
-
-def export(checkpoint: Path, out: Path) -> Path:
-    """Write the model of a checkpoint as a plain model folder to ``out``, and return ``out``.
-
-    The folder has the files that transformers and vLLM need: weights, config, processor and generation settings.
-    Weights that were not trained are read from the base model. The base model must still be at the path ``model.path``
-    of the training's config. Raises CheckpointError if the checkpoint cannot be used, ModelError if the base model
-    cannot be loaded, and UserError if ``out`` is not empty or cannot be written.
-    """
-    with new_folder(out) as folder:
-        state = read_checkpoint(checkpoint)
-        named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
-        vlm = load_model(build(ModelSettings, named), device="cpu")
-        _put(state["optimiser"]["masters"], dict(vlm.model.named_parameters()), checkpoint)
-        vlm.save(folder)
-    return out
-
-
-@torch.no_grad()
-def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: Path) -> None:
-    for name, master in masters.items():
-        if name not in weights or weights[name].shape != master.shape:
-            raise CheckpointError(
-                f"{checkpoint} does not fit its base model, which has no weight {name} with the shape "
-                f"{tuple(master.shape)}: restore the original base model"
-            )
-        weights[name].copy_(master)

@@ -97,6 +97,9 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
     command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
+    command.add_argument(
+        "--model", metavar="PATH", help="the base model, a folder or a Hub id, if it is not where the training read it"
+    )
     _add_tiny(commands)
     return parser
 

@@ -24,8 +24,9 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer import ranks
-from groundtrace.trainer.checkpoint import checkpoints, export
+from groundtrace.trainer.checkpoint import checkpoints
 from groundtrace.trainer.evaluation.evaluate import evaluate
+from groundtrace.trainer.export import export
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.launch import launch
 from groundtrace.trainer.machine_estimate import print_estimate
@@ -81,7 +82,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> Path | str:
     if parsed.command == "export":
-        return export(parsed.checkpoint, parsed.out)
+        return export(parsed.checkpoint, parsed.out, parsed.model)
     if parsed.command == "tiny":
         return make_tiny(local_copy(parsed.data), parsed.out, parsed.seed, parsed.image_side)
     settings = _settings(parsed)
