@@ -22,6 +22,7 @@ import torch
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer import ranks, sharded_state
 from groundtrace.trainer.identity import difference
+from groundtrace.trainer.model_files import own_files
 from groundtrace.trainer.optimiser import Optimiser
 
 _NAME = re.compile(r"step-(\d{6,})")
@@ -111,8 +112,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def _read_state(path: Path) -> dict[str, Any]:
     """Return the content of the file ``STATE``. If the checkpoint is sharded, other files hold most of its tensors.
 
-    Raises CheckpointError if the file cannot be read.
+    Raises CheckpointError if the file cannot be read, and UnsafeFile if a file of the checkpoint is a pipe, a device or
+    a link that leads out of the checkpoint's folder.
     """
+    own_files(path)
     try:
         # ranks map the file, because each of them needs only a part
         state = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=ranks.count() > 1)

@@ -1,15 +1,15 @@
 """Checks the files of a model's folder, which another person may have sent, before transformers reads them.
 
 transformers follows links, waits for pipes, and reads weights from each path that an index of weights contains. Texts
-such as chat templates become part of the trained model, so private files of the user could leave with the model.
+such as chat templates become part of the trained model, so private files of the user could leave with the model. The
+files of a checkpoint are checked in the same way.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import read_json, refuse_special
+from groundtrace.schemas.safe_files import UnsafeFile, read_json, refuse_special
 from groundtrace.vision.media import is_elsewhere
 
 INDEX = ".index.json"
@@ -23,24 +23,28 @@ class ModelError(UserError):
 def check_model_files(folder: Path) -> None:
     """Check the files in a model's folder, and in the folders below it.
 
-    Raises ModelError if a link leads out of the folder, or if an index of weights names files elsewhere. Links of the
-    Hub's cache may lead to its ``blobs``, and ``folder`` itself may be a link. Raises
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` for a pipe or a device.
+    Raises ModelError if an index of weights names files elsewhere, and the errors of :func:`own_files`.
     """
-    for path in _entries(folder):
-        if path.is_symlink() and is_elsewhere(path, folder):
-            raise ModelError(
-                f"{path} is a link that leads out of the model's folder, which may come from a stranger: replace the "
-                "link by a copy of the file, or remove it"
-            )
-        refuse_special(path)
-        if path.name.endswith(INDEX) and path.is_file():
+    for path in own_files(folder):
+        if path.name.endswith(INDEX):
             _check_index(path)
 
 
-def _entries(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        yield from (Path(parent, name) for name in (*folders, *files))
+def own_files(folder: Path) -> list[Path]:
+    """Return the files in a folder of a model or a checkpoint, and in the folders below it.
+
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` for a link that leads out of the folder, a pipe and a
+    device. Links of the Hub's cache may lead to its ``blobs``, and ``folder`` itself may be a link.
+    """
+    found = [Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)]
+    for path in found:
+        if path.is_symlink() and is_elsewhere(path, folder):
+            raise UnsafeFile(
+                f"{path} is a link that leads out of {folder}, which may come from a stranger: replace the link by a "
+                "copy of the file, or remove it"
+            )
+        refuse_special(path)
+    return [path for path in found if path.is_file()]
 
 
 def _check_index(path: Path) -> None:

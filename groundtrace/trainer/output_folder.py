@@ -1,13 +1,12 @@
 """Checks an output folder before a command writes to it, so that files of another command or user are not replaced."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import refuse_links
+from groundtrace.schemas.safe_files import read_json, refuse_links, refuse_special
 from groundtrace.trainer.settings import TrainerSettings
 
 WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
@@ -35,7 +34,7 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     - the output of `beam`, or of another ``trainer`` command;
     - files of other programs, with names that the command writes;
     - the model that the training starts from;
-    - a link among the files and folders that a command writes or deletes (:func:`refuse_output_links`).
+    - a link, pipe or device among the files and folders that a command writes or deletes (:func:`refuse_unsafe`).
     """
     model = output / "model"
     if command != "eval" and model.is_dir() and model.resolve() == Path(settings.model.path).resolve():
@@ -43,7 +42,7 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
             f"{model} is the model that the training starts from, and the trained model would replace it: choose "
             "another --output"
         )
-    refuse_output_links(output)
+    refuse_unsafe(output)
     found = recorded_run(output)
     if found is not None:
         if found.get("command") != command:
@@ -60,33 +59,37 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
         )
 
 
-def refuse_output_links(output: Path) -> None:
-    """Raise UnsafeFile if a file or folder that a command writes or deletes in the folder ``output`` is a link.
+def refuse_unsafe(output: Path) -> None:
+    """Raise UnsafeFile if a file or folder that a command writes or deletes in the folder ``output`` is a link, a pipe
+    or a device.
 
     The same holds for each file and folder below these folders. Otherwise a command would delete or replace the files
-    to which a link leads, if another person has sent the folder. ``output`` itself may be a link.
+    to which a link leads, or wait for a pipe, if another person has sent the folder. ``output`` itself may be a link.
     """
     names = (*WRITTEN, *ALSO_WRITTEN)
     refuse_links(output, *names)
     for name in names:
-        if name not in OF_TRACKER:
-            refuse_links(output, *(str(link.relative_to(output)) for link in _links_below(output / name)))
+        refuse_special(output / name)
+        for path in _entries_below(output / name) if name not in OF_TRACKER else ():
+            if path.is_symlink():
+                refuse_links(output, str(path.relative_to(output)))
+            refuse_special(path)
 
 
-def _links_below(folder: Path) -> Iterator[Path]:
-    """Yield the links in a folder and in the folders below it. A file or a missing folder has none."""
+def _entries_below(folder: Path) -> Iterator[Path]:
+    """Yield the files and folders at all depths below a folder. A file or a missing folder has none."""
     for parent, folders, files in os.walk(folder):
-        yield from (path for name in (*folders, *files) if (path := Path(parent, name)).is_symlink())
+        yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
     """Return the content of the file run.json in the folder ``output``. In this file, a command describes its last run.
 
     The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it. The result is an
-    empty dict if the file holds JSON other than an object.
+    empty dict if the file holds JSON other than an object. Raises UnsafeFile if the file is a pipe or a device.
     """
     try:
-        found = json.loads((output / "run.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        found = read_json(output / "run.json")
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else {}

@@ -1,5 +1,7 @@
 """Checkpoints appear whole or not at all, and say why they cannot be resumed from."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +9,14 @@ import pytest
 import torch
 from torch import nn
 
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.checkpoint import (
     STATE,
     CheckpointError,
     Progress,
     checkpoints,
     load_checkpoint,
+    read_checkpoint,
     save_checkpoint,
 )
 from groundtrace.trainer.optimiser import Optimiser
@@ -115,6 +119,41 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     torch.save({"identity": Path("a class of its own")}, path / STATE)
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_checkpoint(path, _optimiser(), RUN)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "said"),
+    [
+        (STATE, "", "is not a regular file, but a pipe: move it away"),
+        ("shards/a.safetensors", "", "is not a regular file, but a pipe: move it away"),
+        (STATE, "../../private/trainer.pt", "is a link that leads out of"),
+        ("shards", "../../private", "is a link that leads out of"),
+        ("shards/a.safetensors", "../../../private/a.safetensors", "is a link that leads out of"),
+        ("other", "/dev/zero", "is a link that leads out of"),
+    ],
+)
+def test_files_from_a_stranger(tmp_path: Path, name: str, target: str, said: str) -> None:
+    """A pipe (no target), and links to files of the user."""
+    path = save_checkpoint(tmp_path / "out", Progress(1), _optimiser(), RUN, keep=2)
+    (tmp_path / "private").mkdir()
+    shutil.copy(path / STATE, tmp_path / "private" / STATE)
+    (path / name).parent.mkdir(exist_ok=True)
+    (path / name).unlink(missing_ok=True)
+    if target:
+        (path / name).symlink_to(target)
+    else:
+        os.mkfifo(path / name)
+    for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
+        with pytest.raises(UnsafeFile, match=f"{name} {said}"):
+            read(path)
+
+
+def test_a_checkpoint_behind_a_link(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path / "out", Progress(1), _optimiser(), RUN, keep=2)
+    (tmp_path / "named").symlink_to(path)
+    (path / STATE).rename(path / "other")
+    (path / STATE).symlink_to("other")
+    assert load_checkpoint(tmp_path / "named", _optimiser(), RUN) == Progress(1)
 
 
 @pytest.mark.parametrize(

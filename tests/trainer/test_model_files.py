@@ -53,11 +53,11 @@ def test_a_link_that_leaves_the_folder(
     (model / name).symlink_to(target)
     (model.parent / "named").symlink_to("model")
     for folder in (model, model.parent / "named"):
-        with pytest.raises(ModelError) as refused:
+        with pytest.raises(UnsafeFile) as refused:
             opened(ModelSettings(str(folder)))
         assert str(refused.value) == (
-            f"{folder / name} is a link that leads out of the model's folder, which may come from a stranger: replace "
-            "the link by a copy of the file, or remove it"
+            f"{folder / name} is a link that leads out of {folder}, which may come from a stranger: replace the link "
+            "by a copy of the file, or remove it"
         )
 
 
@@ -86,7 +86,7 @@ def test_a_snapshot_of_the_hub(model: Path, tmp_path: Path) -> None:
         (cached / "blobs/key").symlink_to(tmp_path / "private/key.txt")
         (snapshot / "more").unlink(missing_ok=True)
         (snapshot / "more").symlink_to(f"../../{target}")
-        with pytest.raises(ModelError, match="more is a link that leads out"):
+        with pytest.raises(UnsafeFile, match="more is a link that leads out"):
             check_model_files(snapshot)
 
 
@@ -133,5 +133,5 @@ def test_the_index_of_a_model_in_several_files(model: Path) -> None:
 def test_a_command_reads_no_private_file(command: str, run: Command, sft_data: Path, model: Path) -> None:
     (model / "additional_chat_templates/note.jinja").symlink_to("../../../private/key.txt")
     ran = run(command, sft_data, f"model.path={model}")
-    ran.check_refused(2, "additional_chat_templates/note.jinja is a link that leads out of the model's folder")
+    ran.check_refused(2, "additional_chat_templates/note.jinja is a link that leads out of")
     assert not (ran.output / "model").exists()

@@ -1,6 +1,7 @@
 """Which output folders a command refuses, because it would replace what they hold."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from groundtrace.rewards.rows import shards
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.monitor import Monitor
-from groundtrace.trainer.output_folder import ALSO_WRITTEN, OF_TRACKER, WRITTEN, check_output, refuse_output_links
+from groundtrace.trainer.output_folder import ALSO_WRITTEN, OF_TRACKER, WRITTEN, check_output, refuse_unsafe
 
 from .runs import Command, records, settings_of, write_records
 
@@ -101,11 +102,30 @@ def test_a_link_in_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     check_output("sft", SETTINGS, tmp_path / "named")
 
 
+@pytest.mark.parametrize("name", (*WRITTEN, *ALSO_WRITTEN, *BELOW))
+def test_a_pipe_in_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UnsafeFile, match=rf"{name} is not a regular file, but a pipe: move it away"):
+        check_output("sft", SETTINGS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["run.json", "metrics.jsonl", "checkpoints/step-000001/trainer.pt", "model/config.json"]
+)
+def test_a_training_does_not_wait_for_a_pipe(name: str, run: Command, sft_data: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    (tmp_path / "out/run.json").write_text('{"command": "sft"}', "utf-8")
+    (tmp_path / "out" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "out" / name)
+    run("sft", sft_data).check_refused(2, f"{name} is not a regular file, but a pipe: move it away")
+
+
 @pytest.mark.parametrize("name", ["mine", "mine/link", *(f"{name}/latest-run" for name in OF_TRACKER)])
 def test_links_that_no_command_writes_through_are_accepted(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).symlink_to("elsewhere")
-    refuse_output_links(tmp_path)
+    refuse_unsafe(tmp_path)
 
 
 @pytest.mark.parametrize("command", ["sft", "grpo", "eval"])

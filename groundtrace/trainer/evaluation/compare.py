@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.text import counted
 from groundtrace.trainer.evaluation.comparison import (
     ACCURACY,
@@ -86,7 +87,10 @@ class Comparison:
 
 
 def read_evaluation(folder: str) -> Evaluation:
-    """Return the finished evaluation in an output folder of ``trainer eval``. Raises CompareError if there is none."""
+    """Return the finished evaluation in an output folder of ``trainer eval``.
+
+    Raises CompareError if there is none, and UnsafeFile if one of its files is a pipe or a device.
+    """
     path = Path(folder)
     run = recorded_run(path) or {}
     if run.get("command") != "eval" or run.get("ended") != "done":
@@ -94,7 +98,7 @@ def read_evaluation(folder: str) -> Evaluation:
             f"{folder} does not hold a finished evaluation: name the --output of a `trainer eval` that is done"
         )
     try:
-        reward = tomllib.loads((path / "config.toml").read_text("utf-8")).get("reward", {})
+        reward = tomllib.loads(read_regular(path / "config.toml").decode("utf-8")).get("reward", {})
         answered = read_answers(path / "responses.jsonl")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         line = " ".join(str(error).split())[:200]

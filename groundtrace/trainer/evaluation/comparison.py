@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.safe_files import opened_regular
 
 DRAWS, SEED = 4000, 0
 """The number of bootstrap draws, and the seed of the draws. So the same answers always give the same intervals."""
@@ -64,13 +65,14 @@ def read_answers(path: Path) -> Answered:
     """Return the answers of one model, read from a file ``responses.jsonl`` that ``trainer eval`` has written.
 
     ``path`` is the path of the file. In an evaluation with crops, the answers without crops are left out. Raises
-    OSError if the file cannot be read, and ValueError or KeyError if a line is damaged.
+    OSError if the file cannot be read, UnsafeFile if it is a pipe or a device, and ValueError or KeyError if a line is
+    damaged.
     """
     values: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (ACCURACY, POINT_F1, REWARD)}
     first: dict[str, tuple[float | None, str, float | None]] = {}
     golds: dict[str, frozenset[str]] = {}
-    with path.open(encoding="utf-8", newline="\n") as stream:
-        lines = [json.loads(line) for line in stream]
+    with opened_regular(path) as stream:
+        lines = [json.loads(line.decode("utf-8")) for line in stream]
     with_crops = [line for line in lines if "crops" in line]
     for line in with_crops or lines:
         key, outcome = line["id"], line["verdicts"].get("outcome", {}).get("value")

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.row_sampler import Drawn
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion
 from groundtrace.trainer.watching.records import as_line, read_lines
+from groundtrace.vision.media import is_elsewhere
 
 FOLDER = "validation"
 """The name of the folder with the questions and answers of validations, in the output folder."""
@@ -67,7 +69,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
     if not validated:
         return _rollouts(output)
     folder, steps = output / FOLDER, sorted({validated[0], validated[-1]}, reverse=True)
-    questions = json.loads((folder / QUESTIONS).read_text("utf-8"))
+    questions = read_json(folder / QUESTIONS)
     given = {step: read_lines(folder / f"step-{step:06d}.jsonl") for step in steps}
     return [
         ShownQuestion(
@@ -76,7 +78,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
             asked["question"],
             asked["gold"],
             tuple(asked["choices"]),
-            tuple(_bytes(folder / "images" / name) for name in asked["images"]),
+            tuple(_bytes(output, folder / "images" / name) for name in asked["images"]),
             tuple(
                 _answer(line, f"after {step} steps" if step else "before the training")
                 for step in steps
@@ -104,7 +106,7 @@ def _rollouts(output: Path) -> list[ShownQuestion]:
             lines[0].get("question", ""),
             lines[0]["gold"],
             (),
-            tuple(_bytes(folders[-1] / name) for name in [lines[0].get("image")] if name),
+            tuple(_bytes(output, folders[-1] / name) for name in [lines[0].get("image")] if name),
             tuple(_answer(line, when) for line in lines),
         )
         for (id, stream), lines in found.items()
@@ -117,6 +119,10 @@ def _answer(line: Mapping[str, Any], when: str) -> ShownAnswer:
     return ShownAnswer(when, line["text"], line["reward"], outcome, tuple(verdicts.items()))
 
 
-def _bytes(path: Path) -> bytes:
-    """Return a file's bytes; empty if the file is missing, so that the page shows its image as missing."""
-    return path.read_bytes() if path.is_file() else b""
+def _bytes(output: Path, path: Path) -> bytes:
+    """Return a file's bytes; empty if the file is missing, so that the page shows its image as missing.
+
+    The result is also empty if the file is not in the training's output folder ``output``, which may come from a
+    stranger.
+    """
+    return path.read_bytes() if path.is_file() and not is_elsewhere(path, output) else b""

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from groundtrace.config.extras import require_extra
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.settings import LogSettings, TrainerSettings
 
@@ -110,7 +111,7 @@ class Tracker:
         self._sent = dict(sent) if step and id_file.exists() else {}
         if not self._sent:
             write_atomically(id_file, json.dumps({"id": uuid.uuid4().hex[:8]}))
-        id = json.loads(id_file.read_text("utf-8"))["id"]
+        id = read_json(id_file)["id"]
         own = {"id": id, "dir": str(output)} if log.tracker == "wandb" else {}
         self._module: Any = importlib.import_module(log.tracker)
         name, config = f"{output.resolve().name}-{id}", _config(command, settings)

@@ -1,12 +1,12 @@
 """Writes the page ``train.html`` while a training runs: one file with its curves, validations and some answers."""
 
-import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from groundtrace.pages.render import render
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
@@ -71,7 +71,7 @@ class TrainPage:
 
 def train_page(output: Path) -> str:
     """Return the HTML page of a training, made from the files in its output folder ``output``."""
-    run = json.loads((output / "run.json").read_text("utf-8"))
+    run = read_json(output / "run.json")
     metrics, validations = read_metrics(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
     first, more = charts(metrics, validations, best)

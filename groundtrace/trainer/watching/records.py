@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.rewards.rows.reward import Scored
+from groundtrace.schemas.safe_files import opened_regular
 from groundtrace.storage.files import write_atomically
 
 
@@ -14,12 +15,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the JSON objects in a file with one object on each line; empty if the file is missing.
 
     A line that is not JSON is skipped, such as a last line that a full disk truncated. Only a line feed ends a line,
-    because texts may contain other separators, such as U+2028.
+    because texts may contain other separators, such as U+2028. Raises UnsafeFile if the file is a pipe or a device.
     """
+    if not path.exists():
+        return []
     found = []
-    for line in path.read_text("utf-8", errors="replace").split("\n") if path.exists() else ():
-        with contextlib.suppress(json.JSONDecodeError):
-            found.append(json.loads(line))
+    with opened_regular(path) as stream:
+        for line in stream:
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line.decode("utf-8", errors="replace")))
     return found
 
 

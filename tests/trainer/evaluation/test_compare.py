@@ -1,12 +1,14 @@
 """Evaluations side by side: figures, paired differences, and what is refused."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.cli import main
 from groundtrace.trainer.evaluation import compare as module
 from groundtrace.trainer.evaluation.compare import CompareError, compare, comparison_json, comparison_lines
@@ -174,6 +176,17 @@ def test_a_damaged_evaluation(file: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "a" / file).write_text(text, "utf-8")
     with pytest.raises(CompareError, match=r"a is damaged \(.+\): evaluate the model again$"):
         module.read_evaluation(folder)
+
+
+@pytest.mark.parametrize("file", ["run.json", "config.toml", "responses.jsonl"])
+def test_a_pipe_in_an_evaluation(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_evaluation(tmp_path / "a", right([0]))
+    (tmp_path / "a" / file).unlink()
+    os.mkfifo(tmp_path / "a" / file)
+    with pytest.raises(UnsafeFile, match=f"{file} is not a regular file, but a pipe: move it away"):
+        module.read_evaluation(folder)
+    assert main(["compare", folder, folder]) == 2
+    assert f"{file} is not a regular file, but a pipe" in capsys.readouterr().err
 
 
 def test_a_repeated_id(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.watching import page
 from groundtrace.trainer.watching.page import TrainPage, train_page
 
@@ -159,6 +160,30 @@ def test_a_missing_image_is_said_to_be_missing(tmp_path: Path) -> None:
     output = write_training(tmp_path)
     (output / "validation" / "images" / "image-0").unlink()
     assert "no image" in train_page(output)
+
+
+@pytest.mark.parametrize("kind", ["path", "absolute", "link"])
+def test_the_page_shows_no_image_outside_the_folder(kind: str, tmp_path: Path) -> None:
+    """A stranger may have sent the folder, and would get the page with a private image."""
+    output, private = write_training(tmp_path / "out"), tmp_path / "private.png"
+    (output / "validation/images/image-0").rename(private)
+    if kind == "link":
+        (output / "validation/images/image-0").symlink_to(private)
+    else:
+        name = str(private) if kind == "absolute" else "../../../private.png"
+        file = output / "validation/questions.json"
+        file.write_text(file.read_text("utf-8").replace('"image-0"', json.dumps(name)), "utf-8")
+        assert name in file.read_text("utf-8")
+    assert "no image" in train_page(output)
+
+
+@pytest.mark.parametrize("name", ["run.json", "metrics.jsonl", "validation.jsonl", "validation/questions.json"])
+def test_a_pipe_in_the_folder(name: str, tmp_path: Path) -> None:
+    output = write_training(tmp_path)
+    (output / name).unlink()
+    os.mkfifo(output / name)
+    with pytest.raises(UnsafeFile, match=f"{name} is not a regular file, but a pipe: move it away"):
+        train_page(output)
 
 
 def test_the_page_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """JSON lines of a training's records."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.watching.records import read_lines, read_metrics, write_lines
 
 LINES = [{"step": 0, "text": "one"}, {"step": 1, "text": "a\u2028b\u0085c\x1cd\x0be\rf"}]
@@ -28,6 +30,13 @@ def test_lines_that_cannot_be_written_leave_the_old_ones(tmp_path: Path) -> None
         write_lines(tmp_path / "a.jsonl", [{"text": "\ud800"}])
     assert read_lines(tmp_path / "a.jsonl") == LINES
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    for read in (read_lines, read_metrics):
+        with pytest.raises(UnsafeFile, match="is not a regular file, but a pipe: move it away"):
+            read(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize(
