@@ -20,12 +20,15 @@ import torch
 from PIL import Image
 
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, sizes_of
-from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.model import ModelError, VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Observed, Sample, TurnSpan
+from groundtrace.trainer.time_limit import TooLong, at_most
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
+RENDERING_S = 10.0
+"""The time in which a chat template must render a conversation, which usually takes a millisecond."""
 
 Message = Mapping[str, str]
 """The type of a turn: a mapping with ``role`` and ``content``. ``content`` has one :data:`MARK` for each image."""
@@ -44,6 +47,8 @@ def encode_messages(
     - The number of ``<image>`` placeholders differs from the number of images.
     - The last turn is not the assistant's.
     - The chat template cannot render the turns.
+
+    Raises ModelError if the chat template takes more than :data:`RENDERING_S` seconds in the main thread.
     """
     if not messages or messages[-1]["role"] != "assistant":
         raise UnusableRow(
@@ -142,7 +147,13 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
         else:
             turns.append({"role": message["role"], "content": _parts(vlm, message["content"])})
     try:
-        return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
+        with at_most(RENDERING_S):
+            return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
+    except TooLong as error:
+        raise ModelError(
+            f"the chat template of {vlm.settings.path} has not rendered the row {id} in {RENDERING_S:g} s: set "
+            "model.path to another model, or correct its template"
+        ) from error
     except Exception as error:  # a template can raise any type
         raise UnusableRow(
             f"{id}: the chat template cannot render the row's turns ({error}): remove the row, or use another template"

@@ -1,5 +1,6 @@
 """Conversations and rows as samples: against transformers' own processor, and which tokens count."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ from PIL import Image
 from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.trainer import encode
 from groundtrace.trainer.encode import encode_messages, encode_prompt, neutral, prompt_sample, sft_sample, with_response
 from groundtrace.trainer.model import ModelError, VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample
+from groundtrace.trainer.tiny_model import CHAT_TEMPLATE
+
+from .runs import Command
 
 Load = Callable[..., VisionLanguageModel]
 Row = Callable[..., dict[str, Any]]
@@ -128,6 +133,26 @@ def test_the_same_picture_may_stand_twice(vlm: VisionLanguageModel, picture: Cal
     one = picture(vlm)
     made = encode_messages(vlm, "q", REPEATED, [one, one])
     assert int(made.is_image.sum()) == 2 * one.tokens
+
+
+ENDLESS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}" + (
+    "{% endfor %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("command", ["sft", "grpo", "eval"])
+def test_a_template_without_end(
+    command: str, run: Command, sft_data: Path, rl_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's model can have one. The row is not left out, since each row would take as long."""
+    monkeypatch.setattr(encode, "RENDERING_S", 0.2)
+    model = tmp_path / "sent"
+    shutil.copytree(run.model, model)
+    (model / "chat_template.jinja").write_text(ENDLESS + CHAT_TEMPLATE, "utf-8")
+    ran = run(command, sft_data if command == "sft" else rl_data, f"model.path={model}")
+    ran.check_refused(
+        2, f"the chat template of {model} has not rendered the row ", " in 0.2 s: set model.path to another"
+    )
 
 
 def _with_template(load: Load, template: str) -> VisionLanguageModel:
