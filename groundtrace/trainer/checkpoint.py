@@ -12,6 +12,7 @@ with any number of GPUs. :mod:`groundtrace.trainer.export` converts a checkpoint
 import os
 import re
 import shutil
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,6 +118,7 @@ def _read_state(path: Path) -> dict[str, Any]:
     """
     own_files(path)
     try:
+        _check_sizes(path / STATE)
         # ranks map the file, because each of them needs only a part
         state = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=ranks.count() > 1)
     except Exception as error:  # torch raises many types on a damaged file
@@ -126,6 +128,19 @@ def _read_state(path: Path) -> dict[str, Any]:
             f"{path} cannot be read, because another version of the trainer wrote it: use that version"
         )
     return state
+
+
+def _check_sizes(file: Path) -> None:
+    """Check that the parts of a file that torch wrote are not larger together than the file, as they are in memory.
+
+    torch does not compress the parts, but it also reads compressed ones: a stranger's file of some megabytes can need
+    any amount of memory. Raises ValueError if a part is compressed or the parts are too large, and BadZipFile if the
+    file is not a ZIP file.
+    """
+    with zipfile.ZipFile(file) as parts:
+        sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]
+        if len(sizes) < len(parts.infolist()) or sum(sizes) > file.stat().st_size:
+            raise ValueError("its parts are compressed, or larger than the file, unlike those that the trainer writes")
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:

@@ -1,7 +1,9 @@
 """Checkpoints appear whole or not at all, and say why they cannot be resumed from."""
 
+import copy
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,27 @@ def test_files_from_a_stranger(tmp_path: Path, name: str, target: str, said: str
         os.mkfifo(path / name)
     for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
         with pytest.raises(UnsafeFile, match=f"{name} {said}"):
+            read(path)
+
+
+@pytest.mark.parametrize("kind", ["deflated", "overlapping"])
+def test_a_small_file_that_needs_much_memory(tmp_path: Path, kind: str) -> None:
+    path = save_checkpoint(tmp_path, Progress(1, 0, {"note": "x" * 5_000}), _optimiser(), RUN, keep=2)
+    with zipfile.ZipFile(path / STATE) as whole:
+        parts = {each.filename: whole.read(each) for each in whole.infolist()}
+    method = zipfile.ZIP_DEFLATED if kind == "deflated" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path / STATE, "w", method) as changed:
+        for name, data in parts.items():
+            changed.writestr(name, data)
+        if kind == "overlapping":  # many entries of the list have the same bytes
+            first = changed.infolist()[0]
+            for number in range(50):
+                again = copy.copy(first)
+                again.filename = f"trainer/more/{number}"
+                changed.filelist.append(again)
+    assert torch.load(path / STATE, weights_only=True)["progress"]["memory"] == {"note": "x" * 5_000}
+    for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
+        with pytest.raises(CheckpointError, match="step-000001 cannot be read: its parts are compressed, or larger"):
             read(path)
 
 
