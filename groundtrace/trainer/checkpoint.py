@@ -28,6 +28,8 @@ from groundtrace.trainer.optimiser import Optimiser
 
 _NAME = re.compile(r"step-(\d{6,})")
 STATE = "trainer.pt"
+MAX_VALUES = 10_000
+"""The maximum number of values in the description of a training. The bundled configs have about 200."""
 
 
 class CheckpointError(UserError):
@@ -123,11 +125,32 @@ def _read_state(path: Path) -> dict[str, Any]:
         state = torch.load(path / STATE, map_location="cpu", weights_only=True, mmap=ranks.count() > 1)
     except Exception as error:  # torch raises many types on a damaged file
         raise _unreadable(path, error) from error
-    if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
+    parts = [state.get(key) for key in ("progress", "identity", "optimiser")] if isinstance(state, dict) else [None]
+    if not all(isinstance(part, dict) for part in parts):
         raise CheckpointError(
             f"{path} cannot be read, because another version of the trainer wrote it: use that version"
         )
+    try:
+        _check_leaves(state["identity"])
+    except ValueError as error:
+        raise _unreadable(path, error) from error
     return state
+
+
+def _check_leaves(identity: Any) -> None:
+    """Check that the description of a training is as small as it looks.
+
+    A list may hold the same list several times, so that a file of some bytes describes more values than the memory can
+    hold as a text. Raises ValueError above :data:`MAX_VALUES` values.
+    """
+    left, count = [identity], 0
+    while left:
+        value = left.pop()
+        count += 1
+        if count + len(left) > MAX_VALUES:
+            raise ValueError(f"its description of the training has more than {MAX_VALUES} values")
+        if isinstance(value, dict | list | tuple):
+            left += value.values() if isinstance(value, dict) else value
 
 
 def _check_sizes(file: Path) -> None:

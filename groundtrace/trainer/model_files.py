@@ -1,12 +1,15 @@
 """Checks the files of a model's folder, which another person may have sent, before transformers reads them.
 
 transformers follows links, waits for pipes, and reads weights from each path that an index of weights contains. Texts
-such as chat templates become part of the trained model, so private files of the user could leave with the model. The
-files of a checkpoint are checked in the same way.
+such as chat templates become part of the trained model, so private files of the user could leave with the model. Some
+keys of the tokenizer's and the processor's settings are paths of further files or models. The files of a checkpoint are
+checked in the same way.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import UnsafeFile, read_json, refuse_special
@@ -14,6 +17,11 @@ from groundtrace.vision.media import is_elsewhere
 
 INDEX = ".index.json"
 """The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""
+LIBRARY_SETTINGS = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
+"""The files with the arguments of the tokenizer and the processor, in which the library finds them."""
+PATH_KEYS = ("vocab", "merges", "init_inputs", "gguf_file", "audio_tokenizer")
+"""Keys of these files whose value can be the path of any file or model, which the library then reads. No model of the
+trainer's families has them. The library replaces the values of other keys, such as ``vocab_file``."""
 
 
 class ModelError(UserError):
@@ -23,11 +31,14 @@ class ModelError(UserError):
 def check_model_files(folder: Path) -> None:
     """Check the files in a model's folder, and in the folders below it.
 
-    Raises ModelError if an index of weights names files elsewhere, and the errors of :func:`own_files`.
+    Raises ModelError if an index of weights or the settings of the tokenizer name files elsewhere, and the errors of
+    :func:`own_files`.
     """
     for path in own_files(folder):
         if path.name.endswith(INDEX):
             _check_index(path)
+        elif path.name in LIBRARY_SETTINGS:
+            _check_settings(path)
 
 
 def own_files(folder: Path) -> list[Path]:
@@ -49,13 +60,32 @@ def own_files(folder: Path) -> list[Path]:
 
 def _check_index(path: Path) -> None:
     try:
-        index = read_json(path)
-        names = index["weight_map"].values()
+        names = read_json(path)["weight_map"].values()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} is not an index of weights ({type(error).__name__}): download it again") from error
+    _check_names(path, names, "weights")
+
+
+def _check_settings(path: Path) -> None:
+    try:
+        settings = read_json(path)
+        named = [key for key in PATH_KEYS if settings.get(key) is not None]
+        tokenizers = list(settings.get("fast_tokenizer_files") or ())
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path} is not a JSON object ({type(error).__name__}): download it again") from error
+    if named:
+        raise ModelError(
+            f"{path} has the key {named[0]!r}, by which the library reads any file or model: remove this key, and save "
+            "the tokenizer as tokenizer.json in this folder"
+        )
+    _check_names(path, tokenizers, "the tokenizer")
+
+
+def _check_names(path: Path, names: Iterable[Any], content: str) -> None:
+    """Raise ModelError for the first name in the file ``path`` that is not a file's plain name."""
     for name in names:
         if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
             raise ModelError(
-                f"{path} names the file {name!r:.100} for weights, but only files in its own folder are read: download "
-                "the model again, or correct the index"
+                f"{path} names the file {name!r:.100} for {content}, but only files in its own folder are read: "
+                "download the model again, or correct this file"
             )

@@ -26,6 +26,8 @@ _SAVED: Final = ("state.json", "dataset_dict.json")
 """The files by which ``save_to_disk`` describes a data set, or several splits of it."""
 _INFO: Final = "dataset_info.json"
 """The file with the columns of a data set that ``save_to_disk`` wrote."""
+MAX_VALUES: Final = 1_000_000
+"""The maximum number of values that name data files. Few data sets have more than some thousand files."""
 _UNCHECKED: Final = ("harbor", "lance")
 """The library's names of formats whose readers open files beside the listed data files."""
 
@@ -142,12 +144,24 @@ def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in nested lists and mappings."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
+    """Yield all texts in nested lists and mappings.
+
+    YAML can put the same list into a list several times, so that some bytes mean more texts than the memory can hold,
+    or into itself. Raises InputError above :data:`MAX_VALUES` values.
+    """
+    left, count = [value], 0
+    while left:
+        item = left.pop()
+        count += 1
+        if count + len(left) > MAX_VALUES:
+            raise InputError(
+                f"the names of data files in the header of the data set have more than {MAX_VALUES} values: shorten "
+                "the entry configs in README.md or .huggingface.yaml"
+            )
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict | list):
+            left += item.values() if isinstance(item, dict) else item
 
 
 def _leaves(pattern: str) -> bool:

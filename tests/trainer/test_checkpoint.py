@@ -171,6 +171,21 @@ def test_a_small_file_that_needs_much_memory(tmp_path: Path, kind: str) -> None:
             read(path)
 
 
+def test_a_description_with_more_values_than_bytes(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
+    state = torch.load(path / STATE, weights_only=True)
+    values: list[Any] = ["x"]
+    for _ in range(9):
+        values = [values] * 10
+    torch.save(state | {"identity": {"model.path": values}}, path / STATE)
+    for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
+        with pytest.raises(CheckpointError, match="its description of the training has more than 10000 values"):
+            read(path)
+    torch.save(state | {"identity": 5}, path / STATE)
+    with pytest.raises(CheckpointError, match="another version of the trainer wrote it"):
+        read_checkpoint(path)
+
+
 def test_a_checkpoint_behind_a_link(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path / "out", Progress(1), _optimiser(), RUN, keep=2)
     (tmp_path / "named").symlink_to(path)

@@ -123,6 +123,28 @@ def test_an_index_that_names_other_files(content: str, said: str, name: str, mod
     assert str(refused.value).startswith(f"{model / name} {said}")
 
 
+@pytest.mark.parametrize(
+    ("name", "added", "said"),
+    [
+        (
+            "tokenizer_config.json",
+            {"vocab": "/home/me/key"},
+            "has the key 'vocab', by which the library reads any file",
+        ),
+        ("tokenizer_config.json", {"init_inputs": ["/home/me/key"]}, "has the key 'init_inputs'"),
+        ("processor_config.json", {"audio_tokenizer": {"audio_tokenizer_class": "X"}}, "has the key 'audio_tokenizer'"),
+        ("tokenizer_config.json", {"fast_tokenizer_files": ["../tokenizer.4.0.json"]}, "names the file '../tokenizer"),
+        ("tokenizer_config.json", [], "is not a JSON object (AttributeError): download it again"),
+    ],
+)
+def test_settings_of_the_tokenizer_that_name_other_files(name: str, added: Any, said: str, model: Path) -> None:
+    found = json.loads((model / name).read_text("utf-8")) if (model / name).exists() else {}
+    (model / name).write_text(json.dumps(found | added if isinstance(added, dict) else added), "utf-8")
+    with pytest.raises(ModelError) as refused:
+        load(ModelSettings(str(model)))
+    assert str(refused.value).startswith(f"{model / name} {said}")
+
+
 def test_the_index_of_a_model_in_several_files(model: Path) -> None:
     load(ModelSettings(str(model), dtype="float32")).model.save_pretrained(model, max_shard_size="100KB")
     assert len({*json.loads((model / INDEX).read_text("utf-8"))["weight_map"].values()}) > 1

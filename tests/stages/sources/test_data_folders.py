@@ -205,6 +205,21 @@ def test_a_name_in_an_archive_is_in_this_archive(member: str, is_refused: bool, 
         assert texts(tmp_path / "packed") == ["of the data set"] * 2
 
 
+NESTED = ", ".join(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))
+"""Eleven lists; each holds the list before it ten times."""
+
+
+@pytest.mark.parametrize(
+    "files",
+    ["&a [*a]", f"[&a0 [x, x], {NESTED}]"],
+    ids=["a list in itself", "a list of lists of lists"],
+)
+def test_a_header_with_more_values_than_bytes_is_refused(files: str, data: Path) -> None:
+    (data / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {files}\n---\n")
+    with pytest.raises(InputError, match="have more than 1000000 values: shorten the entry configs"):
+        texts(data)
+
+
 @pytest.mark.parametrize("name", ["README.md", ".huggingface.yaml"])
 def test_a_header_that_leaves_the_folder_is_refused(name: str, data: Path) -> None:
     put_header(data.parent / "private", name, data_files="a.txt")
