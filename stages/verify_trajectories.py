@@ -56,6 +56,8 @@ WRONG_ANSWER, UNVERIFIABLE, NO_CODE = "wrong_answer", "unverifiable", "no_code"
 OTHER_OPERATION, IDLE, UNUSED = "other_operation", "idle_code", "unused_result"
 UNREPEATABLE, BLIND, REPEATED, SHOWS_NOTHING = "unrepeatable", "blind_code", "repeated_call", "shows_nothing"
 CONTRADICTED = "contradicts_result"
+FORM, EXECUTION, AGREEMENT = "format", "execution", "agreement"
+"""The names of the verdicts on the checks 1 (its second part) and 2, 3, and 4 of the module's list."""
 _REASONS = {
     pretence.SHOWS_NOTHING: SHOWS_NOTHING,
     pretence.SHOWS_ALL: SHOWS_NOTHING,
@@ -88,11 +90,18 @@ class TrajectoryCheckSettings:
 
 
 class _Fails(Exception):
-    """Raised if a trajectory does not pass a check."""
+    """Raised if a trajectory does not pass a check. ``scorer`` is the name of the check, as in its verdict."""
 
-    def __init__(self, reason: str, detail: str) -> None:
+    def __init__(self, reason: str, detail: str, scorer: str) -> None:
         super().__init__(detail)
-        self.reason, self.detail = reason, detail
+        self.reason, self.detail, self.scorer = reason, detail, scorer
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict of the check. It has failed if the check could not be made."""
+        if self.reason in STAGE.failures:
+            return Verdict(self.scorer, None, self.detail, failed=True)
+        return Verdict(self.scorer, 0.0, self.detail)
 
 
 @dataclass(frozen=True)
@@ -126,12 +135,13 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
     the form is wrong, if there is no code, or if a kind is assigned and the code does not have exactly this kind.
     """
     if fault := form_fault(check.turns):
-        raise _Fails(MALFORMED, fault)
+        raise _Fails(MALFORMED, fault, FORM)
     if not any(turn.code for turn in check.turns):
-        raise _Fails(NO_CODE, "the trajectory answers without any code")
+        raise _Fails(NO_CODE, "the trajectory answers without any code", FORM)
     wanted, used = operation_for(check.draft.question, writing), operations_in(check.turns)
     if wanted and used != (wanted,):
-        raise _Fails(OTHER_OPERATION, f"the prompt asked for {wanted}, but the code has {' and '.join(used) or 'none'}")
+        has = " and ".join(used) or "none"
+        raise _Fails(OTHER_OPERATION, f"the prompt asked for {wanted}, but the code has {has}", FORM)
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
@@ -151,13 +161,13 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
             continue
         shown = call.observation
         if plain_output(shown.text) != turn.output or len(shown.images) != turn.images:
-            raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result")
+            raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result", EXECUTION)
         reason = call.execution.pretence
         counts = call.execution.ended_well or reason == pretence.IDLE
         if reason and counts and not is_step(number - 1, executed, found):
-            raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
+            raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}", EXECUTION)
     if not any(call is not None and call.execution.ended_well for call in found):
-        raise _Fails(SHOWS_NOTHING, "no execution of the trajectory's code succeeded")
+        raise _Fails(SHOWS_NOTHING, "no execution of the trajectory's code succeeded", EXECUTION)
     return executed
 
 
@@ -199,8 +209,16 @@ async def check_agreement(check: _Check, session: Session, settings: TrajectoryC
     )
     share, reason = await ask_judge(task, session)
     if share != 1:
-        raise _Fails(CONTRADICTED, reason)
-    return Verdict("agreement", share, reason)
+        raise _Fails(CONTRADICTED, reason, AGREEMENT)
+    return Verdict(AGREEMENT, share, reason)
+
+
+def check_answer(answered: Verdict) -> None:
+    """Raise _Fails if the answer of a trajectory is wrong, or could not be graded. ``answered`` is its verdict."""
+    if answered.value is None:
+        raise _Fails(UNVERIFIABLE, f"the answer could not be graded: {answered.reason}", answered.name)
+    if answered.value < 1:
+        raise _Fails(WRONG_ANSWER, answered.reason, answered.name)
 
 
 async def verified(
@@ -210,23 +228,17 @@ async def verified(
     writing: TrajectorySettings,
     sandbox: SandboxSettings,
     roots: MediaRoots,
-    judged: bool,
-) -> tuple[Trace, tuple[Turn, ...]]:
-    """Run all checks on one trajectory (a response with code). Returns its trace, to which the verdicts (results of the
-    checks) were added, and its turns.
+) -> tuple[tuple[Verdict, ...], tuple[Turn, ...]]:
+    """Run all checks but that of the answer on one trajectory (a response with code). Returns the verdicts (results of
+    the checks) and the trajectory's turns.
 
     ``check`` holds the trajectory, and ``session`` makes the calls. ``settings`` are the settings of the checks,
     ``writing`` those with which the trajectory was written, and ``sandbox`` those of the sandbox that executes the
-    code. ``roots`` holds the folders of the images. ``judged`` is True if a judge model grades answers in free text.
+    code. ``roots`` holds the folders of the images.
 
     Raises _Fails if the trajectory does not pass a check. Errors of calls to the judge are not caught.
     """
     question = check.draft.question
-    answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
-    if answered.value is None:
-        raise _Fails(UNVERIFIABLE, f"the answer could not be graded: {answered.reason}")
-    if answered.value < 1:
-        raise _Fails(WRONG_ANSWER, answered.reason)
     check_text(check, writing)
     store, computes = roots.store(), question.source in (*settings.computing_sources, *writing.rewritten_sources)
     images = [store.pixels(medium.uri) for medium in question.media]
@@ -235,7 +247,7 @@ async def verified(
             check.turns, images, check.draft.reference_boxes, shared_sandbox(sandbox), computes=computes
         )
     except SandboxLost as error:
-        raise _Fails(LOST, str(error)) from None
+        raise _Fails(LOST, str(error), EXECUTION) from None
     turns = check_execution(check.turns, found)
     boxes = question.gold_boxes or ()
     if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
@@ -243,11 +255,11 @@ async def verified(
             BLIND,
             f"the answer is a count of {len(boxes)} objects, but the output of the code does not depend on "
             f"{left} groups of these objects, and does not mark them",
+            EXECUTION,
         )
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
-    form = Verdict("format", 1.0, "the turns have the form asked for")
-    passed = (answered, form, _execution(found, computes), agreement)
-    return replace(check.trace, verdicts=passed, score=1.0), turns
+    form = Verdict(FORM, 1.0, "the turns have the form asked for")
+    return (form, _execution(found, computes), agreement), turns
 
 
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
@@ -260,7 +272,7 @@ def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"
-    return Verdict("execution", good / len(calls), f"{good} of {len(calls)} calls {did}")
+    return Verdict(EXECUTION, good / len(calls), f"{good} of {len(calls)} calls {did}")
 
 
 async def verify(
@@ -278,21 +290,29 @@ async def verify(
     ``session`` makes the calls. ``settings`` are the settings of the checks, ``writing`` those with which the
     trajectories were written, and ``sandbox`` those of the sandbox that executes the code. ``roots`` holds the folders
     of the images. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject` if no
-    trajectory passes all checks.
+    trajectory passes all checks. Its draft has the verdicts of each trajectory up to the failed check.
     """
-    failed = list[_Fails]()
+    traces, failed = {trace.index: trace for trace in draft.traces}, list[_Fails]()
     for check in checks_of(draft):
+        index = check.trace.index
+        answered = await outcome.score_outcome(draft.question, check.trace.answer, session if judged else None)
         try:
-            trace, turns = await verified(check, session, settings, writing, sandbox, roots, judged)
+            check_answer(answered)
+            verdicts, turns = await verified(check, session, settings, writing, sandbox, roots)
         except _Fails as error:
             failed.append(error)
+            found = (answered,) if error.scorer == answered.name else (answered, error.verdict)
+            traces[index] = replace(check.trace, verdicts=found)
             continue
-        traces = tuple(trace if each.index == trace.index else each for each in draft.traces)
-        kept = replace(draft, traces=traces, best=traces.index(trace), overlays=check.images, form=CODE)
+        traces[index] = replace(check.trace, verdicts=(answered, *verdicts), score=1.0)
+        kept = replace(
+            draft, traces=tuple(traces.values()), best=[*traces].index(index), overlays=check.images, form=CODE
+        )
         kept = kept.with_added(TURNS, turns).with_added(OPERATIONS, list(operations_in(turns)))
         return kept.with_added(MODE, WITH_CODE)
     chosen = next((error for error in failed if error.reason != WRONG_ANSWER), failed[0])
-    raise Reject(chosen.reason, chosen.detail, draft.calls[-1].keys[0])
+    checked = replace(draft, traces=tuple(traces.values()))
+    raise Reject(chosen.reason, chosen.detail, draft.calls[-1].keys[0], checked, chosen.scorer)
 
 
 STAGE = Stage(

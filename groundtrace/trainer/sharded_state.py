@@ -80,10 +80,10 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return a dict that maps the flat name of each tensor in the optimiser's state to a float32 weight (master).
+    """Return the float32 weight to which each tensor of the optimiser's state belongs, by the tensor's flat name.
 
-    Each tensor is the weight itself, or a moment of the weight. A moment has the shape of its weight, and is sharded
-    like its weight. A flat name is, for example, ``masters.lm_head.weight``.
+    A tensor is the weight itself (``masters.lm_head.weight``) or one of its moments, which has the shape of the weight
+    and is sharded like it.
     """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):

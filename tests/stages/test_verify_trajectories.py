@@ -13,7 +13,7 @@ from groundtrace.rewards.trajectory import MODE, OPERATIONS, TURNS
 from groundtrace.sandbox import SandboxSettings
 from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.records import Call, Draft, Overlay, Trace
+from groundtrace.schemas.records import Call, Draft, Overlay, Rejected, Trace
 from groundtrace.stages.verify_trajectories import TrajectoryCheckSettings, VerifyTrajectories
 from groundtrace.stages.write_trajectories import TrajectorySettings, filed
 from groundtrace.vision.media import MediaRoots, MediaStore
@@ -190,9 +190,24 @@ def test_every_pretence_has_its_name(
     scene: Path, make_draft: Callable[..., Draft], check_stage: Check, models: Callable[..., ModelsSettings]
 ) -> None:
     drafts = [draft_of(make_draft, name, codes, last, scene) for name, (codes, last, _) in BAD.items()]
-    rejected = [(name, reason) for name, (_, _, reason) in BAD.items()]
-    asks = models("judge", says=judgement)
-    run(check_stage, drafts, asks, scene, [], rejected, show_rejected=lambda found: (found.id, found.reason))
+    rejected = [(name, reason, *_by(reason)) for name, (_, _, reason) in BAD.items()]
+
+    def show(found: Rejected) -> tuple[object, ...]:
+        assert found.draft is not None
+        verdicts = found.draft.traces[0].verdicts
+        assert verdicts[-1].reason in found.detail
+        return found.id, found.reason, found.rejected_by, tuple((each.name, each.value) for each in verdicts)
+
+    run(check_stage, drafts, models("judge", says=judgement), scene, [], rejected, show_rejected=show)
+
+
+def _by(reason: str) -> tuple[object, ...]:
+    """Return the scorer that rejects for this reason, and the verdicts of the trace up to that one."""
+    if reason == "wrong_answer":
+        return "outcome", (("outcome", 0.0),)
+    names = {"no_code": "format", "malformed": "format", "contradicts_result": "agreement"}
+    name = names.get(reason, "execution")
+    return name, (("outcome", 1.0), (name, 0.0))
 
 
 FOUND = """\
@@ -269,5 +284,5 @@ def test_the_first_good_one_of_several_is_kept_with_its_images(
     overlays = tuple(image for part in parts for image in part.overlays)
     assert len(set(overlays)) == 2
     draft = replace(parts[0], traces=traces, overlays=overlays)
-    show = {"show": lambda draft: (draft.best, draft.overlays, len(draft.traces))}
-    run(check_stage, [draft], models("judge", says=judgement), scene, [(1, overlays[1:], 3)], [], **show)
+    show = {"show": lambda draft: (draft.best, draft.overlays, [len(each.verdicts) for each in draft.traces])}
+    run(check_stage, [draft], models("judge", says=judgement), scene, [(1, overlays[1:], [1, 4, 0])], [], **show)

@@ -145,7 +145,7 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     marked verdict is the scorer's first one with a value, which is on the best right trace. If the record could not be
     checked, it is the scorer's first one without a value. Nothing is marked if the row does not name a scorer.
     """
-    has_value = row.get("reason") != "unverifiable"
+    has_value = row.get("reason") not in ("unverifiable", "execution_lost")
     held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))
     found = next((each for each in held if (each["value"] is not None) == has_value), None)
     if found is not None:
