@@ -241,7 +241,7 @@ def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to th
 
     The user named only the ``folder``, which may come from a stranger, whose link can lead to any file of the user. As
     an exception, links of the Hub's cache may lead to its files (:func:`groundtrace.vision.media.is_inside`).
-    ``remedy`` says how the user can name the file itself.
+    ``remedy`` is the end of the message: how the user can name the file itself.
     """
     if not isinstance(file, RemotePath) and not is_inside(file.resolve(), Path(str(folder)).resolve()):
         raise InputError(f"{file} is a link to a file outside its folder: copy this file into the folder, or {remedy}")
