@@ -1,7 +1,7 @@
 """Holds the rows of one set of a finished run, for Python programs and for notebooks."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
@@ -47,6 +47,13 @@ class Row:
         if column not in self.values:
             raise KeyError(f"the row has no column {column!r}: use one of {', '.join(self.values)}")
         return self.values[column]
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.values
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the row's columns."""
+        return self.values.keys()
 
     def show(self) -> None:
         """Show the row: in a notebook with its images, elsewhere as text."""

@@ -68,14 +68,17 @@ def _print_diff(console: Console, found: Comparison) -> None:
         for run in found.runs:
             console.print(Text(f"{run.letter}: {printable(' · '.join(run.facts))}"), soft_wrap=True)
         console.print(Text(printable(found.headline), style="bold"), soft_wrap=True)
+    is_cut = False
     for section in found.sections:
         if section.rows:
-            print_table(console, section.title, section.columns, section.rows)
+            is_cut |= print_table(console, section.title, section.columns, section.rows)
         else:
             console.print(Text(f"\n{section.title}", style="bold"))
         for line in (section.more, section.note):
             if line:
                 console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
+    if is_cut:
+        console.print(Text("\nlong values are cut: --ids FILE writes the ids with whole details"), soft_wrap=True)
 
 
 def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:

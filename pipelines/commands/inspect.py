@@ -265,7 +265,8 @@ def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: s
         for name, value in zip(columns, rows[0], strict=True):
             console.print(Text(f"{printable(name)}: {value_text(value, None)}"), soft_wrap=True)
         return
-    print_table(console, None, columns, rows[:MAX_PRINTED_ROWS])
+    if print_table(console, None, columns, rows[:MAX_PRINTED_ROWS]):
+        console.print(Text("long values are cut: --csv and --json write them whole"), soft_wrap=True)
     if len(rows) > MAX_PRINTED_ROWS:
         more = f"more than {MAX_PRINTED_ROWS} rows: page with LIMIT and OFFSET, or write all with --json or --csv"
         console.print(Text(more), soft_wrap=True)

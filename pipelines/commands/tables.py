@@ -34,8 +34,8 @@ class FigureTable:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print a table on ``console``, which is the terminal or a text in memory.
+def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> bool:
+    """Print a table on ``console``, which is the terminal or a text in memory. Return whether a cell was cut.
 
     A column of numbers is aligned to the right. Long cells are cut. If the output is not a terminal, the table has no
     border lines. ``title`` is a heading above the table; None prints no heading. ``columns`` are the names of the
@@ -48,9 +48,13 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
     for index, name in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
         table.add_column(Text(printable(name)), justify="right" if numbers else "left", no_wrap=plain)
+    is_cut = False
     for row in rows:
-        table.add_row(*(Text(value_text(value, MAX_CELL_CHARS)) for value in row))
+        cells = [value_text(value, MAX_CELL_CHARS) for value in row]
+        is_cut |= any(len(cell) == MAX_CELL_CHARS and cell.endswith("…") for cell in cells)
+        table.add_row(*map(Text, cells))
     console.print(table)
+    return is_cut
 
 
 def value_text(value: object, max_chars: int | None) -> str:

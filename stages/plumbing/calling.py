@@ -40,7 +40,7 @@ from groundtrace.stages.plumbing.stage import (
     Route,
     Stage,
     apply,
-    check_added,
+    check_result,
     passing,
     setting_columns,
 )
@@ -148,7 +148,7 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
     try:
         with setting_columns(stage), naming_record(element.id):
             result = await work(element, session)
-        check_added(stage, element, result)
+        check_result(stage, element, result)
         return element.id, _passed(stage, result, session), session
     except Reject as error:
         why = error

@@ -195,7 +195,7 @@ class RunWork(beam.DoFn):
         try:
             with setting_columns(self.stage), naming_record(draft.id):
                 result = self._work(draft)
-            check_added(self.stage, draft, result)
+            check_result(self.stage, draft, result)
             yield kept_output(self.stage, result)
         except Reject as why:
             yield rejected_output(self.stage.rejected(draft, why, draft.calls))
@@ -211,6 +211,19 @@ def setting_columns(stage: Stage) -> Iterator[None]:
         yield
     except ColumnError as error:
         raise ColumnError(f"the stage {stage.name} sets a column to a wrong value: {error}") from error
+
+
+def check_result(stage: Stage, before: object, after: object) -> None:
+    """Check what the function of a stage (step of the pipeline) returned for ``before``, the stage's input.
+
+    Raises TypeError if it returned None instead of a draft (a question with its data), and the errors of
+    :func:`check_added`.
+    """
+    if after is None and isinstance(before, Draft) and not stage.is_sample:
+        raise TypeError(
+            f"the stage {stage.name} returned None for the record {before.id}: return the draft, or raise Reject"
+        )
+    check_added(stage, before, after)
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:

@@ -68,6 +68,12 @@ def test_rows_are_indexed_by_number_and_id(run: OpenedRun) -> None:
         rows[0]["nope"]
 
 
+def test_a_row_has_the_names_of_its_columns(run: OpenedRun) -> None:
+    row = run.sft[0]
+    assert "answer" in row and "brightness" not in row and 0 not in row
+    assert [*row.keys()] == [*row.values]
+
+
 def test_rows_are_equal_wherever_their_runs_are(run: OpenedRun, tmp_path: Path) -> None:
     copy = gt.open_run(shutil.copytree(run.folder, tmp_path / "another"))
     assert copy.sft == run.sft and copy.sft[0] == run.sft[0]

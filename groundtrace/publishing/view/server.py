@@ -5,7 +5,7 @@ A mark is a flag, a tag or a note that a person sets on a record.
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -41,8 +41,18 @@ _STATIC = {
     "/view.css": ("view.css", "text/css"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+_CHANGED = ("flagged", "tags", "note")
+"""The keys of a request that change the marks of records."""
 _OWN = ("offset", "limit", "id", "view")
 """The names of the parameters in the page's URL that are neither filters nor the sort order."""
+
+
+def _check_keys(asked: Mapping[str, Any]) -> None:
+    """Raise ValueError if a request that marks records has no ids, or a key that would have no effect."""
+    if unknown := asked.keys() - {"ids", "traces", *_CHANGED}:
+        raise ValueError(f"unknown keys {', '.join(sorted(unknown))}: use ids, traces, {', '.join(_CHANGED)}")
+    if "ids" not in asked:
+        raise ValueError("the key ids is missing")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -232,8 +242,9 @@ class ViewServer:
         """Set the flag, tags or note of records. What the request leaves out is not changed."""
         try:
             asked = await request.json()
+            _check_keys(asked)
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
-            changes = {name: asked[name] for name in ("flagged", "tags", "note") if name in asked}
+            changes = {name: asked[name] for name in _CHANGED if name in asked}
             if len(ids) > MAX_MARKED:
                 raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED}")
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]

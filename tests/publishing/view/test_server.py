@@ -111,9 +111,14 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
             {"ids": body["ids"], "flagged": 1},
             {"ids": body["ids"], "tags": [1]},
             [],
-            {},
         ):
             assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
+        for wrong, said in (
+            ({}, "the key ids is missing"),
+            ({**body, "flag": True}, "unknown keys flag: use ids, tra"),
+        ):
+            response = await client.post("/api/mark", json=wrong, headers={"Origin": origin})
+            assert response.status == 400 and said in await response.text()
 
     served(work)
 

@@ -86,6 +86,7 @@ def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Cal
         ),
         (_undeclared, "the stage measure sets the column shade but does not declare it: add this column"),
         (_rejected_undeclared, "the stage measure sets the column shade but does not declare it: add this column"),
+        (lambda draft: None, "the stage measure returned None for the record q: return the draft, or raise Reject"),
     ],
 )
 def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: Callable[..., Draft]) -> None:
@@ -104,6 +105,15 @@ def test_so_does_that_of_a_stage_that_calls(
     session = Session(runtime.models(models()))
     with pytest.raises(ColumnError, match=r"the stage measure sets (a column to a wrong value: )?the column"):
         runtime.submit(calling._run(calls, make_draft("q"), session, MEASURE)).result()
+
+
+def test_a_stage_that_calls_and_returns_nothing(make_draft: Callable[..., Draft], models: Callable[..., Any]) -> None:
+    async def calls(draft: Draft, session: Session) -> Any:
+        return None
+
+    session = Session(calling.runtime().models(models()))
+    with pytest.raises(TypeError, match="the stage measure returned None for the record q: return the draft"):
+        calling.runtime().submit(calling._run(calls, make_draft("q"), session, MEASURE)).result()
 
 
 def test_a_rejection_has_the_columns_that_its_stage_declares(make_draft: Callable[..., Draft]) -> None:
