@@ -15,7 +15,7 @@ from groundtrace.schemas.safe_files import UnsafeFile, read_json
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, is_in_store, place
-from groundtrace.vision.media import MediaStore, is_inside
+from groundtrace.vision.media import MediaStore, is_elsewhere
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 FieldName = Annotated[str, OneOf(FIELDS)]
@@ -243,7 +243,7 @@ def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to th
     an exception, links of the Hub's cache may lead to its files (:func:`groundtrace.vision.media.is_inside`).
     ``remedy`` is the end of the message: how the user can name the file itself.
     """
-    if not isinstance(file, RemotePath) and not is_inside(file.resolve(), Path(str(folder)).resolve()):
+    if not isinstance(file, RemotePath) and is_elsewhere(file, Path(str(folder))):
         raise InputError(f"{file} is a link to a file outside its folder: copy this file into the folder, or {remedy}")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groundtrace.schemas.safe_files import read_json, read_regular, refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
-from groundtrace.vision.media import is_inside
+from groundtrace.vision.media import is_elsewhere
 
 if TYPE_CHECKING:
     import datasets
@@ -189,10 +189,9 @@ def _check_files(folder: Path, files: Iterable[str]) -> None:
 
     Raises UnsafeFile for a pipe or a device, since the library would wait for it.
     """
-    root = folder.resolve()
     for file in files:
         _check_names([file])
-        if not is_inside(Path(file).resolve(), root):
+        if is_elsewhere(Path(file), folder):
             raise InputError(
                 f"the data set in the folder {folder} has a data file outside this folder ({file}): copy the file into "
                 "the folder, or remove it from the data set"

@@ -28,7 +28,7 @@ from groundtrace.schemas.text import counted, excerpt, printable
 from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
-from groundtrace.vision.media import is_inside
+from groundtrace.vision.media import is_elsewhere
 
 SLACK = 0.01
 """The share of the image's side by which a box may extend beyond the image, as in all other inputs."""
@@ -130,9 +130,7 @@ COCO = Coco()
 
 def _is_own(path: Place, folder: Place) -> bool:
     """Return whether a path is a regular file of the folder, which may come from a stranger."""
-    if not path.is_file():
-        return False
-    return not isinstance(path, Path) or is_inside(path.resolve(), Path(str(folder)).resolve())
+    return path.is_file() and not (isinstance(path, Path) and is_elsewhere(path, Path(str(folder))))
 
 
 def _first_file_name(path: Place) -> Any:
