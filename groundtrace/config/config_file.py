@@ -22,10 +22,11 @@ MAX_DEPTH = 8
 def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
     """Return the values in a TOML file, as nested dicts: one dict for each section.
 
-    The key ``extends`` in the file names another config. Its value is a path relative to the file's folder, or the name
-    of a file in the folder ``bundled`` without ``.toml``. The result then has the values of the other config, changed
-    by the values of the file. A section of the file changes only the keys that it sets; a list replaces the whole list.
-    The key ``extends`` itself is not in the result.
+    The key ``extends`` in the file names another config. Its value is a path relative to the file's folder. If there is
+    no file at this path, the value can be the name, without ``.toml``, of a config in the folder ``bundled``. If there
+    is another config, the result has all values of the file, and those values of the other config that the file does
+    not set. A list in the file replaces the whole list of the other config. The key ``extends`` itself is not in the
+    result.
 
     Args:
         path: The path of the file.

@@ -85,7 +85,7 @@ def config_error(
 
 
 def _message(cls: type, found: ErrorDetails, where: str) -> str:
-    """Return a message of one line about an error that pydantic ``found``, other than an unknown key."""
+    """Return a message of one line about ``found``, an error of pydantic that is not about an unknown key."""
     place = found["loc"]
     if place and isinstance(place[0], int):  # an argument by position
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
@@ -116,8 +116,8 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
     """Return the ``message`` of one of this project's own checks (not of pydantic), with the key in front.
 
     ``key`` is the dotted key of the checked value or section; "" for the whole config. ``fields`` are the keys of the
-    section; empty for a value. If the message begins with one of ``fields``, the result has its full key: for the
-    section ``trace``, "n must be even" becomes "trace.n must be even".
+    section; empty for a value. If the message begins with one of ``fields``, this key is written with its section: for
+    the section ``trace``, "n must be even" becomes "trace.n must be even".
     """
     if not key:
         return message
@@ -153,7 +153,10 @@ def _dotted(where: str, place: Sequence[int | str]) -> str:
 
 
 def _suggestion(key: str, names: Sequence[str]) -> str:
-    """Return the remedy for an unknown dotted key: the most similar of the section's keys ``names``, or all of them."""
+    """Return the remedy for an unknown dotted key: the most similar one of the section's keys.
+
+    ``names`` are the section's keys. If none of them is similar, the remedy lists them all.
+    """
     section, dot, name = key.rpartition(".")
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"

@@ -130,8 +130,8 @@ def _named(
     """Yield a description of a settings field that is a mapping, such as ``endpoints``, and of the sections inside it.
 
     The argument ``section`` is the settings class of the mapping's values; None if the values are single values, such
-    as texts. ``place`` is the dotted key of the field, ``meaning`` is the field's line of text, ``takes`` is the
-    field's JSON schema, and ``default`` is the field's default value.
+    as texts. ``place`` is the dotted key of the field, ``meaning`` is the line of text that describes the field,
+    ``takes`` is the field's JSON schema, and ``default`` is the field's default value.
     """
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:

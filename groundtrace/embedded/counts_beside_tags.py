@@ -40,7 +40,10 @@ _ENDS = re.compile(r"\s*(?:$|[.;:)!\n])")
 
 @dataclass(frozen=True)
 class _Counted:
-    """Holds a number and the noun behind it, such as "two black squares", from ``start`` to ``end`` of a sentence."""
+    """Holds a number and the noun behind it, such as "two black squares".
+
+    ``start`` and ``end`` are the offsets of this phrase in its sentence.
+    """
 
     start: int
     end: int

@@ -49,8 +49,7 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Return whether a prompt shows exactly one image with crops of it, and requests the answer in the second turn of
-    two.
+    """Return whether a prompt is the second of two turns, and shows exactly one image with crops of it.
 
     In the first turn, a model writes boxes around objects. The prompt of the second turn shows crops of these boxes,
     and requests the answer. The embedded engine (OpenCV, no model) can answer such a prompt. The result is False for

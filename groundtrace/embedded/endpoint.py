@@ -1,8 +1,8 @@
 """Implements the embedded engine (OpenCV, no model) as an endpoint. It needs no download, no key and no GPU.
 
 The engine uses only the image and the question of a request. It ignores the gold answer, which some prompts contain. It
-does not guess: if it cannot read the image or the question, the reply is "cannot read". Special case: if the prompt
-requires another form of reply, such as a list, the reply has an empty result.
+does not guess: if it cannot read the image or the question, the reply is "cannot read". If the prompt requires another
+form of reply, the reply has an empty result instead: an empty list if the prompt requires a list, for example.
 
 The setting ``model`` names the algorithm. ``colour`` clusters colours and follows contours; ``edges`` fits outlines to
 gradients. Only a detector and a segmenter can use ``edges``; all other roles (jobs of a model, such as "judge") use
@@ -93,7 +93,7 @@ class ClassicalEndpoint:
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
             raise EndpointError(
-                f"the setting 'model' of an endpoint of the kind classical must be one of {', '.join(HANDLERS)}, "
+                f"the setting 'model' of an endpoint of the kind 'classical' must be one of {', '.join(HANDLERS)}, "
                 f"got {settings.model!r}: correct it"
             )
         self.settings = settings

@@ -40,8 +40,10 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
     """Judge four conditions on an image. Return JSON with a reason and true or false for each of A, B, C and D.
 
     - A: the image has at least ``min_objects`` shapes, or at least ``min_kinds`` classes of shapes ("red circle").
-    - B: the box of a shape covers less than ``max_percent`` % of the image, and at most three shapes are of its class.
-    - C: the box of a shape covers less than 2 % of the image, so that the shape becomes clearer if it is enlarged.
+    - B: the image has a shape whose box covers less than ``max_percent`` % of the image, and whose class has at most
+      three shapes in the image.
+    - C: the image has a shape whose box covers less than 2 % of the image. Such a shape becomes clearer if it is
+      enlarged.
     - D: the image has a class of shapes that a question can count.
 
     All are false if the embedded engine (OpenCV, no model) cannot read the image. The three limits are variables of

@@ -169,7 +169,7 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether a response decides to reason or to answer directly.
+    """Judge which of two decisions a response makes: to reason, or to answer directly.
 
     Returns JSON with a reason and ``"decision"``: "think" or "direct". The verdict depends only on the words of the
     response's ``<judge>`` section, which is the prompt's variable ``decision``. The other arguments are not used.

@@ -57,8 +57,8 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
 
     - The clause is a conclusion ("so there is none").
     - The clause is about the whole image ("there is none in the image").
-    - The sentence already names the object in the same clause as this part ("the left box has a square, but no
-      other"), or in a clause after this part and before ``clause``.
+    - The sentence already names the object before ``clause``: in the clause that names the part ("the left box has a
+      square, but no other"), or in a later clause.
     - The clause begins with "and" ("and no square"), and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]
@@ -85,8 +85,8 @@ def _carried(label: str, before: str) -> list[re.Match[str]]:
     clause denies ("square"). The result is a list with the match of the part. The list is empty in these cases:
 
     - ``before`` names no part, or ends with a word such as "so".
-    - ``before`` names the object together with the part, or later. An example is the clause "no other" in "the left box
-      has a square, but no other": ``before`` already states that a square is in the left box.
+    - ``before`` names the object in the clause that names the part, or in a later clause. An example is the clause "no
+      other" in "the left box has a square, but no other": ``before`` already states that a square is in the left box.
     """
     if _CONCLUDES.search(before):
         return []

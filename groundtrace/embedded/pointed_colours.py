@@ -37,7 +37,7 @@ def miscoloured(marked: MarkedText) -> str | None:
 
     - by the tag itself: "[yellow triangle] is blue";
     - by a noun, if all tags with this noun have the same colour: "the triangle is blue";
-    - by "it", if the sentence before ends with a single tag.
+    - by "it", if the previous sentence ends with a single tag.
     """
     before: list[Marked] = []
     for sentence in assertions(marked):

@@ -135,8 +135,12 @@ def judge_support(reasoning: str, question: Question, scene: Scene | None = None
 def _is_shown(text: str, question: Question, places: int) -> bool:
     """Return whether the reasoning shows the answer.
 
-    It shows the answer in three cases: the answer is yes or no; the answer is a count and the reasoning points at
-    objects (another check compares their number); the reasoning's words contain the answer.
+    The result depends on the kind of the answer:
+
+    - Yes or no: the result is always True.
+    - A count: the result is True if the reasoning points at objects, i.e. if ``places`` (the number of its points and
+      boxes) is not 0. Another check compares this number with the answer.
+    - Any other answer: the result is True if ``text``, the text of the reasoning, contains all words of the answer.
     """
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
@@ -173,7 +177,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return a message about the first sentence that contradicts the evidence or the answer, or None."""
+        """Return a message about the first sentence that contradicts the evidence or the answer; None without one."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
             if sentence.rstrip().endswith("?"):
@@ -320,8 +324,8 @@ class _ReasoningReader:
     def _asked_things(self) -> list[str]:
         """Return the objects that the question names.
 
-        First come the counted objects, as in "how many red cars", or "" if the question counts nothing. Then come the
-        objects that are named after words such as "a" or "any", as in "is there a dog".
+        The first element names the counted objects, as in "how many red cars"; it is "" if the question counts nothing.
+        The other elements are the objects that are named after words such as "a" or "any", as in "is there a dog".
         """
         asked = self._asked
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked)

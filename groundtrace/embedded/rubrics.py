@@ -182,8 +182,8 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Score an attempt (a sampled answer) by the rubrics (grading criteria) in the prompt. Return the scores as JSON.
 
-    Each rubric gets 1 (met), 0 (not met) or null (does not apply). Rubrics that the embedded engine (OpenCV, no model)
-    does not know do not apply. ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics,
+    Each rubric gets 1 (met), 0 (not met) or null (does not apply). A rubric that the embedded engine (OpenCV, no model)
+    does not know also gets null. ``prompt`` holds the question, the gold (correct) answer, the attempt and the rubrics,
     and ``scene`` holds the image. The other arguments are not used.
     """
     attempt = prompt.variable("attempt")
@@ -233,7 +233,7 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 def _has_kind(answer: str | None, gold: str) -> bool | None:
     """Return whether an answer is of the same kind as the gold (correct) answer.
 
-    The kinds are a number, and yes or no. Return None if ``gold`` is of neither kind.
+    There are two kinds of answers: numbers, and yes-no answers. Return None if ``gold`` is of neither kind.
     """
     text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
@@ -245,8 +245,9 @@ def _concludes(seen: _AttemptEvidence) -> bool:
     """Return whether the answer of an attempt equals all conclusions that its reasoning states.
 
     If the reasoning states no conclusion, the result depends on the question. For a counting question, the answer must
-    equal the last count of the objects in question or, without a count, the number of points and boxes. For any other
-    question, the result is False. It is also False if the attempt has no answer, or the answer "cannot read".
+    equal the last stated number of the objects that the question counts. If no such number is stated, the answer must
+    equal the number of points and boxes. For any other question, the result is False. It is also False if the attempt
+    has no answer, or the answer "cannot read".
     """
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:

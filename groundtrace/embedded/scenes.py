@@ -63,7 +63,7 @@ class Scene:
 
     @functools.cached_property
     def panels(self) -> tuple[Box, ...]:
-        """Return the boxes of the image's panels (areas that flat bars separate); empty if it has no panels."""
+        """Return the boxes of the image's panels (areas that are separated by bars); empty if it has no panels."""
         pixels = self.pixels
         return () if pixels is None else find_panels(pixels)
 

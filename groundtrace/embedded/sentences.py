@@ -87,8 +87,8 @@ def unreadable(reasoning: str, question: Question) -> str | None:
     """Return the reason why the embedded judge cannot read a reasoning (the text that explains an answer), else None.
 
     The judge is a program without a model, and can read only sentences of words that it knows. The words of the
-    question and of its answer, which ``question`` holds, are added to the words that the judge knows. The judge also
-    cannot read a reasoning that leaves something open or repeats itself, for example.
+    question and of its answer, which ``question`` holds, are added to the words that the judge knows. Another reason
+    is, for example, that the reasoning does not decide between two possibilities, or that it repeats itself.
     """
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}

@@ -1,4 +1,4 @@
-"""Finds sentences which say that the object in question is in the image, although the answer is 0 or no."""
+"""Finds sentences which claim that an object is in the image, although the answer about this object is 0 or no."""
 
 import re
 
@@ -33,12 +33,12 @@ _PRESENT = tuple(
 
 
 def states_presence(marked: MarkedText, question: Question) -> str | None:
-    """Return a message if the answer is 0 or no, but a sentence says that an object in question is present; else None.
+    """Return a message if the answer is 0 or no, but a sentence claims that an object is present; else None.
 
-    ``marked`` is the reasoning, and ``question`` holds the question and the answer. For example, the question is
-    "How many circles are there in the image?", the answer is 0, and the sentence is
-    "two circles are visible in the middle box". A question about a part of the image, or with other conditions, is not
-    checked.
+    The object is the one that the question asks for. ``marked`` is the reasoning, and ``question`` holds the question
+    and the answer. For example, the question is "How many circles are there in the image?", the answer is 0, and the
+    sentence is "two circles are visible in the middle box". A question about a part of the image, or with other
+    conditions, is not checked.
     """
     asked = _asked_thing(question)
     if asked is None:

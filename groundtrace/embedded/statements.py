@@ -51,7 +51,7 @@ MIN_SHARED_WORDS = 4
 
 
 def repeats_statement(clause: str, question: str, labels: Collection[str]) -> bool:
-    """Return whether a clause repeats the question's statement for one object, and so calls it true.
+    """Return whether a clause repeats the question's statement for one object, and so affirms the statement.
 
     For example, the statement is "there is a yellow square touching the edge", and the clause is "the yellow square is
     touching the edge". ``question`` is the question that quotes the statement. ``labels`` are the names of the objects
@@ -131,10 +131,11 @@ def denies_relation(label: str, clause: str, question: str) -> bool:
 
 
 def denies_having(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies that any of the groups in the question contains an object with this label.
+    """Return whether a clause denies that any group of objects in the question contains an object with this label.
 
-    For example, the question is about towers, the label is "blue block", and the clause is "no tower has a blue block".
-    The result is False if the clause is about only some of these groups ("no yellow tower has a blue block").
+    A group can be a tower or a box. For example, the question is about towers, the label is "blue block", and the
+    clause is "no tower has a blue block". The result is False if the clause is about only some of these groups ("no
+    yellow tower has a blue block").
     """
     having = _HAS.search(clause)
     if having is None or not {*words_of(having["owner"])} <= {*words_of(question)}:

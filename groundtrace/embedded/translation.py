@@ -2,9 +2,9 @@
 
 Labels and questions name objects in English. The embedded judge (:mod:`groundtrace.embedded.prose`) compares the words
 of labels and questions with the words of each clause of a reasoning. To understand a denial in another language, the
-judge needs the English names of the objects, colours and places in the clause. The adjectives of shapes become nouns,
-also in English: "round" becomes "circle", so "none of them is round" denies circles. The other words of a clause stay
-as they are.
+judge needs the English names of the objects, colours and places in the clause. An adjective that describes a shape
+becomes a noun, also in an English clause: "round" becomes "circle", so "none of them is round" denies circles. The
+other words of a clause stay as they are.
 """
 
 import re

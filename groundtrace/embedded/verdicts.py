@@ -55,7 +55,7 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 class BothSidesError(ValueError):
     """Raised if a clause both affirms and rejects the statement that the question asks about.
 
-    For example, "true and false" does this.
+    An example is the clause "true and false".
     """
 
 

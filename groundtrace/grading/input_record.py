@@ -12,8 +12,8 @@ If answer_type is missing, the other fields determine it. A record with choices 
 depends on the answer: a number, yes or no (also the JSON values true and false), or text.
 
 If a record has choices, its answer must be one of them: it must have the same text or the same number. If such a record
-names an answer type without choices, the question is asked without the choices. They are then stored in
-``opened_choices``.
+names an answer type whose questions are shown without choices, such as ``numeric``, the choices are not shown. They are
+then stored in ``opened_choices``.
 
 In some pipelines, a model writes the questions. For them, a record may have only images: no question, no answer, and no
 other field that belongs to a question.
@@ -56,8 +56,8 @@ class InvalidRecord(ValueError):
 
     ``reason`` is the category of the fault, and ``detail`` is a message that names the field and the fault.
     ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the record's source for
-    people, such as the names of its media; no step of the pipeline uses it. ``texts`` holds the texts of the record by
-    name of the field (:data:`TEXT_FIELDS`), unchecked.
+    people, such as the names of its media; no step of the pipeline uses it. ``texts`` maps the name of each text field
+    (:data:`TEXT_FIELDS`) to the field's unchecked text.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:

@@ -41,8 +41,8 @@ def answer(
     """Answer a parsed question from the shapes found in an image.
 
     `query` is the question, `shapes` are the shapes, and `image_size` is the (width, height) of the image in pixels.
-    `panels` are the boxes from `layout.find_panels`: areas of the image that bars separate. Without panels, objects can
-    touch only the walls (sides) of the whole image.
+    `panels` are the boxes from `layout.find_panels`: areas of the image that are separated by bars. Without panels,
+    objects can touch only the walls (sides) of the whole image.
 
     Returns None ("cannot read") if the shapes do not determine the answer. Examples: the question can be understood in
     two ways with different answers; the question is about towers, but no shapes are stacked; the answer is not one of
@@ -65,7 +65,8 @@ def answer(
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
     """Return the boxes whose walls (sides) an object can touch: the panels or, without panels, the whole image.
 
-    `image_size` is the (width, height) of the image in pixels. `panels` are the boxes of areas that bars separate.
+    `image_size` is the (width, height) of the image in pixels. `panels` are the boxes of areas that are separated by
+    bars.
     """
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
@@ -137,7 +138,7 @@ def _groups(
     """Answer a statement about towers or boxes; return None if the shapes do not determine the answer.
 
     The towers or boxes that meet all conditions are counted. If the shapes do not determine whether a tower or box
-    meets a condition, the count is a range: with and without this tower or box.
+    meets a condition, the count is a range: from the count without this tower or box to the count with it.
     """
     if query.group == "tower":
         groups = find_towers(shapes, panels)

@@ -101,8 +101,9 @@ class _Part:
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
     """Return the connected components of every colour except the background.
 
-    Returns None if there are too many components, or if too many of the drawn pixels are specks, hairlines and frames.
-    Bars across the whole image are left out: they separate panels and are not objects.
+    Some components cannot be shapes: tiny dots, thin lines and frames around the whole image. They are left out. If too
+    many of the drawn pixels are in such components, or if there are too many components, the result is None. Bars
+    across the whole image are also left out: they separate panels and are not objects.
     """
     height, width = palette.index.shape
     background = int(palette.shares.argmax())

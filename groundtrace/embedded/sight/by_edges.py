@@ -1,6 +1,6 @@
 """Finds shapes by their edges. The embedded engine uses this method as detector; it is independent of `by_colour`.
 
-An edge map shows where the value of a colour channel changes strongly. The regions that edges enclose are candidates.
+An edge map shows where the value of a colour channel changes strongly. Regions enclosed by edges are the candidates.
 Ideal outlines (circle, square, …) are fitted to the image gradients around a candidate, in position and direction. The
 candidate gets the kind of the outline that fits best. Its colour is determined last, from the pixels in the region.
 """
@@ -43,7 +43,7 @@ class Detection:
 class _Gradients:
     """Holds, for each pixel, the gradient of the colour channel that changes most there: gx and gy, float32 (H, W).
 
-    `image` is the image at working size, and `scale` is working side / original side.
+    `image` is the image, scaled to the working size. `scale` is the side of `image` / the side of the original image.
     """
 
     gx: NDArray[np.float32]
@@ -128,7 +128,7 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Return the boxes and the masks of the image regions that edges enclose.
+    """Return the boxes and the masks of the image regions that are enclosed by edges.
 
     Each mask is True for the pixels inside the edge of a region, and has the size of the smallest rectangle around
     these pixels. The box of a region is this rectangle, enlarged by 2 pixels on each side, so that its sides are in the
@@ -186,7 +186,7 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
 
 
 def _inner_colour(image: NDArray[np.uint8], box: tuple[float, float, float, float], mask: NDArray[np.bool_]) -> str:
-    """Return the name of the most frequent colour inside an edge-enclosed region."""
+    """Return the name of the most frequent colour inside a region that is enclosed by edges."""
     x, y = (round(start + (start > 0) * _EDGE_PX) for start in box[:2])
     pixels = image[y : y + mask.shape[0], x : x + mask.shape[1]][mask]
     keys = (pixels >> 5).astype(np.int32) @ np.array([64, 8, 1], np.int32)

@@ -27,7 +27,7 @@ def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...])
 
     `group` holds the shapes of a tower (a stack of blocks) or of a box (an area of the image). `walls` are the boxes,
     in pixels, whose sides a shape can touch. Returns None if the image does not determine the result, or if people
-    would understand the condition differently.
+    understand the condition in different ways that lead to different results.
     """
     match condition:
         case Has():

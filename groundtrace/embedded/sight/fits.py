@@ -63,7 +63,10 @@ def kind_of(mask: NDArray[np.uint8]) -> str | None:
 
 
 def _box_kind(width: float, height: float) -> str:
-    """Return square or rectangle, with a tolerance of one pixel for rasterisation."""
+    """Return "square" if the two sides are nearly equal, else "rectangle".
+
+    The sides are nearly equal if they differ by at most one pixel, or by at most 12 % of the longer side.
+    """
     longer, shorter = max(width, height), min(width, height)
     return "square" if longer - shorter <= max(1.0, 0.12 * longer) else "rectangle"
 

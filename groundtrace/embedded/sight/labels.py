@@ -56,8 +56,8 @@ _PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
 class Noun:
     """Describes a set of shapes, as the phrase "blue or black circles" does.
 
-    `colours` and `kinds` are the allowed colours and kinds of shape. If one of them is empty, any colour or any kind is
-    allowed. `word` is the phrase's noun in the singular.
+    `colours` and `kinds` are the allowed colours and kinds of shape. If `colours` is empty, any colour is allowed; if
+    `kinds` is empty, any kind is allowed. `word` is the phrase's noun in the singular.
     """
 
     colours: tuple[str, ...]

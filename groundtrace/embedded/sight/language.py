@@ -79,7 +79,7 @@ def read_question(text: str, choices: Sequence[str] | None = None) -> Query | No
 
 
 def _quoted_statement(text: str) -> str | None:
-    """Return the statement in 'Is the following statement about the image true? "..."', or None."""
+    """Return the statement in 'Is the following statement about the image true? "..."'; None for another question."""
     head, quote, rest = text.partition('"')
     statement, closing, tail = rest.rpartition('"')
     if not quote or not closing or '"' in statement:

@@ -1,7 +1,7 @@
 """Finds the layout of shapes in an image: panels, towers, and shapes that touch a wall.
 
-A panel is an area that flat bars separate from other areas. A tower is a straight stack of blocks. A wall is a side of
-a panel or of the image.
+A panel is an area that is separated from other areas by flat bars. A tower is a straight stack of blocks. A wall is a
+side of a panel or of the image.
 """
 
 from itertools import pairwise
@@ -22,8 +22,8 @@ _MAX_STACK_GAP = 0.3
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
     """Find the panels of an RGB image, uint8 (H, W, 3). Return their boxes in pixels, from left to right.
 
-    A panel is an area that vertical bars separate from other areas. A bar extends from the top to the bottom of the
-    image. It has one flat colour, which is not the image's main colour. Returns () if the image has fewer than two
+    A panel is an area that is separated from other areas by vertical bars. A bar extends from the top to the bottom of
+    the image. It has one flat colour, which is not the image's main colour. Returns () if the image has fewer than two
     panels.
     """
     small, scale = shrink_to_limit(image, 500_000)
@@ -43,7 +43,7 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
 def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
     """Group shapes by the panel in which they are. Return one list of shapes per panel, in the order of `panels`.
 
-    `panels` are the boxes of areas that bars separate. Returns None if a shape is outside all panels.
+    `panels` are the boxes of areas that are separated by bars. Returns None if a shape is outside all panels.
     """
     groups: list[list[FoundShape]] = [[] for _ in panels]
     for shape in shapes:
@@ -57,7 +57,7 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
     """Return the box of the panel that contains a shape's point; None if no panel contains it.
 
-    `panels` are the boxes of areas that bars separate.
+    `panels` are the boxes of areas that are separated by bars.
     """
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
@@ -80,8 +80,8 @@ def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
 def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
     """Find all towers (straight stacks of blocks) of an image. Return one list of shapes per tower, from top to bottom.
 
-    `panels` are the boxes of areas that bars separate. Each panel has at most one tower. Without panels, shapes that
-    overlap horizontally are in the same tower. Returns None if a shape is not part of a tower.
+    `panels` are the boxes of areas that are separated by bars. Each panel has at most one tower. Without panels, shapes
+    that overlap horizontally are in the same tower. Returns None if a shape is not part of a tower.
     """
     if panels:
         columns = shapes_by_panel(shapes, panels)

@@ -89,7 +89,7 @@ class Name:
     the left side, (0, -1) the right, (1, 1) the top, and (1, -1) the bottom. Its first number is the axis (0 for x, 1
     for y), and its second number is the direction in which objects are counted along this axis.
 
-    ``panel`` is the index of the panel (an area of the image that bars separate) from the left; -1 is the last panel.
+    ``panel`` is the index of the panel from the left; -1 is the last panel. Panels are areas separated by bars.
     ``size`` is -1 for small and 1 for large objects, compared with all objects in the image. ``extreme`` is -1 for the
     smallest and 1 for the largest objects of the noun. The default values mean no restriction.
     """
@@ -105,7 +105,7 @@ class Name:
         """Return the indices of the objects that the name means, among all objects in the image.
 
         ``labels`` are the classes of the objects ("blue square"), and ``boxes_px`` are their boxes (x1, y1, x2, y2) in
-        pixels. ``panels`` are the boxes of the image's panels (areas that bars separate).
+        pixels. ``panels`` are the boxes of the image's panels (areas that are separated by bars).
         """
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:
@@ -211,8 +211,8 @@ def _plain(text: str) -> str:
 def _panel(rest: str) -> tuple[int | None, str]:
     """Return the index of the panel that a name mentions, and the rest of the name; the index is None without a panel.
 
-    A panel is an area of the image that bars separate from other areas. The name "circle in the left box" mentions the
-    panel with the index 0.
+    A panel is an area of the image that is separated from other areas by bars. The name "circle in the left box"
+    mentions the panel with the index 0.
     """
     found = _PANEL.search(rest)
     if found is None:

@@ -17,8 +17,8 @@ _Point = tuple[float, float]
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
     """Cut touching shapes of one colour apart. Return one mask per shape; None if no cut succeeds.
 
-    `mask` is a 0/1 mask, uint8 (h, w), that is not a simple shape. A simple shape is a circle, triangle or rectangle by
-    its outline. Each returned mask is a simple shape, and has the size (h, w). `depth` is the number of cuts made so
+    `mask` is a 0/1 mask, uint8 (h, w), that is not a simple shape. A simple shape has the outline of a circle, triangle
+    or rectangle. Each returned mask is a simple shape, and has the size (h, w). `depth` is the number of cuts made so
     far.
 
     Each cut begins at a concave corner of the outline. It is a straight line to another concave corner, or the

@@ -77,8 +77,8 @@ class NamedOptions:
     Attributes:
         indices: the positions of the named options. The set is empty if the answer names no option, and has several
             positions if the answer names several options.
-        is_mention: True if the answer does not state the option as its answer, but only contains its words within a
-            sentence ("it looks like the red car there"). Such a sentence may also deny the option.
+        is_mention: True if the answer only contains the words of the option within a sentence ("it looks like the red
+            car there"), and does not choose the option clearly. Such a sentence may also deny the option.
         denied: the positions of the options that the answer calls wrong ("B is wrong"). The set is empty if the answer
             names an option.
     """

@@ -108,8 +108,8 @@ _STEP = re.compile(
 class MathsMatch(Enum):
     """Lists the possible results of comparing a predicted expression with the gold (correct) expression.
 
-    ROUNDED means that the prediction is the rounded value of an irrational gold (4.24 for 3√2). GOLD_UNREADABLE and
-    PREDICTION_UNREADABLE mean that this text is not one mathematical expression.
+    ROUNDED means that the prediction is the rounded value of an irrational gold (4.24 for 3√2). GOLD_UNREADABLE means
+    that the gold is not one mathematical expression; PREDICTION_UNREADABLE means the same of the prediction.
     """
 
     EQUAL = "equal"

@@ -79,7 +79,7 @@ def _check(gold: Gold) -> str:
     if not is_gradable(legible(gold.answer)):
         raise InvalidGold(
             f"answer: {excerpt(gold.answer)} is not one number, fraction, range, ratio or quantity; "
-            "give a number, or set answer_type to text"
+            "give a number, or set answer_type to 'text'"
         )
     return gold.answer.strip()
 

@@ -192,8 +192,8 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether a predicted number counts as the same as the gold (correct) number.
 
     If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (Argos Eq. 7-8). Otherwise
-    the numbers must be equal. Deviation: Argos divides by max(|g|, 1). Then any two numbers from 0 to 0.05 would be the
-    same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
+    the numbers must be equal. This deviates from Argos, which divides by max(|g|, 1). With this divisor, any two
+    numbers from 0 to 0.05 would be the same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
 
     Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
     the fraction is rounded to the last place of the decimal (2/3 is 0.67).
@@ -201,8 +201,8 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     If only one of the numbers has a percent sign, the absolute value of the number without the sign decides:
 
     - The value is 0 or a whole number: the percent sign is ignored (2 is 2 %).
-    - The value is between 0 and 1, such as 0.02: the percentage is divided by 100 (0.02 is 2 %). If the gold is the
-      number with the percent sign, a prediction that is right without the sign is also right (0.5 for 0.5 %).
+    - The value is between 0 and 1, such as 0.02: the percentage is divided by 100 (0.02 is 2 %). If the gold has
+      the percent sign, a prediction that equals the gold without this sign is also right (0.5 for 0.5 %).
     - The value is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). The numbers are
       also the same if the percentage is exactly 100 times the value, without any tolerance (1.25 is 125 %).
     """

@@ -6,8 +6,8 @@ quantity of another dimension or currency is different. The comparison is undeci
 
 - A unit is unknown.
 - Two different dimensions may mean the same ("20 degrees" and 20 °C, months and days).
-- The numbers are different by these equations, but differ by at most 5 %, and people usually round the result of the
-  conversion (miles to kilometres).
+- The numbers do not match by these equations, but the difference is at most 5 %, and may come from rounding: people
+  usually round the result of such a conversion (miles to kilometres).
 """
 
 from __future__ import annotations

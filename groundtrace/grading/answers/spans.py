@@ -79,9 +79,9 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
     """Return whether a number is within a gold range or bound, so that it may be meant as the same answer.
 
-    For a range, the number must be strictly between its two numbers. For a bound, the number must fulfil it (6 for "at
-    least 5"). For two alternatives, the number must equal one of them. The result is False if the units have different
-    dimensions.
+    For a range, ``number`` must be strictly between the two numbers of the range. For a bound, it must fulfil the bound
+    (6 for "at least 5"). For two alternatives, it must equal one of them. The result is False if the units have
+    different dimensions.
     """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)

@@ -1,6 +1,8 @@
-"""Grades answers to yes-no questions (Argos Eq. 6): the first or the last word decides.
+"""Grades answers to yes-no questions (Argos Eq. 6).
 
-An answer that is both yes and no is wrong. "True" is yes, and "false" is no.
+An answer means yes or no if its first word, last word, first clause or last clause does
+(:func:`groundtrace.grading.answers.polarity.polarity`). An answer that is both yes and no is wrong. "True" is yes, and
+"false" is no.
 """
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold

@@ -272,7 +272,7 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Yield the conclusions that are counts of the things in question, such as "there are 5 cups".
+    """Yield the conclusions that are counts of the things that the question counts, such as "there are 5 cups".
 
     Not all counts are conclusions: "2 cups so far" is a running count. Three kinds of counts are conclusions: a count
     that surely includes all things ("5 in total"), the last count, and each count above the gold answer. The reason for

@@ -89,7 +89,8 @@ def _gap(run: re.Match[str]) -> str:
     """Return the text that replaces special tokens of a model: a space, or "" if no space is needed.
 
     ``run`` is the match of one or more tokens in a row. A space is needed if white space is neither directly before nor
-    directly after them, because two words could join. At the start and at the end of the text, no space is needed.
+    directly after them, because two words could otherwise join. At the start and at the end of the text, no space is
+    needed.
     """
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""

@@ -1,8 +1,9 @@
 """Parses the replies of the pointing models Molmo 1 and Molmo 2.
 
-Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``. Molmo 2 answers
-``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``. Here, F is an image index (from 1) or
-a time in seconds. Both models answer in words if the image does not show the object.
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` for one point, and ``<points x1= y1= … alt=>`` for
+several. Molmo 2 answers ``<points coords="F id x y id x y;F2 …">label</points>``; the tag may also be ``tracks``. Here,
+F is an image index (from 1) or, for a video, a time in seconds. Both models answer in words if the image does not show
+the object.
 
 Coordinates stay as written: from 0 to 100 (the coordinate frame ``molmo100``) or from 0 to 1000 (``molmo1000``).
 :func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.

@@ -57,5 +57,8 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text with words in place of the tags of points and boxes, and without the tags of sections."""
+    """Return the text without the tags of sections, and with words in place of the tags of points and boxes.
+
+    A point tag is replaced by its inner text or, if this is empty, by its label. A box tag is replaced by its label.
+    """
     return _SECTIONS.sub(" ", proses_of(text)[0])

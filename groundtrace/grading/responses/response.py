@@ -298,7 +298,7 @@ def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
 
 
 def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str | None:
-    """Return the final answer by the three rules of the module's docstring, or None."""
+    """Return the final answer by the three rules of the module's docstring; None if no rule finds an answer."""
     if answers:
         content = text[answers[-1].inner_start : answers[-1].inner_end]
         boxed = last_boxed(content)

@@ -123,7 +123,7 @@ def _check_whole(tag: Tag) -> None:
     An example is a tag with ``x2`` but without ``y2``.
     """
     if has_unread_parts(tag):
-        raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a coordinate that cannot be read")
+        raise OutOfFrame(f"the tag with the label {tag.label[:60]!r} has a part that cannot be read: correct this tag")
 
 
 def _size_of(sizes: Sequence[Size], place: int) -> Size:

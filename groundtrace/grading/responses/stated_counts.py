@@ -150,8 +150,8 @@ _FILLERS = frozenset([
 class StatedCount:
     """Holds one count that a text states, such as "there are 5 red cars".
 
-    ``text`` is the sentence as written, from the offset ``start`` to the offset ``end`` of the text. ``value`` is the
-    stated number. ``is_whole`` is True if the count certainly includes all counted things, as in "5 in total".
+    ``text`` is the sentence as written. ``start`` and ``end`` are its offsets in the text that was searched. ``value``
+    is the stated number. ``is_whole`` is True if the count certainly includes all counted things, as in "5 in total".
     """
 
     start: int
@@ -240,10 +240,10 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Return the count that a text's last sentence concludes, such as 5 for "I will go with 5" or "5, then".
+    """Return the count that a text's last sentence has as its conclusion: 5 for "I will go with 5" or "5, then".
 
     The result is a list of one pair: the count and True, because the count includes all counted things. The list is
-    empty if the sentence concludes no count. ``phrase`` holds the question's words for the counted things, such as
+    empty if the conclusion is not a count. ``phrase`` holds the question's words for the counted things, such as
     "small" and "object". ``words`` holds the same words without general words such as "object".
     """
     for pattern in _AT_THE_END:

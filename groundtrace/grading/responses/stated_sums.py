@@ -2,8 +2,8 @@
 
 In "3 + 2 = 5", the sentence states that there are 5 objects. The added numbers 3 and 2 are only steps of the
 calculation. So the module that reads stated counts (:mod:`groundtrace.grading.responses.stated_counts`) first replaces
-each right sum by its result: "3 + 2 = 5" by 5. A wrong sum is not replaced: in "Total: 6 + 0 = 5", the 6 is still read
-as a stated count.
+each correct sum by its result: "3 + 2 = 5" by 5. A wrong sum is not replaced: in "Total: 6 + 0 = 5", the 6 is still
+read as a stated count.
 """
 
 import re
@@ -52,7 +52,7 @@ def value_of(written: str) -> Fraction | None:
 
 
 def without_addends(sentence: str) -> str:
-    """Return the sentence with each right sum replaced by its result, after the sign :data:`RESULT`.
+    """Return the sentence with each correct sum replaced by the sign :data:`RESULT` and the sum's result.
 
     For example, "Total: 3 + 2 = 5" becomes "Total: ≡ 5". The sign shows other modules that the number is a result. A
     sum that is wrong is not changed. If a result is added to further numbers ("3 + 2 = 5, 5 + 1 = 6"), the last result
@@ -69,7 +69,7 @@ def without_addends(sentence: str) -> str:
 
 
 def _is_right(match: re.Match[str]) -> bool:
-    """Return whether a stated sum such as "3 + 2 = 5" is right. ``match`` is the match of the sum in a sentence."""
+    """Return whether a stated sum such as "3 + 2 = 5" is correct. ``match`` is the match of the sum in a sentence."""
     total, term = Fraction(0), Fraction(0)
     for part in _PART.finditer(match["addends"]):
         value, join = value_of(part["number"]), (part["join"] or "").strip(" ,").casefold()

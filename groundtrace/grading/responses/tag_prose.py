@@ -30,9 +30,10 @@ def proses_of(text: str) -> tuple[str, ...]:
 def plain_proses(text: str) -> tuple[str, ...]:
     """Return the text with words in place of its point and box tags, in one or two versions.
 
-    The first version has the inner text of each point tag (the text between its start and its end), the second has the
-    label of each tag (the object's name). The result has one item if both are the same. If the inner texts of several
-    tags only number the objects ("1", "2", "3"), the first version has their labels, too.
+    In the first version, the inner text of each point tag (the text before its closing tag) replaces the tag. In the
+    second version, the tag's label (the object's name) does. The result has one item if both versions are the same. If
+    the inner texts of several tags are only the numbers of the objects ("1", "2", "3"), labels replace these tags in
+    the first version too. Box tags are replaced by their labels in both versions.
 
     A number that only counts the points of its tag is removed. For example, "one cup" in a tag with one point becomes
     "cup", so that the number is not read as a stated count
@@ -61,7 +62,7 @@ def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
 
 
 def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
-    """Return the tags whose inner texts number objects: "1", "2", "3".
+    """Return the tags whose inner texts are only the numbers of the objects: "1", "2", "3".
 
     A number alone can also be a count ("So there are <points …>5</points>"). So the result is empty unless at least two
     tags have a number. The first number must be 1. Each later number must be 1, or one more than the number before it.

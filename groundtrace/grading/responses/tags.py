@@ -1,9 +1,9 @@
 """Reads the tags ``<point>``, ``<points>`` and ``<box>`` in texts of models leniently, and writes them in one form.
 
 Models write the quotes of attributes in many forms: straight, single, curly, as backticks, with backslashes, as
-``&quot;``, or without quotes. All these forms are read. In Argos (section 4.1, figures 13-16), the numbers of the
-attributes continue from tag to tag. So a tag with only ``x3`` and ``y3`` is a point. Coordinates stay as written;
-:mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
+``&quot;``, or without quotes. All these forms are read. In Argos (section 4.1, figures 13-16), the third point of a
+text has the attributes ``x3`` and ``y3``, even if it is in a tag of its own. So a tag with only ``x3`` and ``y3`` is a
+point. Coordinates stay as written; :mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
 
 Reading takes time linear in the length of the text. The text is cut at every ``<`` that is followed by a letter or a
 slash. An opening tag with its inner text never extends beyond the next cut. So a label can contain ``<`` before a
@@ -96,17 +96,20 @@ class Tag:
 
     @property
     def label(self) -> str:
-        """Return the name of the object: the tag's attribute or, if it says more, the tag's inner text.
+        """Return the name of the object: the tag's attribute, or the inner text if it adds something to the attribute.
 
-        All model families write the name twice: as an attribute, and as the inner text (between the tag's start and
-        end). The attribute is ``alt``, or ``label`` if there is no ``alt`` (Argos figure 10). The result is the
+        All model families write the name twice: as an attribute, and as the inner text (the text before the closing
+        tag). The attribute is ``alt``, or ``label`` if there is no ``alt`` (Argos figure 10). The result is the
         attribute if the inner text adds nothing to it: the inner text is empty, the same name, a short phrase for the
         same thing ("the first one"), or only the object's number ("1", "#2").
 
-        In all other cases, the result is the inner text, so that no text is hidden from the scorers. For example, there
-        is no attribute, or the inner text adds a word ("red ball" for "ball"), contradicts the attribute, has more than
-        six words, has punctuation or digits that are not the object's number, or has a word that counts ("three"),
-        denies ("no") or concludes ("so").
+        In all other cases, the result is the inner text, so that no text is hidden from the scorers. These are
+        examples:
+
+        - The tag has no attribute.
+        - The inner text adds a word ("red ball" for "ball"), or contradicts the attribute.
+        - The inner text has more than six words, or has punctuation or digits that are not the object's number.
+        - The inner text has a word that counts ("three"), denies ("no") or concludes ("so").
         """
         named = dict(reversed(self.attributes))
         label = named.get("alt") or named.get("label") or ""
@@ -116,12 +119,12 @@ class Tag:
 
     @property
     def is_numbered(self) -> bool:
-        """Return whether the inner text is only a number of the object, such as "1", "#2" or "third"."""
+        """Return whether the inner text is only the object's number, such as "1", "#2" or "third"."""
         return self.inner is not None and is_number_only(self.inner)
 
 
 def is_number_only(text: str) -> bool:
-    """Return whether the text of a tag only numbers an object, as "1", "#2", "(3)" or "third" do."""
+    """Return whether the text of a tag is only an object's number, such as "1", "#2", "(3)" or "third"."""
     return _NUMBERED.fullmatch(text) is not None
 
 

@@ -61,9 +61,11 @@ class TimeStatement(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """Holds a token, its kind and its offsets; ``value`` is the value of a number, a time (in seconds) or a frame.
+    """Holds the kind of a token and its offsets in the text.
 
-    ``plural`` is whether the token is "frames"; ``mark`` is whether the word "mark" follows a time.
+    ``value`` is the number, the time in seconds, or the number of the frame that the token names. For other tokens, it
+    is 0. ``plural`` is True if the token has the word "frames" instead of "frame". ``mark`` is True if the token is a
+    time with the word "mark" after it.
     """
 
     kind: str
@@ -102,9 +104,10 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Return whether a dash directly before the number ``match`` is a minus sign instead of the dash of a range.
+    """Return whether a number has a minus sign: a dash directly before it that is not the dash of a range ("3-5").
 
-    A clip has no time below 0.
+    ``match`` is the match of the number or of another token, ``kind`` is the kind of this token, and ``tokens`` are the
+    tokens before it. The result matters because a negative number names no time of a clip.
     """
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False
@@ -215,7 +218,11 @@ class _Reader:
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:
-        """Read ``[from|between] A to B``, where A and B are frames or times."""
+        """Read a span such as "from A to B", "between A and B" or "A to B", where A and B are frames or times.
+
+        ``at`` is the index of the span's first token. ``bracketed`` is True if the span is in square brackets. Returns
+        None if no such span begins at ``at``.
+        """
         prefixed = self._tokens[at].kind in ("from", "between", "at")
         link = (*_LINKS, "and") if self._tokens[at].kind == "between" else _LINKS
         begin = at + prefixed
@@ -229,9 +236,9 @@ class _Reader:
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
         """Read a span of time that begins with a frame, such as "frame 3 to frame 5" or "frames 3-5 (1 s to 2 s)".
 
-        ``at`` is the index of the span's first token, ``begin`` that of "frame 3", and ``link`` that of "to" or the
-        dash. ``start_s`` is the time of the first frame in seconds; None if the text does not state it. ``prefixed`` is
-        True if a word such as "from" is before the frame.
+        These arguments are indices of tokens: ``at`` of the span's first token, ``begin`` of its first frame, and
+        ``link`` of the "to" or dash between both frames. ``start_s`` is the time of the first frame in seconds; None if
+        the text does not state it. ``prefixed`` is True if a word such as "from" is before the first frame.
         """
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
@@ -302,8 +309,8 @@ class _Reader:
         """Read a span of time with only a start or an end: ``after A``, ``until A`` or ``before A``.
 
         A is a frame or a time. ``at`` is the index of the span's first token. Returns a list with one statement, and
-        the index of the token after the span. The list is empty if the text states a duration. Returns None if no frame
-        or time follows.
+        the index of the token after the span. The list is empty if the text states a duration instead of a span.
+        Returns None if no frame or time follows.
         """
         one = self._end(at + 1)
         if one is None:
@@ -315,7 +322,11 @@ class _Reader:
         return self._spanning(at, one.at, (None, one.frame), (None, one.t_s))
 
     def _single(self, at: int, bracketed: bool = False) -> _Read | None:
-        """Read one moment, or the moments of a list after the word ``frames``."""
+        """Read one moment ("frame 3", "at 2 s"), or all moments of a list after the word "frames" ("frames 3, 5").
+
+        ``at`` is the index of the first token. ``bracketed`` is True if the moment is in square brackets. Returns None
+        if no moment begins at ``at``.
+        """
         token = self._tokens[at]
         if token.kind == "frame":
             t_s, after = self._time_of_frame(at + 1)

@@ -40,7 +40,7 @@ class Moment:
     """Holds one moment of a video clip that a text names, such as "frame 3 (1.66 s)".
 
     ``frame`` is the frame number, and ``t_s`` is the time in seconds; one of them may be None. ``text`` is the part of
-    the text from the offset ``start`` to the offset ``end``.
+    the text that names the moment. ``start`` and ``end`` are the offsets of this part in the whole text.
     """
 
     frame: int | None
@@ -129,12 +129,12 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Find the frame of a clip that a moment means. Return its index in ``frames``, and a text with the reason.
+    """Find the frame of a clip that a moment means. Return its index in ``frames``, and a text about the result.
 
     ``frame`` is the named frame number, and ``t_s`` is the named time in seconds; each is None if the text does not
     state it. ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame``
-    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The index is None in these
-    cases:
+    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The text describes the
+    chosen frame, or the reason why the index is None. The index is None in these cases:
 
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
@@ -168,12 +168,13 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Find the frames of a clip within a time span. Return their indices in ``frames``, and a text with the reason.
+    """Find the frames of a clip within a time span. Return their indices in ``frames``, and a text about the result.
 
     The first four arguments are the named frame numbers and times (in seconds) of the span's start and end. If a start
     or end is None, the span extends to the start or end of the clip. ``frames`` are (number, seconds) of the shown
     frames in order of time. The first and the last frame of the span are included. If the span is between two
-    neighbours in ``frames``, the nearer of the two is returned. The result has no indices in these cases:
+    neighbours in ``frames``, the nearer of the two is returned. The text describes the found frames, or the reason why
+    there are none. The result has no indices in these cases:
 
     - The span ends before it starts.
     - Its start or its end is outside the clip.
@@ -218,10 +219,11 @@ def _nearest(values: Sequence[float], first: float | None, last: float | None) -
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Return the reason why one end of a span does not fit the clip. Returns "" if the end fits, or is not stated.
+    """Return the reason why a boundary of a span (its start or its end) does not fit the clip; "" if it fits.
 
-    ``number`` is the frame number of this end, and ``t_s`` is its time in seconds; each may be None. The end does not
-    fit if it is outside the clip, or if its number and time contradict each other.
+    ``number`` is the frame number of this boundary, and ``t_s`` is its time in seconds; each is None if it is not
+    stated. A boundary does not fit if it is outside the clip, or if its number and time contradict each other. The
+    result is "" if both are None.
     """
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"

@@ -108,8 +108,9 @@ class WrittenTurn:
 def read_turn(reply: str) -> WrittenTurn:
     """Parse the first turn of a model's reply: its text up to and including its first code.
 
-    If the reply has no code, the turn is the whole reply. Code after an answer is not read. The model wrote the text
-    after the code before it saw the result of the code. So this text is returned only in the field ``after``.
+    If the reply has no code, the turn is the whole reply. Code after an answer is not read. Text after the
+    code is returned only in the field ``after``, because the model did not know the code's result when it wrote this
+    text.
     """
     found = min(filter(None, (_CODE.first(reply), _CALL.first(reply))), key=lambda each: each.start, default=None)
     answered = _ANSWER.first(reply)
