@@ -64,10 +64,11 @@ class Kind:
       same answer each time. So it needs no budget, and is not asked again to correct an unusable reply.
     - ``server`` is a context manager, written as ``module:function``. It starts the server of this kind on the machine
       of the run (:mod:`groundtrace.inference.serving`). It is "" for kinds whose server the run does not start.
-    - ``extra`` is the optional dependency of this project that installs the Python ``modules`` of this kind.
+    - ``modules`` are the Python modules that this kind needs, and ``extra`` is the optional dependency of this project
+      that installs them.
     - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form, in pixels of
-      the original image. A setting ``frame`` may declare other units (e.g. 0 to 1000). The setting ``family`` (models
-      that write coordinates in the same way) is then not allowed.
+      the original image. An endpoint of such a kind may have the setting ``frame`` for other units (e.g. 0 to 1000). It
+      may not have the setting ``family`` (models that write coordinates in the same way).
     - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
     - ``needs_url`` is True if the settings must contain the server's URL.
     - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an

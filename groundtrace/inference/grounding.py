@@ -234,11 +234,11 @@ def _mask(row: object, medium: MediaRef) -> Mask:
     fields = row if isinstance(row, dict) else {}
     x, y, width, height, counts = (fields.get(name) for name in ("x", "y", "width", "height", "counts"))
     if not (_is_size(x) and _is_size(y) and _is_size(width) and _is_size(height)):
-        raise BadReply(f"a mask needs x, y, width and height as integers, got {row!r:.80}")
+        raise BadReply(f"a mask needs the integer fields 'x', 'y', 'width' and 'height', got {row!r:.80}")
     if x + width > medium.width or y + height > medium.height:
         raise BadReply(f"a {width}x{height} mask at ({x}, {y}) is not inside the {medium.width}x{medium.height} image")
     if not isinstance(counts, list) or not all(_is_size(value) for value in counts) or sum(counts) != width * height:
-        raise BadReply(f"the 'counts' of a mask must be lengths that fill its {width}x{height} pixels")
+        raise BadReply(f"the 'counts' of a mask must be lengths that add up to {width}x{height} pixels")
     values = np.arange(len(counts)) % 2 == 1
     return Mask(x, y, np.repeat(values, counts).reshape(height, width))
 

@@ -41,9 +41,9 @@ KEEPING_S = 0.2
 
 @dataclass(frozen=True, eq=False)
 class _Flight:
-    """Holds the future reply for a sample (one text of a model) that was requested, and the request's token limit.
+    """Holds the asyncio future and the token limit of a request for one sample (one text of a model).
 
-    Other calls for the same sample wait for this reply.
+    Other calls that need the same sample wait for this future instead of sending a request.
     """
 
     future: "asyncio.Future[CachedReply]"
@@ -107,7 +107,7 @@ class Models:
     def breaker(self, role: str) -> Breaker | None:
         """Return the circuit breaker of the endpoint for ``role`` (the job of a model, such as "judge"). While the
         endpoint's server is down, the breaker makes calls fail at once. Returns None if the setting ``fails_fast`` is
-        False, and for a model in this process.
+        False, or if the model runs in this process.
         """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
@@ -235,8 +235,9 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register the samples ``indices`` of the call ``asked`` as in flight at once. So other calls wait for these
-        samples and do not request them again. Returns the coroutine that sends the request."""
+        """Register the samples ``indices`` of the call ``asked`` as in flight, and return the coroutine that requests
+        them. They are registered before the coroutine runs, so that other calls wait for these samples and do not
+        request them again."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
@@ -251,7 +252,8 @@ class Models:
         had_joined: bool,
     ) -> dict[str, CachedReply]:
         """Request the samples ``indices`` of the call ``asked``, and return them by cache key. A sample that another
-        process has already requested is not requested again. Pass the samples to the calls that wait for them."""
+        process has already requested is not requested again. Other calls of this process that wait for one of the
+        samples get it, too."""
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:

@@ -64,8 +64,9 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     access to the endpoints. ``asks`` declares, for each role, the prompts that are sent to its model. ``where`` is the
     text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
-    Raises NotServed if an endpoint cannot be used for its role. An endpoint of a kind that the user has written only
-    has to pass its own check. The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
+    Raises NotServed if an endpoint cannot be used for its role. If the user has written the kind of an endpoint, this
+    endpoint must pass only its own check. The coroutine runs on the event loop of
+    :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])

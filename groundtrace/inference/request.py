@@ -65,10 +65,10 @@ class Request:
     If ``continuation`` is given, nothing is sampled. The only completion is then the continuation's text with a
     log-probability for each token.
 
-    A reply may arrive in several parts. ``arrived`` is None, or a function that is awaited with each part as soon as
-    the part has arrived. The request counts as concurrent until the function returns
-    (:class:`groundtrace.inference.flow.requests.Flow`). The function has two arguments: the number of samples that
-    arrived before this part, and the part itself.
+    A reply may arrive in several parts. If ``arrived`` is not None, it is a coroutine function that is awaited for each
+    part as soon as the part has arrived. Its arguments are the number of samples that arrived before this part, and the
+    part itself. Until the function returns, the request counts against the endpoint's limit of concurrent requests
+    (:class:`groundtrace.inference.flow.requests.Flow`).
     """
 
     prompt: RenderedPrompt

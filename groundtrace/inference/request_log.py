@@ -13,11 +13,12 @@ from groundtrace.inference.flow.in_flight import stage_of_call
 def log_request(file: str, asked: CallInProgress) -> None:
     """Append a call to the JSON Lines file ``file``, whether or not the cache holds its replies.
 
-    A line is a JSON object. It has the ``stage`` and the ``role`` of the call, the name of the ``prompt``, and the
-    cache keys of the wanted replies: ``keys`` are all of them, and ``stored`` those in the cache. The content of the
-    prompt is the text of the ``system`` turn and the parts of the ``user`` turn. A part is {"text": …} or
-    {"media": URI, "sha256": digest of the file}. ``variables`` are the values with which the prompt was filled. If no
-    reply is sampled, ``continuation`` holds the text whose log-probability is wanted; otherwise it is null.
+    A line is a JSON object with these fields. ``stage``, ``role`` and ``prompt`` are the names of the call's stage,
+    role and prompt. ``keys`` holds the cache keys of all wanted replies, and ``stored`` holds the keys of those replies
+    that are in the cache. ``system`` is the text of the prompt's system turn, and ``user`` holds the parts of its user
+    turn. A part is {"text": …} or {"media": URI, "sha256": digest of the file}. ``variables`` are the values with which
+    the prompt was filled. If no reply is sampled, ``continuation`` holds the text whose log-probability is wanted;
+    otherwise it is null.
     """
     line = {
         "stage": stage_of_call(),
@@ -35,7 +36,7 @@ def log_request(file: str, asked: CallInProgress) -> None:
 
 
 def not_stored(asked: CallInProgress) -> CallError:
-    """Return the error of a call in a replay whose replies are not all in the cache."""
+    """Return the error for a call in a replay if the cache lacks at least one of the call's replies."""
     error = CallError(Failure.AWAY, "the cache does not hold this reply, and a replay sends no requests")
     error.call = asked.call(0)
     return error

@@ -41,8 +41,8 @@ class SampleRequests:
         by their cache keys.
 
         ``asked`` is the call. ``indices`` are the numbers of the samples to request, and ``max_tokens`` is the token
-        budget of the request. Raises CallError or BudgetUsedUp if a sample is missing. The samples that did arrive are
-        then cached, and ``asked`` counts their usage.
+        budget of the request. Raises CallError if a sample cannot be obtained, and BudgetUsedUp if the run's budget
+        does not suffice. In both cases, the samples that did arrive are cached, and ``asked`` counts their usage.
         """
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, CachedReply] = {}
@@ -73,7 +73,7 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        A truncated sample is requested again with a larger ``max_tokens``. The server may reject the new request,
+        If the samples were truncated before, this request has a larger ``max_tokens``. The server may reject it,
         because the model's context has no room for so many tokens. In this case, if all requested samples already exist
         in truncated form, these truncated samples are cached for the larger ``max_tokens`` too. So they are not
         requested again.
@@ -156,9 +156,9 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples unless all of them are cached already.
 
-        ``stored`` holds the samples that were cached at the time when they arrived. Some endpoints return all samples
-        together at the end; this method caches these samples. If a new sample replaces a truncated one, the tokens of
-        the truncated sample are counted as wasted.
+        ``stored`` holds the samples that were already cached when their part of the reply arrived. Some endpoints
+        return all samples together at the end; this method caches these samples. If a new sample replaces a truncated
+        one, the tokens of the truncated sample are counted as wasted.
 
         Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
         result has that reply.

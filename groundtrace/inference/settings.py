@@ -201,8 +201,8 @@ class ModelsSettings:
 
     ``endpoints`` holds the settings of each endpoint by name. ``roles`` maps each role to the name of its endpoint.
     ``cache_path`` is the file of the reply cache. ``input_root`` and ``run_root`` are the folders of the input and of
-    the run, in which media are searched. ``classical_threads`` is the number of threads that a model in the worker
-    process may use.
+    the run, in which media files are looked up. ``classical_threads`` is the number of threads that a model in the
+    worker process may use.
 
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
     is the folder in which these processes record their usage and the servers that are down
@@ -213,8 +213,9 @@ class ModelsSettings:
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
     were requested before the ISO time ``fresh_since`` are not used (if it is "", all replies are used). ``workers`` is
     the number of machines among which the budget is divided. ``storage`` holds the settings to access a remote cache
-    and remote media. ``request_log`` is "", or the path of a file: then all calls are written to this file, and nothing
-    is sent, so that a call fails if its replies are not in a cache (:mod:`groundtrace.inference.request_log`).
+    and remote media. If ``request_log`` is the path of a file, all calls are written to this file, and no request is
+    sent. A call then fails if a cache does not hold its replies (:mod:`groundtrace.inference.request_log`). If
+    ``request_log`` is "", requests are sent as usual.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -250,7 +251,10 @@ class ModelsSettings:
         for key, endpoint in self.endpoints:
             if key == name:
                 return endpoint
-        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]: add it there")
+        raise ValueError(
+            f"roles.{role} names the endpoint {name!r}, which the config does not define: add the table "
+            f"[endpoints.{name}]"
+        )
 
     def has_role(self, role: str) -> bool:
         """Return whether the config names an endpoint for ``role`` (the job of a model, such as "judge")."""

@@ -1,7 +1,7 @@
 """Keeps compiled Jinja templates on the disk, because a run needs longer to compile its templates than to fill them.
 
-The compiled templates are in the folder ``__pycache__``, beside the package's compiled modules, and are trusted in the
-same way.
+The compiled templates are stored in the package's folder ``__pycache__``, which also holds the package's compiled
+modules. They are trusted in the same way as these modules.
 """
 
 import sys
@@ -34,7 +34,7 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store a compiled template, if this is possible, so that all users of this machine can read it."""
+        """Store a compiled template, if its folder can be written. All users of this machine can read the file."""
         if sys.dont_write_bytecode:
             return
         folder = Path(self.directory)
@@ -49,8 +49,9 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
 def compiled_templates(package: Traversable, options: str) -> CompiledTemplates | None:
     """Return the store of a package's compiled templates; None if the package is not in a folder, as in a zip file.
 
-    ``package`` is the package's folder, as :func:`importlib.resources.files` returns it. ``options`` is a name of the
-    options with which the templates are compiled, such as ``autoescape``; other options need another name.
+    ``package`` is the package's folder, as :func:`importlib.resources.files` returns it. ``options`` is a name for the
+    options with which the templates are compiled, such as ``autoescape``. It becomes a part of the file names, so other
+    options need another name.
     """
     if not isinstance(package, Path):
         return None

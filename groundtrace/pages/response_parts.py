@@ -18,8 +18,8 @@ class ResponsePart:
         kind: ``text``, ``markup`` (a structural tag such as ``<think>``), ``points``, ``box``, or ``more`` (a note that
             text was cut off).
         text: the text of the part; for points and boxes, their label.
-        marks: for points and boxes, pairs (number, coordinates as text). The numbers count the points, or the boxes,
-            from the start of the response. Empty for all other kinds.
+        marks: for points and boxes, pairs (number, coordinates as text). Points and boxes are numbered separately, each
+            from 1 at the start of the response. Empty for all other kinds.
     """
 
     kind: str
@@ -30,8 +30,8 @@ class ResponsePart:
 def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
     """Split the start of a response into plain text, structural tags, points and boxes, in their order.
 
-    ``max_chars`` is the number of characters that are used. If the text is longer, the last part says how many
-    characters were cut off.
+    At most ``max_chars`` characters of the text are used. If the text is longer, the last part of the result is a note
+    with the number of characters that were cut off.
     """
     shown, spans = text[:max_chars], list[ResponsePart]()
     at = points = boxes = 0

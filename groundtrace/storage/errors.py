@@ -65,11 +65,18 @@ class BeyondObjectEnd(Exception):
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """Convert an error of a store's library to one of this module's errors, to FileNotFoundError or to OSError.
+    """Convert an error of a store's library, and return the new error without raising it.
 
-    The new error is returned, not raised. For example, the status 404 becomes FileNotFoundError, and the status 503
-    becomes StoreUnavailable. An error that does not come from a store or from the file system is returned unchanged.
-    ``url`` is the URL of the requested object; it appears in the message.
+    ``url`` is the URL of the requested object; it appears in the message. The class of the new error is
+
+    - StorageError if the user can correct the cause, such as missing credentials or a missing bucket;
+    - StoreUnavailable if the store is unreachable or overloaded;
+    - FileNotFoundError if the object does not exist;
+    - ObjectExists if an object to create exists already;
+    - BeyondObjectEnd if a read begins after the end of the object;
+    - OSError for any other error of a store or of the file system.
+
+    All other errors are returned unchanged.
     """
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))

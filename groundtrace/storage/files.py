@@ -33,8 +33,8 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to; the temporary file replaces ``path`` when the body of the ``with`` ends.
 
     The temporary file is in the same folder as ``path``, with a unique name. A process that reads ``path`` at the same
-    time gets either the old file or the complete new one. If several processes write ``path``, the last complete file
-    remains.
+    time gets either the old file or the complete new one. If several processes write ``path``, the file that was
+    completed last remains.
 
     If the body raises an error, the temporary file is removed and the old file remains. A killed process leaves its
     temporary file behind; :func:`is_unfinished` recognises such a file. Raises OSError if the file system fails.
@@ -57,9 +57,9 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a new temporary folder; it is renamed to ``out`` when the body of the ``with`` ends.
 
-    The temporary folder is beside ``out``. If the body raises an error, the temporary folder is removed and ``out`` is
-    unchanged. A killed process leaves the temporary folder behind. Raises UserError if ``out`` is a file or a folder
-    with content, or if it cannot be written.
+    The temporary folder has the same parent folder as ``out``. If the body raises an error, the temporary folder is
+    removed and ``out`` is unchanged. A killed process leaves the temporary folder behind. Raises UserError if ``out``
+    is a file or a folder with content, or if the temporary folder cannot be created.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} already exists: choose another folder as OUT")

@@ -3,10 +3,10 @@
 For a local folder, use :func:`groundtrace.storage.files.locked` instead.
 
 A lease is a lock that expires. It is an object ``.lease/<number>.json`` in the folder. The process that holds the lease
-rewrites this object every :data:`RENEW_S` seconds. The lease with the highest number is the valid one. A process
-creates the object of a new lease only if it does not exist yet, so that only one of several competing processes
-succeeds. A store that overwrites the existing object instead cannot be used (StorageError). The lease of a killed
-process expires :data:`LASTS_S` seconds after its last renewal.
+rewrites this object every :data:`RENEW_S` seconds. The lease with the highest number is the valid one. To get
+a new lease, a process asks the store to create the lease's object only if this object does not exist yet. So only one
+of several competing processes succeeds. If a store ignores this condition and overwrites an existing object, it cannot
+be used (StorageError). The lease of a killed process expires :data:`LASTS_S` seconds after its last renewal.
 
 The clocks of two machines may differ, so the expiry time of a lease cannot be trusted completely. Before a process
 takes over a lease that seems to be expired, it watches the lease for one and a half times :data:`RENEW_S` seconds. It
@@ -105,9 +105,9 @@ class Lease:
     def _refuse_living(self, number: int) -> None:
         """Raise :class:`Held` if another process still holds the lease with this number.
 
-        A released lease is not held. A lease that expires within the next ``lasts_s`` seconds is held. In all other
-        cases, this method watches the lease for a short time. The lease is held if it is renewed or taken over during
-        this time.
+        A released lease is not held. A lease that expires within the next ``lasts_s`` seconds is held. Any other lease
+        seems to be expired, or its expiry time is not plausible, for example because the clocks of two machines differ.
+        This method watches such a lease for a short time. It is held if it is renewed or taken over during this time.
         """
         holder = self._read(number)
         until_s = holder.get("until_s")

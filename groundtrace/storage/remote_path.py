@@ -310,7 +310,10 @@ class RemotePath:
             raise StorageError(f"{self.url}: there is no bucket {name}: create it, or correct the name") from error
 
     def _do(self, call: Callable[[Any], T]) -> T:
-        """Return the result of ``call``, which gets this process's client of the store. The call is retried."""
+        """Return the result of ``call``, a function that gets this process's client of the store.
+
+        While the store is unreachable, the call is retried for ``[storage].retry_s`` seconds.
+        """
         store = client(self._scheme, self.storage)
         return persistently(self.url, self.storage.retry_s, lambda: call(store))
 

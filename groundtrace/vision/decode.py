@@ -326,8 +326,8 @@ def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> No
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:
     """Convert the error of a decoder to UndecodableMedia, and return it.
 
-    The kind of the result is determined mainly from ``data``, the bytes of the file, and less from the text of
-    ``error``.
+    The kind of the result (such as "truncated") depends on the type of ``error``, on the bytes of the file in ``data``,
+    and in one case on the text of ``error``.
     """
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
         return UndecodableMedia("too_large", "the image has more pixels than the decoder accepts: make it smaller")

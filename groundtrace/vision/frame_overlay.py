@@ -94,7 +94,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
     The result has one picture for each frame, in order. It is ``(kH, kW, 3)`` uint8 RGB, where ``k`` is the integer
     factor by which the frame is enlarged. Small frames are enlarged, so that their text is legible; for large frames
-    ``k`` is 1. A frame without points is enlarged like the frames with points.
+    ``k`` is 1. A frame without points is enlarged by the largest factor of the frames with points.
 
     Raises :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """

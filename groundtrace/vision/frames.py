@@ -182,8 +182,10 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 
 def _extra() -> tuple[Any, Any]:
-    """Return the module of PyAV and molmo-utils' reader. They are imported at the first use, because only the extra
-    ``video`` installs them."""
+    """Return the module of PyAV, and the reader of molmo-utils.
+
+    They are imported at the first use, because only the extra ``video`` installs them.
+    """
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
     from molmo_utils import fetch_video, vision_process
@@ -194,7 +196,7 @@ def _extra() -> tuple[Any, Any]:
 
 
 def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
-    """Check size and content before FFmpeg opens the file, because FFmpeg would also open playlists of other files."""
+    """Check size and content before FFmpeg opens the file, because FFmpeg would open files that a playlist names."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)
@@ -259,10 +261,10 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """Return the timeline of these start times.
+    """Return the timeline of a clip whose frames begin at the times ``starts``.
 
     The last frame's duration is ``last`` ticks. If ``last`` is 0 or None, the mean duration of the other frames is used
-    instead. If there are no other frames, the duration is computed from the stream's rate.
+    instead. If there are no other frames, the duration is computed from the stream's frame rate.
     """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]

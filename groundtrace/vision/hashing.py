@@ -74,8 +74,8 @@ def same_image(a: Pixels, b: Pixels) -> bool:
       colour at half size.
     - The mean difference of all pixels exceeds 6 of 255.
 
-    Therefore an object that was moved or recoloured clearly makes the images different, even if the object is small.
-    Fainter changes are ignored. The order of the arguments does not matter.
+    Therefore the images are different if an object, even a small one, was clearly moved or clearly recoloured. Fainter
+    changes are ignored. The order of the arguments does not matter.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

@@ -154,7 +154,8 @@ class MediaStore:
         """Return the bytes of an image that a row of a run names, if the file is still the one that the run read.
 
         ``sha256`` is the digest of the file's bytes in the row. The run may be from a stranger, who can choose the data
-        folder and the URI, and so name any image of the user. But the digest shows that the sender had the same bytes.
+        folder and the URI, and so name any image of the user. But the bytes are returned only if their digest is
+        ``sha256``. So the stranger must have had the same bytes already.
 
         Raises :class:`UndecodableMedia` of the kind ``corrupt`` if the file has another digest, and of the kind
         ``too_large`` if it is larger than ``max_bytes`` of the store's limits. Raises :class:`MediaNotAllowed` if
@@ -255,7 +256,9 @@ class MediaStore:
 def is_inside(file: Path, root: Path) -> bool:
     """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
 
-    The Hub's cache has ``blobs/<hash>`` beside ``snapshots/<revision>/``. Both paths must be resolved.
+    In the Hub's cache, the folder of a data set has the subfolders ``snapshots/<revision>/``, with links, and
+    ``blobs``, with the files to which these links lead. ``file`` and ``root`` must be resolved paths, i.e. without
+    links.
     """
     if file.is_relative_to(root):
         return True
@@ -266,8 +269,8 @@ def is_inside(file: Path, root: Path) -> bool:
 def is_elsewhere(path: Path, folder: Path) -> bool:
     """Return whether a path in a folder leads out of the folder, because the path or a folder above it is a link.
 
-    The folder itself may be a link. As an exception, a file may be in the ``blobs`` of :func:`is_inside`. The result is
-    False for links that form a cycle, which cannot be opened.
+    The folder itself may be a link. As an exception, a link may lead to a file in the ``blobs`` of the same Hub data
+    set (:func:`is_inside`). The result is False for links that form a cycle, which cannot be opened.
     """
     try:
         target, root = path.resolve(), folder.resolve()

@@ -35,10 +35,11 @@ def outline(pixels: np.ndarray) -> Outline:
     """Return the outline of a mask, a bool array (H, W). An empty mask has no polygons.
 
     The polygons follow the edges of the pixels, not their centres, so that a line of one pixel has an area. They
-    deviate from these edges by less than a pixel, which is half a pixel from a slanted edge.
+    deviate from these edges by less than a pixel. The edge of a slanted line consists of steps; the polygons deviate
+    from the line itself by about half a pixel.
 
-    A mask that exceeds :data:`MAX_AREA_PX`, :data:`MAX_EDGES` or :data:`MAX_POINTS` is traced at half of its
-    resolution, as often as needed. A pixel of the smaller mask is set if any of its four pixels is set, so that no part
+    If a mask exceeds :data:`MAX_AREA_PX`, :data:`MAX_EDGES` or :data:`MAX_POINTS`, its resolution is halved until the
+    mask is within these limits. A pixel of the smaller mask is set if any of its four pixels is set, so that no part
     vanishes.
     """
     rows, columns = np.flatnonzero(pixels.any(axis=1)), np.flatnonzero(pixels.any(axis=0))
@@ -55,8 +56,8 @@ def outline(pixels: np.ndarray) -> Outline:
 def _traced(pixels: np.ndarray) -> list[np.ndarray] | None:
     """Return the polygons of a mask as arrays (N, 2) in half pixels; None if the mask exceeds a limit.
 
-    The mask is drawn at twice its size, with its edges: pixel (row, column) covers the rows 2 row to 2 row + 2. So gaps
-    and holes of one pixel stay open.
+    The mask is drawn at twice its size, and each pixel includes its edges: the pixel in row r and column c covers the
+    rows 2r to 2r + 2 and the columns 2c to 2c + 2. So gaps and holes of one pixel stay open.
     """
     edges = np.count_nonzero(pixels[1:] != pixels[:-1]) + np.count_nonzero(pixels[:, 1:] != pixels[:, :-1])
     if pixels.size > MAX_AREA_PX or edges > MAX_EDGES:

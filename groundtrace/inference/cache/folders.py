@@ -17,8 +17,8 @@ def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path 
     in this folder hold the rate limits, the budgets and the requests in progress of these processes.
 
     ``path`` is a file path, a URL, or ":memory:". ``storage`` holds the settings of the object storage. The folder is
-    named "coordination". It is beside the cache if the cache is on a local disk, else in the folder of this machine's
-    local copy. Returns None for a cache in memory.
+    named "coordination". If the cache is on a local disk, this folder is in the cache's folder. For a shared cache, it
+    is in the folder of this machine's local copy. Returns None for a cache in memory.
     """
     if path == MEMORY:
         return None
@@ -47,7 +47,7 @@ def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
 
     The folder is inside the user's cache folder (``XDG_CACHE_HOME`` or ~/.cache). If that folder is on a network file
     system, the temporary folder is used instead. ``storage`` holds the settings of the object storage. Buckets with the
-    same name at two different store endpoints get two different folders.
+    same name on two different storage servers get two different folders.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):

@@ -73,8 +73,8 @@ def stamp() -> str:
 
 
 def encode_body(completion: Completion) -> str:
-    """Return the reply as JSON in which all characters beyond ASCII are escaped. Raises ValueError if the reply cannot
-    be encoded.
+    """Return the reply as JSON in which all characters beyond ASCII are escaped. Raises ValueError if a number of the
+    reply is not finite.
     """
     fields: dict[str, Any] = {
         "text": completion.text,
@@ -192,8 +192,8 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Append ``data``, one or more complete lines, to the log. The data are not synchronised to the disk. So they
-        survive the death of this process, but a power failure may lose them.
+        """Append ``data``, one or more complete lines, to the log. The data survive if this process is
+        killed. They may be lost in a power failure, because they are not synchronised to the disk.
 
         If an error occurs, the file is closed, because its last line may be incomplete. The next call begins a new
         file.
@@ -225,13 +225,13 @@ class LogWriter:
 def _check(fields: dict[str, Any]) -> None:
     for name in ("key", "role", "prompt", "model"):
         if type(fields[name]) is not str:
-            raise ValueError(f"the field {name} of a log entry must be a text")
+            raise ValueError(f"the field '{name}' of a log entry must be a text")
         fields[name].encode()  # raises ValueError for a lone surrogate, which the database cannot hold
     for name in ("max_tokens", "tokens_in", "tokens_out"):
         if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
-            raise ValueError(f"the field {name} of a log entry must be a whole number of at least 0")
+            raise ValueError(f"the field '{name}' of a log entry must be a whole number of at least 0")
     if type(fields["created_s"]) is not float or not math.isfinite(fields["created_s"]):
-        raise ValueError("the field created_s of a log entry must be a time in seconds")
+        raise ValueError("the field 'created_s' of a log entry must be a time in seconds")
 
 
 def _completion(fields: Any) -> Completion:

@@ -18,12 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Opens the reply caches of other runs (the neighbours), and looks up replies in them. These caches are only read.
-    ``neighbours`` holds the file and the name of each of these caches. A cache that cannot be opened is skipped with a
-    warning.
+    """Opens the reply caches of other runs (the neighbours), and looks up replies in them. No reply is added to these
+    caches. ``neighbours`` holds the file and the name of each cache.
 
-    A cache may be in use, so opening it may make files beside it, and repair it. If ``unchanged`` is True, no file is
-    made or changed; no process may then use the caches, and a cache that cannot be read raises an error.
+    If ``unchanged`` is False, other processes may use the caches at the same time. Opening a cache may then create
+    files in its folder, and may repair the cache. A cache that cannot be opened is skipped with a warning.
+
+    If ``unchanged`` is True, no file is created or changed, and no other process may use the caches at the same time. A
+    cache that cannot be read raises an error.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:

@@ -1,12 +1,12 @@
 """Stores the replies of models in a cache on a local disk. A reply is written before it is used, and is not lost if a
 file is damaged.
 
-``replies.sqlite`` is the database. The folder ``log/`` beside it holds a second copy of every reply, in one file for
-each process. A damaged or truncated database is moved aside and rebuilt from this log. When the cache is opened again,
-replies that only the log holds are imported. Such replies exist if the process died between the two writes, or if
-SQLite's own write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long as the database
-is undamaged. A killed process loses at most the replies that had not arrived. Several processes on one machine may use
-one cache. Each cache needs its own folder.
+``replies.sqlite`` is the database. The folder ``log/``, in the same folder, holds a second copy of every reply, in one
+file for each process. A damaged or truncated database is renamed, and a new one is built from this log. When the cache
+is opened again, replies that only the log holds are imported. Such replies exist if the process died between the two
+writes, or if SQLite's own write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long
+as the database is undamaged. A killed process loses at most the replies that had not arrived. Several processes on one
+machine may use one cache. Each cache needs its own folder.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``). So it is used again
 only for requests with at most this budget.
@@ -60,7 +60,8 @@ class ReplyCache:
     can use the cache. The constructor then raises :class:`CacheInUse` if another process has the cache open. A process
     that opens the cache later waits until this process has closed it.
 
-    Log files in the folder ``log/`` beside the SQLite file hold a second copy of each reply, one reply per line.
+    Log files hold a second copy of each reply, one reply per line. They are in the folder ``log/``, which is in the
+    same folder as the SQLite file.
     ``damaged_lines`` is the number of damaged lines that this object has found so far while it imported replies from
     the log files.
 
@@ -266,15 +267,15 @@ class ReplyCache:
 def check_files(path: Path) -> None:
     """Raise :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder that a cache writes is a link.
 
-    ``path`` is the cache's SQLite file. Another person may have made the cache's folder, and files outside of it would
-    then be changed or deleted. The cache's folder itself may be a link. The error is also raised if the two lock files
-    are one file, because the cache would then wait for itself without end.
+    ``path`` is the cache's SQLite file. Through a link, which another person may have made, the cache would change or
+    delete files outside of its folder. It is no error if the cache's folder itself is a link. The error is also raised
+    if the cache's two lock files are the same file, because the cache would then wait for itself without end.
     """
     files = [path.name, *(f"{path.name}{suffix}" for suffix in ("-wal", "-shm", "-journal")), LOCK, REBUILD_LOCK]
     refuse_links(path.parent, *files, "log", "coordination/.lock", "coordination/peers.sqlite")
     locks = path.parent / LOCK, path.parent / REBUILD_LOCK
     if all(each.exists() for each in locks) and locks[0].samefile(locks[1]):
-        raise UnsafeFile(f"{locks[0]} and {locks[1]} are the same file, so no lock can be had: remove both")
+        raise UnsafeFile(f"{locks[0]} and {locks[1]} are the same file, so the cache cannot be locked: remove both")
 
 
 def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CachedReply]:

@@ -5,7 +5,7 @@ SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.c
 folder. Every few seconds the machine uploads the new lines of its log (one reply each) to the shared location as a
 segment: a file that is never changed, ``segments/<UTC time>-<uuid>.jsonl.zz``. It also imports the segments of other
 machines. If a process dies, no reply is lost: its replies are in the local log, and the next process on that machine
-uploads them. If a machine is lost with its disk, two kinds of replies are lost at most: those of the last seconds
+uploads them. If a machine is lost with its disk, only two kinds of replies can be lost: those of the last seconds
 (:data:`groundtrace.storage.uploads.EVERY_S`) and those of the upload in progress.
 """
 
@@ -148,8 +148,8 @@ class _Own:
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
         """Return complete lines that are not uploaded yet. Each element is a log, the offset of its first byte to
-        upload, and the offset after its last byte to upload. The lines together have at most about the size of one
-        segment (:data:`SEGMENT_BYTES`)."""
+        upload, and the offset after its last byte to upload. The total size of the lines is at most about the size
+        of one segment (:data:`SEGMENT_BYTES`)."""
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)

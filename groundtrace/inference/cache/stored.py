@@ -1,4 +1,4 @@
-"""Reads a reply cache (the stored replies of models) that no process changes, without making or changing any file."""
+"""Reads a reply cache (the stored replies of models) while no process changes it. No file is created or changed."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -13,8 +13,9 @@ from groundtrace.inference.cache.replies import KEYS_PER_QUERY, CachedReply
 class StoredReplies:
     """Looks up replies in the cache with the SQLite file ``path``.
 
-    The constructor raises FileNotFoundError if the file does not exist. The methods raise sqlite3.Error or
-    :class:`groundtrace.inference.cache.index.Damaged` if the file cannot be read.
+    The constructor raises FileNotFoundError if the file does not exist. The methods raise
+    :class:`groundtrace.inference.cache.index.Damaged` if the database or a reply is damaged. They raise sqlite3.Error
+    if the file cannot be read for another reason.
     """
 
     def __init__(self, path: Path) -> None:

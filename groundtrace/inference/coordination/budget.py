@@ -152,9 +152,9 @@ class Budget:
     def _fits_now(self, cost: Cost) -> bool | None:
         """Reserve the cost if it fits into the budget now. Returns True if the cost was reserved.
 
-        Returns None if the caller must try again later: this process may not send requests yet, or requests are in
-        flight that may cost less than expected. Returns False if the cost does not fit although no request is in
-        flight. Then every later reservation is refused too.
+        Returns None if the caller must try again later: this process may not send requests yet, or requests in progress
+        may cost less than expected. Returns False if the cost does not fit although no request is in progress. Then
+        every later reservation is refused too.
         """
         if not self._peers.join():
             return None
@@ -200,7 +200,7 @@ class Budget:
     def _shared(self) -> Iterator[sqlite3.Connection | None]:
         """Read the amounts spent and reserved from the file that this process shares with its peers (other processes on
         this machine), and yield the open file in a transaction. Yields None if this process has no peers, if the budget
-        is unlimited, or if it belongs to no run."""
+        is unlimited, or if the budget belongs to no run."""
         if not (self._bounded and self._run and self._peers.has_peers):
             yield None
             return

@@ -1,5 +1,5 @@
-"""Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` beside the cache. The
-other processes are called the peers of a process.
+"""Coordinates the processes of one machine through one SQLite file, ``coordination/peers.sqlite`` in the cache's
+folder. The other processes are called the peers of a process.
 
 The shared state consists of claims (requests that one process sends for all), slots of endpoints (one for each
 concurrent request), and budgets. A process that is alone has this state in memory, so that coordination takes no time.
@@ -260,7 +260,10 @@ class Peers:
         return [each for each in found if each[0] not in gone]
 
     def _enter(self, db: sqlite3.Connection, is_open: bool) -> bool:
-        """Insert the row of this process. Returns False if the row already exists."""
+        """Insert the row of this process into the table of processes. Returns False if the row already exists.
+
+        ``is_open`` is True if the state of this process is in the shared file, and False if it is only in memory.
+        """
         row = self.me, os.getpid(), is_open
         return db.execute("INSERT OR IGNORE INTO processes VALUES (?, ?, ?, 0)", row).rowcount > 0
 

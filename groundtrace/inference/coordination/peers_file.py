@@ -76,7 +76,7 @@ def _check_version(db: sqlite3.Connection) -> None:
     """Raise sqlite3.DatabaseError if the file was written by another version of this code."""
     if db.execute("SELECT 1 FROM sqlite_master, pragma_user_version WHERE user_version != ?", (VERSION,)).fetchone():
         raise sqlite3.DatabaseError(
-            "the file peers.sqlite was written by another version of Groundtrace, which this version cannot read"
+            "another version of Groundtrace wrote the file peers.sqlite, and this version cannot read the file"
         )
 
 

@@ -57,7 +57,7 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
     ``most`` is the number of slots. ``wanted`` maps the name of each process to the number of slots that it wants. If
     the slots suffice, each process gets what it wants, and an equal part of the slots that are left over. If they do
     not suffice, a process that wants less than an equal part gets all slots that it wants. The other processes get
-    equal parts of the rest. E.g. 8 slots for the wishes 1, 10 and 10 become 1, 3 and 4.
+    equal parts of the rest. E.g. if three processes want 1, 10 and 10 of 8 slots, they get 1, 3 and 4.
 
     If a division leaves a remainder, only some processes get one more slot. ``turn`` is a counter that determines these
     processes. So each process gets slots at some time, even if there are more processes than slots.
@@ -76,8 +76,8 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: int, turn: int) -> tuple[int, int]:
     """Return two numbers for the process ``me``: the number of slots that it may use now, and its share of the slots. A
-    slot permits one concurrent request. The process can use its whole share as soon as the other processes have given
-    back all slots above their own shares.
+    slot permits one concurrent request. The process can use its whole share as soon as each of the other processes
+    holds at most its own share.
 
     ``most`` is the number of slots of the endpoint. ``wanted`` is the number of slots for which ``me`` has requests.
     ``others`` maps the name of each other process to two numbers: the slots that it holds, and the slots that it wants.
@@ -176,7 +176,8 @@ class Quota:
 
     def _more(self) -> None:
         """Update the number of this process's slots soon, because a request waits and no slot is free. A slot permits
-        one concurrent request. The update happens at once, or ``HURRY_S`` seconds after the last update.
+        one concurrent request. The update happens at once if the last update was at least ``HURRY_S`` seconds ago.
+        Otherwise it happens ``HURRY_S`` seconds after the last update.
         """
         self._loop = asyncio.get_running_loop()
         if self._now_s() >= self._beat_s + HURRY_S:

@@ -1,11 +1,12 @@
 """Runs a vision-language model of the ``transformers`` library as an endpoint in this process, without a server.
 
-The endpoint is for small models, such as a model that was just trained, on a machine without vLLM. vLLM is faster for
-all other models. The checkpoint's own chat template converts the prompt to a chat, and ``generate`` draws the tokens.
-Prompts that arrive while the model is busy are answered together, with at most ``max_concurrency`` samples at a time.
+The endpoint is for a small model, such as a model that was just trained, on a machine without vLLM. In all other cases,
+use vLLM, which is faster. The checkpoint's own chat template converts the prompt to a chat, and the library's function
+``generate`` draws the tokens. Prompts that arrive while the model is busy are answered together, with at most
+``max_concurrency`` samples at a time.
 
-Only safetensors are loaded, and no code of a checkpoint is run. The extra ``vision`` installs the libraries, which are
-imported with the first model.
+Only safetensors are loaded, and no code of a checkpoint is run. The optional dependency ``vision`` of this project
+installs the libraries. They are imported when the first model is loaded.
 """
 
 import asyncio
@@ -170,7 +171,9 @@ class ChatEndpoint:
 
 
 def _is_alike(one: Request, other: Request) -> bool:
-    """Return whether two requests can be answered in one batch."""
+    """Return whether two requests can be answered in one batch. They need the same temperature, ``top_p`` and
+    ``max_tokens``, and either both or none of them have a continuation.
+    """
     alike = (one.sampling.temperature, one.sampling.top_p, one.sampling.max_tokens) == (
         other.sampling.temperature,
         other.sampling.top_p,

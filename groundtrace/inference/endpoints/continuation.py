@@ -49,8 +49,8 @@ async def score(
     - ``continuation.text`` adds no token to ``continuation.given``.
     - The server's chat template changes the last turn.
 
-    Raises CallError with ``GARBLED`` if the response has another form. The same error is raised if a log-probability is
-    not a number, is minus infinity, or is above 0.
+    Raises CallError with ``GARBLED`` if the response does not have the expected form. The same error is raised if a
+    log-probability is not a number, is minus infinity, or is above 0.
     """
     if not continuation.text:
         raise ValueError("a continuation must not be empty: it would have no log-probability")

@@ -274,7 +274,7 @@ def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> R
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
-    """Return the candidates of a response. If the server numbers them, only the first with each index is returned."""
+    """Return the candidates of a response. If several have the same index, only the first one is returned."""
     candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []

@@ -6,8 +6,9 @@ The endpoint's model is a local folder or a hub id. The checkpoint's config dete
 §3.1. SAM 2 and SAM answer ``segment`` prompts with the masks of that paper's Eq. 1, and ``segment_points`` prompts with
 the masks at a pointing model's points. The paper does not name its models, so the user's config chooses one of these.
 
-Only safetensors are loaded, and no code of a checkpoint is run. The libraries are imported with the first model, so
-that a worker without such an endpoint does not need them. The extra ``vision`` installs them.
+Only safetensors are loaded, and no code of a checkpoint is run. The optional dependency ``vision`` of this project
+installs the libraries. They are imported when the first model is loaded, so a worker without such an endpoint does not
+need them.
 """
 
 import asyncio
@@ -307,7 +308,7 @@ def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
     try:
         return image_processor(Image.fromarray(pixels), return_tensors="pt")
     except ValueError as error:
-        raise not_sent(f"an image of {width}x{height} px cannot be resized: {error}") from error
+        raise not_sent(f"an image of {width}x{height} px cannot be resized ({error}): leave the image out") from error
 
 
 def _listed(model: VisionModel) -> str:

@@ -60,8 +60,8 @@ class _Wanted:
 
 def find_vllm() -> str:
     """Return the path of the ``vllm`` command, with which servers are started. If the environment variable
-    ``GROUNDTRACE_VLLM`` is set, it names the command. Otherwise the command is searched for beside this Python
-    interpreter and on PATH.
+    ``GROUNDTRACE_VLLM`` is set, its value is the path or the name of the command. Otherwise the command is searched for
+    in the folder of this Python interpreter, and then on PATH.
 
     Raises :class:`VllmServerError` if the command is not found.
     """
@@ -75,7 +75,7 @@ def find_vllm() -> str:
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")
     if found is None:
         raise VllmServerError(
-            "an endpoint of the kind vllm needs the command vllm: install vLLM beside Groundtrace "
+            "an endpoint of the kind vllm needs the command vllm: install vLLM together with Groundtrace "
             f"(pip install 'groundtrace[vllm]'), or set {EXECUTABLE_ENV} to the path of this command "
             "in another environment"
         )
@@ -167,7 +167,8 @@ def _port(name: str, base_url: str) -> int:
 
 @contextlib.contextmanager
 def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterator[str]:
-    """Start a server, and yield its base URL once it is healthy; stop it on exit."""
+    """Start a server, and yield its base URL as soon as it is healthy. The server is stopped when the ``with``
+    statement ends."""
     executable = find_vllm()
     log_path = log_folder / f"vllm-{re.sub(r'[^A-Za-z0-9_.-]', '_', server.names[0])}.log"
     with contextlib.ExitStack() as stack:
@@ -200,7 +201,8 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
     """Lock the lock file of ``server``, so that this machine runs only one server for the same model and arguments.
-    Yields the descriptor of the file, and closes it on exit. Raises VllmServerError if another run holds the lock.
+    Yields the descriptor of the file, and closes it when the ``with`` statement ends. Raises VllmServerError if another
+    run holds the lock.
 
     The guard (the child process that runs the server) inherits the descriptor, and must keep the lock until it ends. A
     lock of ``flock`` lasts until all copies of the descriptor are closed. So this function closes its own copy, but

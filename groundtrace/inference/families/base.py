@@ -49,8 +49,8 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     reply has either tags (``<points x1="…" y1="…">``, this project's own form), or a JSON list of points. Returns
     NoPoints if the reply states that the object is absent.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
-    :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
+    If the points cannot be parsed, the function raises :class:`groundtrace.inference.grounding.BadReply` for JSON, and
+    :class:`groundtrace.grading.responses.pointing.UnparsablePointing` for any other reply.
     """
     return _listed_points(text) if "{" in text and not has_point_tags(text) else parse_pointer_reply(text)
 
@@ -66,9 +66,9 @@ class Family:
 
     ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an object, and for the boxes of
     a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which leave the numbers in the frame of
-    the model. If a reply cannot be parsed, the repair prompt shows the model ``point_form`` or ``box_form``, the
-    requested form. If ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are the
-    points. If ``box_prompt`` is "", the models cannot find boxes.
+    the model. If a reply cannot be parsed, the repair prompt shows the requested form: ``point_form`` for points,
+    ``box_form`` for boxes. If ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are
+    the points. If ``box_prompt`` is "", the models cannot find boxes.
 
     If ``reads_prose`` is True, a reply that these parsers reject is parsed as prose
     (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x
@@ -120,9 +120,9 @@ class Family:
         return self._asked(self.box_prompt, image, label)
 
     def ask_object(self, image: MediaPart, label: str, question: str) -> RenderedPrompt:
-        """Return the prompt that asks the model for the boxes of those objects in ``image`` that ``question`` is about.
-        ``label`` names these objects. A box must contain the entire object, even if the question is about a part of
-        it.
+        """Return the prompt that asks the model for boxes in ``image``: the boxes of the objects to which ``question``
+        refers. ``label`` names these objects. A box must contain the entire object, even if the question is only about
+        a part of the object.
 
         The families' own prompts for boxes are not used, since they ask for every object with a label. Instead all
         families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply if the
@@ -184,7 +184,8 @@ class Family:
         converted.
 
         ``count`` is the number of coordinates of each point or box. Raises
-        :class:`groundtrace.inference.grounding.BadReply`.
+        :class:`groundtrace.inference.grounding.BadReply` if the reply is truncated, cannot be parsed, or is about
+        another object.
         """
         answer = after_thinking(text)
         if cut := _CUT_TAG.search(answer.rstrip()):

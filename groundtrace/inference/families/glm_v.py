@@ -44,7 +44,7 @@ def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str
     """Return the points or boxes of a reply, each as its coordinates and its label. They are read from each part
     between ``<|begin_of_box|>`` and ``<|end_of_box|>``. ``name`` is the key of the coordinates in JSON objects (e.g.
     "bbox_2d"). ``count`` is 2 for points and 4 for boxes. ``what`` is the word for an item in error messages (e.g.
-    "box"). Raises BadReply if the reply has another form."""
+    "box"). Raises BadReply if the reply does not have this form."""
     before, *opened = text.split(_BEGIN)
     if not opened:
         if "{" in text and name in text:

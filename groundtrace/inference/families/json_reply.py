@@ -283,7 +283,10 @@ def _literal(text: str, start: int) -> tuple[Any, int] | None:
 
 
 def _check_keys(written: ast.Dict) -> None:
-    """Raise BadReply if a Python literal has a key with two different values. ``literal_eval`` would use the last."""
+    """Raise BadReply if a Python literal has a key with two different values.
+
+    Without this check, ``literal_eval`` would use the last of these values.
+    """
     pairs = [(ast.unparse(key), value) for key, value in zip(written.keys, written.values, strict=True) if key]
     if len(dict(pairs)) == len(pairs):
         return

@@ -121,7 +121,10 @@ def closeness(given: str, asked: str) -> int:
 
 
 def _words(label: str, asked: str) -> tuple[str, ...]:
-    """Return the words of a label in the singular, without articles. Numbers are kept only if ``asked`` has one."""
+    """Return the words of a label in the singular, without articles.
+
+    Numbers are kept only if ``asked``, the requested label, has a number.
+    """
     words = [singular(word) for word in _WORD.findall(label.casefold())]
     if not any(map(_is_number, _WORD.findall(asked.casefold()))):
         words = [word for word in words if not _is_number(word)]

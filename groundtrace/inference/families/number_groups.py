@@ -20,7 +20,7 @@ def groups_of(text: str, count: int, what: str) -> list[list[float]]:
 
     Raises :class:`groundtrace.inference.grounding.BadReply` in these cases:
 
-    - The text has no group of numbers.
+    - The text has no group of numbers, unless it has only empty brackets.
     - A group does not have exactly ``count`` numbers, or has something else than numbers.
     - A bracket does not close, since the text is then truncated.
     """

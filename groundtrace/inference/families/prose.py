@@ -56,7 +56,7 @@ _OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), fr
 
 @dataclass(frozen=True)
 class _Rows:
-    """Holds the coordinates in one bracket, with the bracket's start and end in the text, and their label.
+    """Holds the coordinates in one bracket, the label of these coordinates, and the bracket's offsets in the text.
 
     ``is_plain`` is True if the line has no other words than the label.
     """
@@ -153,7 +153,7 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
     ``written`` are the brackets with coordinates in ``text``, in order. The label is from the words directly before the
     bracket on the same line. If no words there name an object, there are two cases:
 
-    - The first bracket of a line gets its label from the last line above that ends with a colon. If there is no such
+    - The first bracket of a line gets its label from the last earlier line that ends with a colon. If there is no such
       line, the label is "".
     - Any other bracket gets the label of the bracket before it on the same line.
     """

@@ -32,8 +32,9 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     tokens of Qwen2-VL. The numbers stay as the model wrote them, in its coordinate frame. Returns NoPoints if the reply
     states that the object is absent.
 
-    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` or
-    :class:`groundtrace.inference.grounding.BadReply` if the points cannot be parsed.
+    If the points cannot be parsed, the function raises
+    :class:`groundtrace.grading.responses.pointing.UnparsablePointing` for tags, and
+    :class:`groundtrace.inference.grounding.BadReply` for any other reply.
     """
     if _BEGIN in text:
         return tuple(raw_point(row, label) for row, label in _marked(text))

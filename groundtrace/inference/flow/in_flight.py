@@ -11,8 +11,9 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Holds the number of requests in progress (``in_flight``) of one ``stage`` (a step of a pipeline, by its name).
-    Only the event loop of :mod:`groundtrace.inference.runtime` changes the number. Any thread may read it.
+    """Holds the number of requests in progress of one stage (a step of a pipeline). ``stage`` is the name of the stage,
+    and ``in_flight`` is the number. Only the event loop of :mod:`groundtrace.inference.runtime` changes the number. Any
+    thread may read it.
     """
 
     stage: str

@@ -140,9 +140,9 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the size of the request bodies that are in memory at the same time to ``most`` bytes. Waiting calls are
-    served in the order of their arrival. A request body of more than ``most`` bytes waits until no other request body
-    is in memory, and is then sent alone.
+    """Limits the total size of all request bodies in memory to ``most`` bytes. Waiting calls are served in the order of
+    their arrival. A request body of more than ``most`` bytes waits until no other request body is in memory, and is
+    then sent alone.
     """
 
     def __init__(self, most: int) -> None:

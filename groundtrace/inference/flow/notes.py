@@ -5,8 +5,8 @@ notes into a folder that all processes and the driver can access.
 is stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
 The file ``reached-<endpoint>`` exists if the endpoint's server has answered a request of this run. The file
 ``away-<endpoint>-<process>`` exists while the process waits for the endpoint's server. File names contain a hash of the
-endpoint's name, which may be too long for a file name. Workers without access to the driver's disk write their notes to
-a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
+endpoint's name, because the name itself may be too long for a file name. Workers without access to the driver's disk
+write their notes to a store, with a delay (:mod:`groundtrace.inference.flow.note_files`).
 """
 
 import contextlib

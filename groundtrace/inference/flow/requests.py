@@ -130,7 +130,8 @@ class Flow:
             left -= len(reply.completions)
 
     def _counting(self, send: Send) -> Send:
-        """Return a function like ``send`` that estimates the tokens of a reply if the server does not report them."""
+        """Return a function that calls ``send``, and estimates the tokens of the reply if the server does not report
+        them."""
 
         async def counting(request: Request, n: int) -> Reply:
             reply = await send(request, n)

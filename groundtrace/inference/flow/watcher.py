@@ -16,9 +16,9 @@ class CallWatcher(Protocol):
     """
 
     async def admit(self) -> None:
-        """Wait until an attempt of a request may be sent. The method is called before each attempt. Raises
-        :class:`groundtrace.inference.errors.CallError` or RunStopped if the attempt may not be sent, e.g. because the
-        server is down.
+        """Wait until an attempt of a request may be sent. The method is called before each attempt. If the
+        attempt may not be sent, e.g. because the server is down, a circuit breaker raises
+        :class:`groundtrace.inference.errors.CallError`, and a guard raises RunStopped.
         """
         ...
 
