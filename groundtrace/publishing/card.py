@@ -104,7 +104,7 @@ def write_card(
     ``spread`` states how the rows are distributed, e.g. over sources and answer types
     (:func:`~groundtrace.publishing.diversity.balances`). ``publication`` describes which part of the run is published
     on the Hub; None if the run is not published. ``rows`` is a copy of ``summary`` with the counts of the published
-    rows only; None if all rows count.
+    rows only; None to use the counts of ``summary``.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """

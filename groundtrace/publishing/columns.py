@@ -1,4 +1,7 @@
-"""Makes the tables that explain the columns of a run's shards (Parquet files) to readers, and finds used columns."""
+"""Makes the tables that explain the columns of a run's shards (Parquet files) to readers.
+
+The module also finds the columns in use, which are columns that have a value in at least one row.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

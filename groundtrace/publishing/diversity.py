@@ -228,9 +228,9 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Return one number for each row with images: how many rows show its most frequent image.
+    """Return one number for each row with images: how many rows of the set have the row's most frequent image.
 
-    Only the paths of the images are read.
+    ``side`` is the name of the set. Only the paths of the images are read.
     """
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):

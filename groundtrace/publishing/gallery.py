@@ -192,7 +192,7 @@ def _places(row: ShardRow) -> list[tuple[int, int | None]]:
 
 
 def _original(row: ShardRow, index: int, room: ImageRoom) -> Image:
-    """Return the image with this index for the page, with a caption and with the row's points and boxes on it."""
+    """Return the row's image number ``index`` (from 0) as the page shows it: with a caption, points and boxes."""
     place = media_index, frame = _places(row)[index]
     caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
     if frame is not None:

@@ -31,8 +31,8 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
     """Return how often each judge (a model that assesses texts) is right.
 
     The run tested the judges with texts with and without planted faults (faults that were added on purpose). The
-    results are in the file ``judges.json`` in the folder ``staging``. The list is empty if the file does not exist,
-    because the run tested no judge.
+    results are in the file ``judges.json`` in the folder ``staging``. If the run tested no judge, this file does not
+    exist, and the list is empty.
     """
     file = staging / "judges.json"
     if not file.is_file():

@@ -1,11 +1,11 @@
 """Converts a row of a run to messages for molmo-utils 0.0.1 and for the chat template of a Molmo 2 processor.
 
 An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
-"timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds. The video file itself
-is not used, because molmo-utils would sample other frames from it, at most 2 a second. ``process_vision_info`` of
-molmo-utils accepts both forms. In a row, each frame has a line of text such as ``Frame 2 (1.5 s): <image>``. Such lines
-are dropped, since the dict holds the frames and their times. A clip of one frame becomes an image, since molmo-utils
-cannot compute its frame rate.
+"timestamps": […]}``. Its list ``video`` holds the row's frames, to which the trace refers, and ``timestamps`` holds
+their times in seconds. The video file itself is not used, because molmo-utils would sample other frames from it, at
+most 2 a second. ``process_vision_info`` of molmo-utils accepts both forms. In a row, each frame has a line of text such
+as ``Frame 2 (1.5 s): <image>``. Such lines are dropped, since the dict of the clip holds the frames and their times. A
+clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
 
 A run can read such messages as its input, if its input has the layout ``conversations``. A clip must then be ``{"type":
 "video", "video": PATH}``.
@@ -45,7 +45,8 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
         raise UserError(
-            f"{len(media)} images or clips of row {row.get('id')} have no <image> mark in its text: repeat the run"
+            f"the text of row {row.get('id')} has no <image> mark for {len(media)} of its images or clips: repeat the "
+            "run"
         )
     return turns
 

@@ -16,7 +16,11 @@ MAX_LINES = 6
 
 @dataclass(frozen=True)
 class _BestTrace:
-    """Holds the kept trace of a row, or the one with the highest score, of ``count`` traces."""
+    """Holds the trace that the text of a row shows.
+
+    For an SFT row, it is the kept trace, which is in the column ``messages``. For a rejected record, it is the trace
+    with the highest score. ``count`` is the number of traces from which it was chosen; it is 1 for an SFT row.
+    """
 
     text: str
     score: float | None
@@ -71,7 +75,7 @@ def _title(best: _BestTrace) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as text: the scorer and the value, or that it failed or is not applicable."""
+    """Return a verdict as text: the scorer's name, and the value, "failed" or "not applicable"."""
     if verdict["value"] is None:
         return f"{verdict['name']} {'failed' if verdict['failed'] else 'not applicable'}"
     return f"{verdict['name']} {verdict['value']:.3g}"

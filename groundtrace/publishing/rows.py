@@ -162,7 +162,7 @@ class Rows:
         if isinstance(which, str):
             number = self.table["id"].index(which).as_py()
             if number < 0:
-                raise KeyError(f"no row of {self.set} has the id {which!r}")
+                raise KeyError(f"no row of {self.set} has the id {which!r}: use an id from the column 'id'")
         elif not -len(self) <= which < len(self):
             raise IndexError(
                 f"row {which} does not exist: this selection of {self.set} has {counted(len(self), 'row')}"

@@ -61,10 +61,10 @@ class _Allowance:
     chars: int = MAX_CHARS
 
     def clip(self, text: str, most: int) -> Clipped:
-        """Return the beginning of the text, and subtract its length from ``chars``.
+        """Return the beginning of the text, with at most ``most`` characters, and at most :attr:`chars`.
 
-        The beginning has at most ``most`` characters, and at most ``chars``, the number of characters that the page may
-        still show.
+        :attr:`chars` is the number of characters that the page may still show. The call reduces it by the length of the
+        returned text.
         """
         shown = text[: min(most, self.chars)]
         self.chars -= len(shown)

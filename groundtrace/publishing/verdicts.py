@@ -1,4 +1,4 @@
-"""Reads the verdicts of a run's traces: as a table for queries, and as figures of each scorer.
+"""Reads the verdicts of a run's traces: as a table for queries, and as statistics of each scorer.
 
 The traces are those that the shards hold: the kept trace of each SFT row, its other traces if the run kept them
 (``write.other_traces``), and all traces of rejected records.
@@ -34,8 +34,9 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
     """Add the view ``verdicts`` to the database of a run: one row for each verdict of each trace.
 
     Its columns are ``id`` and ``set`` of the record, ``trace`` (the number of the trace, from 1), ``scorer``,
-    ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason``, and ``evidence``, a list of JSON
-    texts that only kept traces have. ``within`` is the database schema with the run's views; "" means temporary views.
+    ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a
+    list of JSON texts for a kept trace, and null for any other trace. ``within`` is the database schema of the run's
+    other views, in which the new view is created; "" means that all these views are temporary.
     """
     place = f"{quoted_name(within)}." if within else ""
     parts, sft = [], _columns(db, f"{place}sft")
@@ -52,10 +53,14 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
 def verdict_figures(db: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[tuple[Any, ...]]:
     """Return one row for each scorer that gave a verdict, those with the most scored verdicts first.
 
-    A row holds the scorer's name; the numbers of scored, not applicable and failed verdicts; the mean of the scored
-    ones; the floor (the minimum value at which a trace is kept; None without one); the share of the scored verdicts
-    below it; and the number of records that the scorer rejected (None if an earlier version of the code made the run).
-    ``db`` is the database of the run, and ``summary`` the content of its ``run.json``.
+    ``db`` is the database of the run, and ``summary`` is the content of its ``run.json``. A row holds, in this order:
+
+    - the scorer's name;
+    - the numbers of its scored, not applicable and failed verdicts (three values);
+    - the mean value of its scored verdicts;
+    - its floor, which is the minimum value at which a trace is kept; None if it has no floor;
+    - the share of its scored verdicts with a value below the floor;
+    - the number of records that it rejected; None if an earlier version of the code made the run.
     """
     floors = summary.floors
     found = db.execute(_FIGURES, {"names": list(floors), "floors": list(floors.values())}).fetchall()

@@ -164,7 +164,7 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
 
 
 def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether any record ended in another set, for another reason, or with another score in the two runs."""
+    """Return whether the two runs differ in any record: in its set, in the reason of its rejection, or in a score."""
     query = """SELECT exists(SELECT 1 FROM pairs WHERE is_changed)
         OR exists(FROM (FROM scores_a EXCEPT FROM scores_b)) OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
     [differs] = tables.execute(query).fetchall()[0]

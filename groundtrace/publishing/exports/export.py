@@ -45,7 +45,7 @@ class ExportArguments:
         format: the name of the export format.
         output: the folder to write.
         family: the family of the model to be trained. Models of a family write coordinates in the same form. "" is
-            allowed if the rows contain no coordinates.
+            allowed if the rows neither contain nor request coordinates.
         run_at: the path from which a reward will read the run folder; "" if that path is ``run``.
         max_pixels, min_pixels: the largest and the smallest area of an image in the training, in pixels; None for the
             family's own limits.
@@ -184,7 +184,7 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """Yield a temporary folder beside the output folder, to write the export into.
+    """Yield a temporary folder, to write the export into. It has the same parent folder as the output folder.
 
     After the ``with`` block, the temporary folder is renamed to the output folder. If the block raises an error, the
     temporary folder is removed.
@@ -237,9 +237,10 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Rename the finished folder to ``output``. An old export at this path is removed after that.
+    """Rename the finished folder ``unfinished`` to ``output``.
 
-    Raises OSError if another export has been created at this path meanwhile and must not be replaced.
+    If ``is_replacing`` is True, an old export at ``output`` is first renamed, and is removed after the new export has
+    its place. Raises OSError if ``is_replacing`` is False and another export has been created at ``output`` meanwhile.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():

@@ -7,8 +7,8 @@ The file holds the bytes of the images, so it can be moved. The schema does not 
 column ``id`` names the row for people; swift drops it, or keeps it unused with ``--remove_unused_columns false``.
 
 With ``--turns tools`` a call is a message of the role ``tool_call``, after the message with the turn's text. The call's
-result is a message of the role ``tool_response``, and ``tools`` is JSON text. swift's agent template renders all of
-them in the model's own form.
+result is a message of the role ``tool_response``. The column ``tools`` describes the tool as JSON text. swift's agent
+template renders the tool, its calls and their results in the model's own form.
 """
 
 from pathlib import Path

@@ -84,8 +84,8 @@ def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
 def rl_schema_of(target: Target) -> pa.Schema:
     """Return the Arrow schema of the exported RL rows.
 
-    ``target`` holds the columns that stages (steps of the pipeline) added to the run's rows, and says whether code is
-    written as tool calls.
+    ``target`` holds the columns that stages (steps of the pipeline) added to the run's rows. It also determines whether
+    code is written as tool calls, which need further columns.
     """
     own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(

@@ -78,7 +78,7 @@ class ParquetWriter:
 
 
 class ImageFolder:
-    """Writes images to files below a folder. Equal images are written once.
+    """Writes images to files in subfolders of a folder. Equal images are written once.
 
     The file name is the SHA-256 of the image's bytes, with the extension of its format.
     """

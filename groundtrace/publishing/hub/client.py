@@ -48,7 +48,8 @@ def check_address(address: str) -> None:
         raise PublishError(_no_address(address)) from None
     if parts.username is not None or parts.password is not None:
         raise PublishError(
-            "HF_ENDPOINT holds a user name or a password: remove it from the URL, and set HF_TOKEN to your access token"
+            "HF_ENDPOINT must not hold a user name or a password: remove them from the URL, and set HF_TOKEN to your "
+            "access token"
         )
     if not is_address or address != address.strip():
         raise PublishError(_no_address(address))

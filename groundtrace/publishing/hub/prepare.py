@@ -106,9 +106,10 @@ class Prepared:
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
-    ``run`` is the folder of a finished run. ``extras`` names parts of the run that are published only on request: the
-    rejected records and the rubrics (:data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``asked`` are names
-    of sources (data sets from which rows come); their rows are published whatever their licence is.
+    ``run`` is the folder of a finished run. ``extras`` holds the names of the requested parts of the run, which are
+    published only on request: the rejected records and the rubrics (:data:`EXTRAS`), and the result of the audit
+    (:data:`AUDIT`). ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
+    are published whatever their licence is.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
     Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
@@ -211,11 +212,12 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Link or copy shards of one set to ``folder``, with new numbers in their names.
+    """Put the shards of one set into ``folder``, with new numbers in their names.
 
-    ``files`` are the shards that have rows to publish. ``counted`` holds the number of rows of each shard by source and
-    licence. ``published`` holds the (source, licence) pairs whose rows are published. ``change`` is a function that is
-    applied to copied rows; None if the rows stay unchanged.
+    A shard is linked if all its rows are published unchanged and the Hub's viewer accepts it. Of any other shard, the
+    rows to publish are copied. ``files`` are the shards that have rows to publish. ``counted`` holds the number of rows
+    of each shard by source and licence. ``published`` holds the (source, licence) pairs whose rows are published.
+    ``change`` is a function that is applied to the rows; None if they stay unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
@@ -232,12 +234,12 @@ def _put_shards(
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
     """Write the rubrics, if requested, and the run's further files. Return the file pattern of each extra.
 
-    An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` names
-    the requested extras. If the rubrics are requested, they are written as a Parquet file. The caller has already
-    written the rejected records. ``rubrics.json`` and the files in :data:`ARTIFACTS` are written without a request, if
-    the run has them. The result maps the name of each extra with rows to its pattern, such as ``rubrics/*.parquet``.
-    ``rows`` holds the numbers of published rows by set. Raises PublishError if the rubrics are requested, but the run
-    has no ``rubrics.json``.
+    An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` holds
+    the names of the requested extras. If the rubrics are requested, they are written as a Parquet file. The rejected
+    records are not written here, because the caller has already written them. ``rubrics.json`` and the files in
+    :data:`ARTIFACTS` are always written, if the run has them. The result maps the name of each extra with rows to its
+    pattern, such as ``rubrics/*.parquet``. ``rows`` holds the numbers of published rows by set. Raises PublishError if
+    the rubrics are requested, but the run has no ``rubrics.json``.
     """
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:

@@ -32,7 +32,7 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     The viewer accepts a shard if each row group (block of rows) has only one row, or has at most
     :data:`MAX_GROUP_BYTES`. If ``needs_images`` is True, the shard's metadata must declare which column holds images.
     Without this declaration, the viewer shows bytes instead of images. Raises PublishError if the shard cannot be read,
-    or if it lacks a declaration that it needs.
+    or if ``needs_images`` is True and the declaration is missing.
     """
     try:
         read = pq.read_metadata(file)
@@ -99,7 +99,7 @@ def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch in parts that fit into a row group (block of rows).
 
-    A part has at most :data:`MAX_GROUP_BYTES`, or only one row.
+    A part has at most :data:`MAX_GROUP_BYTES`. A single row with more bytes is a part of its own.
     """
     if batch.num_rows <= 1 or batch.nbytes <= MAX_GROUP_BYTES:
         yield batch

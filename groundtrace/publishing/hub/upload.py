@@ -66,9 +66,9 @@ def send(
     """Upload the files of a publication to a repository of the Hub. Return the URL and the tag of the publication.
 
     ``prepared`` describes the files and their folder. ``repo`` is the name of the repository, as ORG/NAME. If it does
-    not exist, it is created: public if ``public`` is True, else private. An existing repository must already be public
-    or private accordingly. If ``replace`` is True, another data set in the repository is replaced. ``report`` is a
-    function that is called with a line of text for each uploaded file.
+    not exist, it is created: public if ``public`` is True, else private. An existing repository must be public if
+    ``public`` is True, and private if it is False. If ``replace`` is True, another data set in the repository is
+    replaced. ``report`` is a function that is called with a line of text for each uploaded file.
 
     Raises PublishError for a mistake that the user can correct, for example if the repository holds another data set
     and ``replace`` is False. Raises HubDown if the Hub does not answer.
@@ -199,8 +199,8 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
     """Return whether a file of the repository has the same content as the local file.
 
-    The digests are compared. If the Hub reports no digest for a file, the sizes are compared. Exception: a shard
-    (Parquet file) without a digest counts as different. The result is False if ``file`` is None.
+    The digests are compared. If the Hub reports no digest for a shard (Parquet file), the shard counts as different.
+    For any other file without a digest, the sizes are compared. The result is False if ``file`` is None.
     """
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)

@@ -1,7 +1,7 @@
 """Requests Groundtrace's reward of each response from a ``beam serve-reward`` server, inside a trainer.
 
-``beam export`` writes this file beside the data. The file needs only Python 3.10 and its standard library, so
-Groundtrace need not be installed with the trainer. Give the trainer the path of this file:
+``beam export`` writes this file into the folder of the export. The file needs only Python 3.10 and its standard
+library, so Groundtrace need not be installed with the trainer. Give the trainer the path of this file:
 
     verl      reward.custom_reward_function.path=…/groundtrace_client.py
               reward.custom_reward_function.name=compute_score
@@ -20,10 +20,13 @@ are in parentheses:
     GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
     GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
     GROUNDTRACE_REWARD_TIMEOUT_S          timeout of a call, including retries (600)
-    GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  timeout of one request, after which it is sent again (180; the server's own
-                                          limit, --timeout-s, is 150 and should be lower)
-    GROUNDTRACE_REWARD_BATCH              responses in one request (1024; the server accepts 4096)
-    GROUNDTRACE_REWARD_ON_TIMEOUT         "raise", or "leave_out" to leave out the responses of the call (only in TRL)
+    GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  timeout of one request, after which it is sent again (180). It should be
+                                          longer than the server's own limit, --timeout-s, which is 150 by default
+    GROUNDTRACE_REWARD_BATCH              maximum number of responses in one request (1024; the server accepts at most
+                                          4096)
+    GROUNDTRACE_REWARD_ON_TIMEOUT         what happens after TIMEOUT_S: "raise" raises RewardUnavailable; "leave_out"
+                                          (only in TRL, from version 1.6) gives the responses of the call no reward
+                                          ("raise")
     GROUNDTRACE_REWARD_UNSCORED           the reward of an unscored response, in trainers that need a number; without
                                           it, an unscored response is an error
 """
@@ -89,9 +92,10 @@ class Settings(NamedTuple):
     """Holds the settings of the client, from the environment or from the arguments of a reward function.
 
     ``url`` is the address of the reward server, and ``token`` is its bearer token ("" if it needs none). ``timeout_s``
-    is the time limit of a call with all its retries, and ``request_timeout_s`` that of a single request. ``batch`` is
-    the maximum number of responses in a request. ``on_timeout`` is "raise", or "leave_out" to give the responses of the
-    call no reward (only in TRL). ``unscored`` is the reward of a response that could not be scored; None makes it an
+    is the time limit of a call with all its retries, and ``request_timeout_s`` is that of a single request. ``batch``
+    is the maximum number of responses in a request. ``on_timeout`` defines what happens at the end of ``timeout_s``:
+    with "raise", the call raises RewardUnavailable; with "leave_out" (only in TRL, from version 1.6), its responses get
+    no reward. ``unscored`` is the reward of a response that could not be scored. If it is None, such a response is an
     error in trainers that need a number.
     """
 
@@ -193,7 +197,10 @@ def compute_score(
         lost = [""] * len(found) if infos is None else map(_lost_in, infos)  # verl passes an array, which is not a bool
         return [_for_verl(settings, _unless_lost(each, why)) for each, why in zip(found, lost, strict=True)]
     if solution_str is None:
-        raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
+        raise TypeError(
+            "compute_score needs solution_str and ground_truth for one response, or solution_strs and ground_truths "
+            "for a list of responses: pass one of these pairs"
+        )
     if why := _lost_in(extra_info):
         return _for_verl(settings, _unless_lost({"id": _id_of(0, ground_truth)}, why))
     [score] = scores(settings, [ground_truth], [solution_str], is_step=False)
@@ -323,8 +330,9 @@ def _leaves_out() -> bool:
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the mean of each verdict over the responses in which the verdict is scored.
 
-    If several processes train, each process must give TRL the means of the same verdicts. But a verdict may be scored
-    in only some of the processes. So the result then holds only the mean outcome, which is NaN if no outcome is scored.
+    If several processes train, the result holds only the mean outcome, which is NaN if no outcome is scored. The reason
+    is that each process must give TRL the means of the same verdicts, but a verdict may be scored in only some of the
+    processes.
     """
     values: dict[str, list[float]] = {"outcome": []}
     for score in found:
@@ -559,8 +567,9 @@ class _Again(Exception):
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
     """Send a request until the server answers, and return the JSON of the answer.
 
-    ``until`` is the time (of ``time.monotonic``) after which the client gives up. Raises RewardUnavailable and
-    RewardRefused.
+    ``until`` is the time (of ``time.monotonic``) after which the client gives up. Raises RewardUnavailable if the
+    client gives up. Raises RewardRefused if the server refuses the request, if its certificate cannot be verified, or
+    after :data:`MAX_DEFECTS` answers with status 500 or an unreadable body.
     """
     began, tries, defects = time.monotonic(), 0, 0
     while True:
@@ -590,7 +599,10 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
 
 def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
-    """Send a request once, and return the JSON of a successful answer. Raises _Again and RewardRefused."""
+    """Send a request once, and return the JSON of a successful answer.
+
+    Raises _Again if the request failed and may be sent again, and RewardRefused if a retry would not help.
+    """
     headers = {"Content-Type": "application/json"}
     if settings.token:
         headers["Authorization"] = f"Bearer {settings.token}"
@@ -630,7 +642,8 @@ def _exchange(
 ) -> tuple[int, str | None, bytes]:
     """Send a request, and return the HTTP status, the ``Retry-After`` header and the body of the answer.
 
-    No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds.
+    No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds or the connection fails, and
+    RewardRefused if the certificate of the server cannot be verified.
     """
     address = urlsplit(url)
     make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection

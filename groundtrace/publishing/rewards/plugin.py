@@ -84,13 +84,16 @@ def scored_texts(
     results of code, as in CodeDance. In this case, the code of the responses is executed again
     (:mod:`groundtrace.publishing.rewards.replay`).
 
-    Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError if ``infos`` is required but
-    missing. If ``is_step`` is False, ConfigError is raised for two kinds of recipes (a recipe is the code that computes
-    the rewards): a recipe that compares the responses to a question, and, if ``step_responses`` is not set, a recipe
-    that changes its state after each training step. Raises BadReference if the recipe compares the responses to all
-    prompts (streams) of a question, and the call has no response to one of the prompts. Raises
-    :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that the reward needs does not answer; no
-    score is then returned.
+    Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError in these cases (the recipe is
+    the code that computes the rewards):
+
+    - ``infos`` is required but missing.
+    - ``is_step`` is False, and the recipe compares the responses to a question.
+    - ``is_step`` is False, the recipe learns from whole training steps, and ``step_responses`` is not set.
+
+    Raises BadReference if the recipe compares the responses to all prompts (streams) of a question, and the call has no
+    response to one of the prompts. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that
+    the reward needs does not answer; no score is then returned.
     """
     if len(references) != len(texts):
         raise BadAnswer(

@@ -137,7 +137,7 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
     """Return the list of texts in a field. Raises BadRequest if the field is not a list of texts, or is empty."""
     value = found.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        raise BadRequest(f'"{name}" must be a list of texts that is not empty')
+        raise BadRequest(f'"{name}" must be a list of texts, and must not be empty')
     return value
 
 

@@ -162,7 +162,7 @@ class RowReward:
         questions. Some recipes (rewards of one paper) compare the responses to the different prompts of a question.
 
         Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
-        BadReference if the recipe needs responses to all prompts of a question, and there is none to one of them.
+        BadReference if the recipe needs responses to all prompts of a question, but one of the prompts has no response.
         Raises ConfigError if ``is_step`` is False and the recipe cannot score single responses. Raises
         :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints (model servers) do not answer within
         ``reward.wait_s`` seconds.
@@ -278,7 +278,9 @@ class RowReward:
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], PreparedRow]:
         """Return the (folder, id) of a reference's row, and the row with the prompt that the reference names.
 
-        Raises BadReference, UnusableRow, ShardError and ConfigError.
+        Raises BadReference if the reference does not match its row, or names a run that the settings do not allow.
+        Raises UnusableRow, ShardError and ConfigError in the same cases as :meth:`row_of`, and UnusableRow also for an
+        image that cannot be decoded.
         """
         key = self._folder(reference.run), reference.id
         ready = self._ready(*key)
@@ -342,8 +344,8 @@ class RowReward:
                 return folder
         known = ", ".join(sorted(self._folders))
         raise BadReference(
-            f"the run {run!r:.80} is unknown: the known runs are {known}. Add its folder to the section runs of the "
-            "reward's config"
+            f"the run {run!r:.80} is unknown: the known runs are {known}. Add its folder to the section [runs] of "
+            "the reward's config"
         )
 
     def _shards(self, folder: Path) -> Shards:
@@ -361,6 +363,6 @@ class RowReward:
 
 
 def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
-    """Return a row with the responses to its prompt: their texts, and the results of the code that they executed."""
+    """Return a row with the responses to its prompt: the texts, and the results of the code in the responses."""
     executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
     return PromptResponses(ready.row, ready.question, tuple(texts), executed)

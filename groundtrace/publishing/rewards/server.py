@@ -9,7 +9,8 @@ The responses are:
     /health      {"status", "roles": {ROLE: "ready" or the fault}, "recipe", "rows", "scoring", "waiting", "scored",
                  "held_bytes"}; the status is "ready" or, with HTTP 503, "unready"
     /health/live {"status": "live"}: the server runs, even if its judges do not
-    else         {"error": {"type", "message", "item"}}     with an error status
+    an error     {"error": {"type", "message", "item"}}, with an error status; "item", the index of the invalid item, is
+                 left out if the error does not concern a single item
 
 In ``/health``, a ROLE is a job of a model, such as judge. "rows" is the number of rows of the opened runs. "scoring"
 and "waiting" are the numbers of requests that are being scored and that wait in the queue. "scored" is the number of
@@ -19,7 +20,7 @@ The server has its own event loop, so that it responds while it reads a long req
 :mod:`groundtrace.inference.runtime`, which makes the judges' calls. Requests are scored concurrently. They share the
 reply cache and each endpoint's limit of concurrent calls. If two requests need the same call, it is made once. No
 request waits for another request's slowest response. The server finishes each request whose scoring has begun, and
-caches its replies, even if the client has disconnected or timed out.
+caches the judges' replies, even if the client has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
 replies come from the cache. The server checks the endpoints (model servers) every few seconds. While an endpoint is
@@ -183,9 +184,10 @@ class RewardServer:
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Read a request, and score its answers. Return the request and the scores. Raises Refused.
+        """Read a request, and score its answers. Return the request and the scores.
 
-        ``parse`` converts the body of the request to answers.
+        ``parse`` converts the body of the request to answers. Raises Refused if the request is invalid or cannot be
+        scored, or if the server holds too many requests.
         """
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
@@ -205,7 +207,10 @@ class RewardServer:
             self._held_bytes -= size
 
     def _check_head(self, request: web.Request) -> None:
-        """Check the headers. Raises Refused for a request whose body must not be read."""
+        """Check the headers of a request before its body is read.
+
+        Raises Refused if the bearer token is missing or wrong, or if the body is not declared as uncompressed JSON.
+        """
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
             raise Refused(
@@ -219,7 +224,10 @@ class RewardServer:
             raise Refused(415, "not_json", "the body must not be compressed: leave out Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
-        """Read the body of a request, and parse it. Raises Refused."""
+        """Read the body of a request, and parse it.
+
+        Raises Refused if the body does not arrive completely and in time, is too large, or is not a valid request.
+        """
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()

@@ -56,7 +56,10 @@ def compute_score(
         lost = [""] * len(found) if infos is None else map(lost_in, infos)
         return [_fields(config, unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]
     if solution_str is None:
-        raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
+        raise TypeError(
+            "compute_score needs solution_str and ground_truth for one response, or solution_strs and ground_truths "
+            "for a list of responses: pass one of these pairs"
+        )
     [scored] = scored_texts(config, [ground_truth], [solution_str], is_step=False)
     return _fields(config, unless_lost(scored, lost_in(extra_info)))
 

@@ -40,8 +40,8 @@ KEPT_ROWS = 256
 class Result:
     """Holds the result of a tool call, which executed code in a sandbox.
 
-    ``text`` is what the code printed, and ``images`` are the images that it displayed. ``status`` states how the code
-    ended, such as ``ok`` (:data:`groundtrace.sandbox.observation.Status`), or is ``lost`` if the sandbox failed.
+    ``text`` is what the code printed, and ``images`` are the images that it displayed. ``status`` shows how the code
+    ended, for example ``ok`` (:data:`groundtrace.sandbox.observation.Status`). If the sandbox failed, it is ``lost``.
     """
 
     text: str
@@ -107,8 +107,8 @@ def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
     """Return the limits of the sandbox in which the code of responses to a row is executed.
 
     ``sandbox`` is the value of the exported row's column ``sandbox``: JSON, or "" for the default limits. ``sessions``
-    is the number of responses that execute code at once; None means the default. Raises ConfigError for limits that
-    cannot be used.
+    is the number of responses that execute code at once; None means the default. Raises ConfigError if a limit is
+    unknown or has an invalid value.
     """
     given = json.loads(sandbox) if sandbox else {}
     return build(SandboxSettings, given | ({} if sessions is None else {"sessions": sessions}), "sandbox")
@@ -119,8 +119,8 @@ def images_of(reference: str) -> tuple[bytes, ...]:
     """Return the images of a row, upright, as the bytes of PNG files.
 
     ``reference`` is the JSON text in an exported row that names the run and the row. Raises BadReference for a
-    reference that cannot be read, ShardError for a run that cannot be read, and UnusableRow for a row that cannot be
-    used.
+    reference that cannot be read, and ShardError for a run that cannot be read. Raises UnusableRow if the run does not
+    have exactly one row with this id, or if the row's fields are invalid.
     """
     named = read_reference(reference)
     row = _shards(named.run).named(named.id)

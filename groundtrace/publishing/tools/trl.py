@@ -47,8 +47,8 @@ class CodeEnvironment:
         """Prepare for a new response to a row.
 
         ``images`` are the row's images. ``sandbox`` is the value of the row's column ``sandbox``: the limits under
-        which code is executed, as JSON, or "" for the default limits. Raises ConfigError for limits that cannot be
-        used.
+        which code is executed, as JSON, or "" for the default limits. Raises ConfigError if a limit is unknown or has
+        an invalid value.
         """
         self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
 

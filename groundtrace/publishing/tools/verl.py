@@ -11,10 +11,10 @@ reference, JSON text that names the row in its run) and ``sandbox`` (the limits 
 sets). The code gets the original images of the row, because verl has resized the images in ``agent_data``, its state of
 a response.
 
-verl 0.9.1 calls ``create`` and ``release`` around each call of the tool. So the tool keeps its own state of a response
-in a mapping. The key is the response's ``agent_data``, which is the same object for all calls of the response. The tool
-writes how each call ended (``groundtrace_calls``) and the reason why a sandbox failed (``groundtrace_lost``) to
-``agent_data.extra_fields``. verl passes both values to the reward in ``extra_info``.
+verl 0.9.1 calls ``create`` and ``release`` for each single call of the tool, and not for each response. So the tool
+keeps the state of a response in a mapping. The key is the response's ``agent_data``, which is the same object for all
+calls of the response. The tool writes how each call ended (``groundtrace_calls``) and the reason why a sandbox failed
+(``groundtrace_lost``) to ``agent_data.extra_fields``. verl passes both values to the reward in ``extra_info``.
 
 Deviation from our SFT rows: in SFT rows, the images of a result come after the text of the result. verl puts the images
 before the text.
@@ -76,7 +76,7 @@ class ExecutePythonCode(_BaseTool):
         """
         code, agent = parameters.get("code"), given["agent_data"]
         if not isinstance(code, str):
-            raise ValueError("the call has no argument 'code': pass the Python code to execute as the text 'code'")
+            raise ValueError("the call's argument 'code' is missing or not a string: pass the Python code to execute")
         if agent not in self._calls:
             self._calls[agent] = self._begun(**self._created[instance_id])
         calls = self._calls[agent]

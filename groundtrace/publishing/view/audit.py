@@ -121,8 +121,8 @@ class Audit:
     def verdicts(self) -> list[str]:
         """Return the names of the verdicts (automatic scores) that some trace of the sample has, in order.
 
-        A page offers the same names for each row: a trace with a wrong answer gets fewer verdicts than a kept one, so
-        the names of its own verdicts would show that it was rejected.
+        The page offers all these names for each trace, and not only the names of the trace's own verdicts. A rejected
+        trace can have fewer verdicts than a kept trace, so its own names would show that it was rejected.
         """
         return sorted({name for row in self.rows for name in row.verdicts})
 
@@ -173,10 +173,11 @@ class Audit:
         return [Judged(name, self.strata[name], *(found[name][each] for each in (*CHOICES, "open"))) for name in names]
 
     def kappa(self) -> dict[str, tuple[float, int]]:
-        """Return how well this reviewer agrees with each other reviewer, and on how many rows, by the other's name.
+        """Return the agreement of this reviewer with each other reviewer, by the name of the other reviewer.
 
-        The measure is Cohen's kappa: 1 for full agreement, 0 for agreement by chance. It is computed over the rows
-        whose whole trace (reasoning with answer) both reviewers judged. A reviewer without such rows is left out.
+        The agreement is a pair: Cohen's kappa (1 for full agreement, 0 for agreement by chance), and the number of rows
+        from which it was computed. These are the rows whose whole trace (reasoning with answer) both reviewers judged.
+        A reviewer without such rows is left out.
         """
         mine, traces = self.judgements, {row.id: row.trace for row in self.rows}
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
@@ -188,7 +189,7 @@ def _judgement(fields: dict[str, Any]) -> Judgement:
     """Convert a line of ``judgements.jsonl``, parsed as JSON. Raises TypeError or ValueError for an invalid line."""
     made = Judgement(**fields)
     if not all(isinstance(each, str) for each in vars(made).values()):
-        raise TypeError("all fields of a judgement must be texts")
+        raise TypeError("all fields of a judgement must be strings")
     if made.choice not in (*CHOICES, ""):
         raise ValueError(made.choice)
     return made

@@ -64,9 +64,10 @@ class Share:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Holds the precision and the recall of a run's verification; None if too few rows were judged to estimate it.
+    """Holds the precision and the recall of a run's verification.
 
-    Precision is the share of the kept rows that are right. Recall is the share of all right rows that were kept.
+    Precision is the share of the kept rows that are right. Recall is the share of all right rows that were kept. Each
+    of them is None if too few rows were judged to estimate it.
     """
 
     precision: Share | None
@@ -83,7 +84,8 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
     The intervals are quantiles of random draws. In each stratum, the share of right rows is drawn from its Beta
     posterior with the Jeffreys prior. Then the number of right rows among the unjudged rows is drawn with this share. A
     stratified bootstrap of the judgements is not used, because its intervals have the width zero if no judged row is
-    wrong. This is usual in a good run: with a true precision of .97, 22 % of the samples of 50 rows have no wrong row.
+    wrong. Samples without a wrong row are common in a good run: with a true precision of .97, 22 % of the samples of
+    50 rows have no wrong row.
     """
     kept = next((each for each in strata if each.stratum == KEPT), None)
     if kept is None or not kept.decided:

@@ -1,4 +1,4 @@
-"""Computes the figures of a run's audit for its data card: how often the verification was right.
+"""Computes the statistics of a run's audit for the run's data card: how often the verification was right.
 
 In an audit (``beam view RUN --audit N``), a person judges a random sample of the run's traces.
 """
@@ -17,14 +17,16 @@ from groundtrace.vision.media import MediaStore
 
 @dataclass(frozen=True)
 class AuditFigures:
-    """Holds the result of an audit.
+    """Holds the result of an audit, from the judgements of the reviewer who judged the most traces.
 
     Attributes:
         sample: the number of traces in the sample.
-        decided: the number of them that were judged as right or wrong.
+        decided: the number of these traces that were judged as right or wrong.
         precision: the share of the kept rows that are right.
-        recall: the share of all right rows that were kept; None if a reason of rejection has no decided trace.
-        kappas: for each further reviewer, Cohen's kappa and the number of traces that both reviewers judged.
+        recall: the share of all right rows that were kept. It is None if, for a reason of rejection, no trace was
+            judged as right or wrong, or if no trace was judged as right.
+        kappas: for each other reviewer, the agreement with this reviewer as Cohen's kappa, and the number of traces
+            that both of them judged.
     """
 
     sample: int

@@ -64,7 +64,10 @@ class AuditRoutes:
         return json_response(record | {"names": self._audit.verdicts, "judgements": mine})
 
     async def _get_image(self, request: web.Request) -> web.Response:
-        """Return an image of a record of the sample; ``index`` is its place in the list that the page shows."""
+        """Return an image of a record of the sample.
+
+        The request holds the ``id`` of the record, and the ``index`` of the image in the list that the page shows.
+        """
         place = self._place(request.query.get("id", ""))
         images = _without_verdicts(await apart(lambda: record_of(place, self._images)))["images"]
         index = request.query.get("index", "")

@@ -41,8 +41,8 @@ def export_view(
     total, found = rows.page(filters, 0, MAX_ROWS)
     if not 0 < total <= MAX_ROWS:
         raise InspectError(
-            f"{counted(total, 'row')} of the run pass the filters, but a copy has 1 to {MAX_ROWS} rows: change the "
-            "filters in --at"
+            f"{counted(total, 'row')} of the run pass the filters, but a copy must have 1 to {MAX_ROWS} rows: change "
+            "the filters in --at"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def export_view(
 
 
 def _record(row: dict[str, Any], place: RowPlace, images: RowImages, folder: Path) -> dict[str, Any]:
-    """Return a record as the page shows it, after its images were written to the folder."""
+    """Write the images of a record to the folder, and return the record as the page shows it."""
     record, n = record_of(place, images) | {"n": row["n"], "other": None}, row["n"]
     for image in record["images"]:
         name = f"images/{n}-{image['column']}-{image['index']}"

@@ -54,7 +54,8 @@ class Filters:
     """Holds which rows a page shows, and in which order.
 
     Attributes:
-        text: a text that must occur in a row's id, question, answer, detail or traces; case is ignored.
+        text: a text that must occur in a row's id, question, answer or traces, or in the detail of its rejection; case
+            is ignored.
         classes: the accepted values of each column of categories.
         ranges: the (low, high) bounds of each column of numbers, both inclusive; None means no bound.
         sort: the column to sort by; None means the order of the run.
@@ -128,7 +129,10 @@ def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out. Raises BadFilter."""
+    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out.
+
+    ``name`` is the name of the column. Raises BadFilter if ``value`` is not of the form ``LOW..HIGH``.
+    """
     low, dots, high = value.partition("..")
     try:
         bounds = (float(low) if low.strip() else None, float(high) if high.strip() else None)

@@ -62,7 +62,9 @@ class Guard:
         """Return None if the request is accepted; else the response that the browser gets instead of the data.
 
         A request with the right token in its address gets a redirect, which also sets a cookie. The browser sends this
-        cookie with all later requests. A request without the cookie, or with another fault, is refused (status 403).
+        cookie with all later requests. A request is refused (status 403) if its token is wrong, if it has neither the
+        token nor the cookie, if its Host header does not name this machine, or if it changes data and does not come
+        from the page of this server.
         """
         if not _is_this_machine(request.host):
             return web.Response(

@@ -32,7 +32,8 @@ class RowImages:
     The caller names a row by its :class:`groundtrace.publishing.view.rows.RowPlace` (file and index), and an image by
     its column and its index. The columns ``images`` and ``overlays`` (copies with drawings for the teacher) hold the
     bytes of images in the row's shard. A rejected record has the column ``media`` instead, which holds only paths of
-    image files. ``store`` reads these files from the run's input folder, as long as it exists and they are unchanged.
+    image files. ``store`` reads these files from the run's input folder. An image of a rejected record is missing if
+    this folder or the file no longer exists, or if the file has changed.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -129,7 +130,10 @@ def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
 
 
 def _encoded(data: bytes, side_px: int | None) -> bytes:
-    """Return the image as PNG, or as a JPEG with at most ``side_px`` pixels on its longer side. Raises NoImage."""
+    """Convert the bytes of an image file to PNG in full size; if ``side_px`` is given, to a small JPEG instead.
+
+    The longer side of the JPEG has at most ``side_px`` pixels. Raises NoImage if the image cannot be decoded.
+    """
     try:
         pixels = decode_image(data).pixels
     except UndecodableMedia as error:

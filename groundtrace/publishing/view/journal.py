@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
-    """Append one line to a file of a run: the ``fields`` as a JSON object. The line is on the disk when the function
-    returns.
+    """Append one line to a file of a run: the ``fields`` as a JSON object.
 
-    ``name`` is the file's path in the run folder ``run``; its folder is created if it is missing. If the last line of
-    the file has no line break, because a process was killed, a line break is added first. Raises OSError if the file
-    cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link.
+    The line is on the disk when the function returns. ``name`` is the file's path in the run folder ``run``. The folder
+    of the file is created if it is missing. If the last line of the file has no line break, because a process was
+    killed, a line break is added first. Raises OSError if the file cannot be written, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link.
     """
     refuse_links(run, str(name))
     (run / name).parent.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ MAX_REPLIES = 30
 """The number of replies that the page shows."""
 MAX_FAILURES = 20
 MAX_LOGS = 200
-"""The number of log files, of which each process writes one, that are read; the newest are."""
+"""The maximum number of log files that are read: the newest ones. Each process writes one log file."""
 MAX_CHARS = 2_000
 """The maximum number of characters that the page shows of one reply."""
 _TAIL_BYTES = 400_000
@@ -40,7 +40,10 @@ Json = dict[str, Any]
 
 @dataclass
 class _Lines:
-    """Reads the lines that other processes append to a file; ``end_bytes`` is where the next reading begins."""
+    """Reads the lines that other processes append to a file.
+
+    ``end_bytes`` is the position in the file, in bytes, at which the next reading begins.
+    """
 
     path: Path
     end_bytes: int = 0
@@ -63,7 +66,13 @@ class _Lines:
 
 @dataclass
 class _Sums:
-    """Holds the sums over the notes of one run."""
+    """Holds what was counted in the notes of one run, which have a line for each request and each failed attempt.
+
+    Attributes:
+        files: the reader of each file of notes.
+        calls: the requests, replies, tokens and dollars by (stage, role), each as a sum.
+        failures: the number of failed attempts by (endpoint, status, message).
+    """
 
     files: dict[Path, _Lines] = field(default_factory=dict)
     calls: dict[tuple[str, str], dict[str, float]] = field(
@@ -89,12 +98,17 @@ class LiveRun:
     def state(self) -> Json:
         """Return the present state, ready for JSON.
 
-        ``is_finished`` is True if the run has written its outputs, and ``is_failed`` if it ended with an error.
-        ``calls`` has the requests, tokens and dollars of each stage and role, of the run that is going on or ended
-        last. ``failures`` has the failed attempts, the most frequent first, and ``waiting`` what the processes wait for
-        now. ``replies`` are the newest replies of the cache, and ``per_minute`` is the number of replies in the last
-        minute, or the least number if there are very many. ``idle_s`` is the time since the last reply; None without
-        any.
+        If the run was repeated, ``calls``, ``failures`` and ``waiting`` are those of the latest repetition. The fields:
+
+        - ``is_finished``: whether the run has written its outputs.
+        - ``is_failed``: whether the run ended with an error.
+        - ``calls``: the numbers of requests, replies and tokens, and the dollars, for each stage and role.
+        - ``failures``: the failed attempts, the most frequent first.
+        - ``waiting``: what the processes wait for at present.
+        - ``replies``: the newest replies of the cache.
+        - ``per_minute``: the number of replies in the last minute. It is too low if there are so many that the ends of
+          the log files do not hold all of them.
+        - ``idle_s``: the time since the last reply in seconds; None if there is no reply.
         """
         notes = max((path for path in (self.run / "ledger").glob("*") if path.is_dir()), default=None)
         if notes != self._notes:
@@ -120,7 +134,7 @@ class LiveRun:
         }
 
     def _add(self, notes: Path) -> None:
-        """Add the new lines of the notes to the sums."""
+        """Add the new lines of the run's notes to the sums. ``notes`` is the folder of the notes."""
         for path in sorted(notes.glob("*.jsonl")):
             lines = self._sums.files.setdefault(path, _Lines(path))
             with contextlib.suppress(OSError, UnsafeFile):  # a file that is gone, or no file
@@ -137,7 +151,7 @@ class LiveRun:
             self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), said] += 1
 
     def _newest(self) -> list[LogEntry]:
-        """Return the entries at the ends of the log files, the newest first."""
+        """Return the last entries of each log file, all in one list, the newest first."""
         found = []
         for path in logs(self.run / "cache" / "log")[-MAX_LOGS:]:
             with contextlib.suppress(OSError, UnsafeFile):
@@ -164,12 +178,12 @@ def _entries_at_the_end(path: Path) -> list[LogEntry]:
 
 
 def _has_times(logged: LogEntry) -> bool:
-    """Return whether the times of a stored reply can be shown, which may not be so in a damaged file."""
+    """Return whether the times of a stored reply are possible dates; in a damaged file they can be other numbers."""
     return all(0 <= time_s < _END_OF_TIME_S for time_s in (logged.created_s, logged.entry.completion.made_s))
 
 
 def _number(value: object) -> float:
-    """Return a number of a note, or 0 if it is not a finite number."""
+    """Return a value from a run's notes as a number; 0 if it is not a finite number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if is_number else 0.0  # type: ignore[arg-type]
 

@@ -1,8 +1,8 @@
 """Turns the replies of detector, pointer and segmenter in a replay into marks that the page draws on the images.
 
-These are the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the points
-that the pointer found before the trace was written. The replies are parsed by the functions that the run uses. Their
-texts and sizes are untrusted, so the numbers of marks, notes and characters are limited.
+The marks show the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the
+points that the pointer found before the trace was written. The run parses replies with the same functions. A reply can
+have any text and any size, so the numbers of marks, notes and characters are limited.
 """
 
 import hashlib
@@ -34,9 +34,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ImageOfRow:
-    """Holds the size of an image in pixels, and its places in the row; an image that is repeated has several.
+    """Holds the size of an image in pixels, and its places in the row.
 
-    A place is the index among the question's media, and the number of the frame in a clip (None for an image).
+    An image has several places if the row has it several times. A place is a pair: the index among the question's
+    media, and the number of the frame in a clip (None for an image).
     """
 
     width: int
@@ -45,7 +46,10 @@ class ImageOfRow:
 
     @property
     def medium(self) -> MediaRef:
-        """Return the image in the form in which parsers of replies take it; of its fields, only the size is set."""
+        """Return the image as a :class:`MediaRef`, which the parsers of replies need.
+
+        These parsers use only the size of the image, so the other fields of the result have no meaning.
+        """
         return MediaRef("", "image", "", "", "", self.width, self.height, 1, 0)
 
 
@@ -53,10 +57,11 @@ class ImageOfRow:
 class ModelMarks:
     """Holds the marks of a record's replies, and notes about what is not drawn.
 
-    A mark is a dict for JSON with its ``role``, the cache ``key`` of its reply, ``kind``, ``n``, ``label`` and
-    ``places`` (those of :class:`ImageOfRow`). ``n`` numbers the objects of each role from 1. Coordinates are in pixels
-    of the upright original: a "box" has x1, y1, x2 and y2, a "point" has x and y, and a "mask" has ``rings`` and
-    ``step_px`` (:class:`groundtrace.vision.outlines.Outline`).
+    A mark is a dict for JSON. It has the ``role`` that found the object, the cache ``key`` of the reply, the ``label``
+    of the object, and the ``places`` of its image (:class:`ImageOfRow`). ``n`` numbers the objects of each role from 1.
+    ``kind`` is "box", "point" or "mask". A box also has x1, y1, x2 and y2, a point has x and y, and a mask has
+    ``rings`` and ``step_px`` (:class:`groundtrace.vision.outlines.Outline`). Coordinates are in pixels of the upright
+    original image.
     """
 
     marks: list[Json] = field(default_factory=list)
@@ -104,8 +109,9 @@ def model_marks(
     are their stored replies by cache key. ``images`` are the images of the record (:func:`images_of`). ``family_of``
     returns the family of a role's model, which defines how the model writes coordinates.
 
-    A mask gets the label of the box or point for which it was requested. A reply that cannot be parsed yields a note,
-    as does an empty mask, and a reply about an image that is not among ``images``, such as a crop.
+    A mask gets the label of the box or point for which it was requested. The result has a note instead of marks for a
+    reply that cannot be parsed, for an empty mask, and for a reply about an image that is not in ``images``, such as a
+    crop.
     """
     made, reader, counts = ModelMarks(), _Reader(images, family_of), Counter[str]()
     asked = {key: each for each in requests if each["role"] in ROLES for key in each["stored"]}
@@ -133,7 +139,8 @@ def model_marks(
 class _Reader:
     """Parses the replies of a record's requests, those of the detector and the pointer before those of the segmenter.
 
-    It remembers the labels of boxes and points, because the segmenter's requests have only their numbers.
+    It remembers the labels of boxes and points, because the segmenter's requests contain only the coordinates of these
+    boxes and points.
     """
 
     def __init__(self, images: Mapping[str, ImageOfRow], family_of: Callable[[str], Family]) -> None:

@@ -27,9 +27,10 @@ class OtherRun:
 
 
 def compare(rows: ViewedRows, run: Path, other: ViewedRows) -> OtherRun:
-    """Add the columns on a second run to the viewed rows, and return the second run.
+    """Add the columns that compare the two runs to the rows of the viewed run, and return the second run.
 
-    ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` are its rows.
+    ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` holds the rows of
+    the second run.
     """
     here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
     there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}

@@ -1,7 +1,7 @@
 """Prepares all data of one record for the page of ``beam view``.
 
-These are its images, its traces with their scores, the policy's attempts at the question, the turns of a trajectory (a
-trace with code), and facts such as its source.
+The data of a record are its images, its traces with their scores, the policy's attempts at the question, the turns of a
+trajectory (a trace with code), and facts such as the source of the record.
 """
 
 import hashlib
@@ -25,15 +25,18 @@ Json = dict[str, Any]
 
 
 def record_of(place: RowPlace, images: RowImages) -> Json:
-    """Return all data of a record as the page shows it, ready for JSON.
+    """Return all data of a record as the page shows it, as a dict that is ready for JSON.
 
     ``place`` is the file and index of the record's row, and ``images`` reads its images. Coordinates are in pixels of
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
-    are numbered separately in the same way. If a point of a kept trace misses its object, according to the detector or
-    the segmenter, its ``off`` is True. The verdict that rejected a record has ``rejects`` = True. ``pointed`` are the
-    points that the pointer found for a rejected record. In the result, ``images`` is a list with one dict for each
-    image: it holds the column and the index by which the page requests the image. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.
+    are numbered separately in the same way. Some parts of the result need an explanation:
+
+    - A point of a kept trace has ``off`` = True if it is not on its object, according to the detector or segmenter.
+    - The verdict that rejected the record has ``rejects`` = True.
+    - ``pointed`` holds the points that the pointer found; it is empty for a record that was not rejected.
+    - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.
     """
     names = images.schema_names(place)
     row = images.values(place, [_PATHS.get(name, name) for name in names])
@@ -67,9 +70,10 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
 
 def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
-    """Return the row's images: originals or frames of a clip, then images that code displayed, then overlays.
+    """Return the row's images: first the originals, then the images that code displayed, then the overlays.
 
-    ``of_code`` is the number of images that code displayed. Overlays are images that were drawn for the teacher.
+    For a clip, its frames take the place of the originals. ``of_code`` is the number of images that code displayed.
+    Overlays are images that were drawn for the teacher.
     """
     frames, held = row.get("frames") or [], row.get("images") or []
     originals, found = max(len(held) - of_code, 0), list[Json]()
@@ -141,9 +145,11 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     """Return the traces of a row, after the verdict that rejected the record was marked with ``rejects`` = True.
 
-    ``traces`` are those of :func:`traces_of`. Only right traces have verdicts other than that on the answer, so the
-    marked verdict is the scorer's first one with a value, which is on the best right trace. If the record could not be
-    checked, it is the scorer's first one without a value. Nothing is marked if the row does not name a scorer.
+    ``traces`` are those of :func:`traces_of`, the best one first. The row names the scorer that rejected the record.
+    The first verdict of this scorer that has a value is marked. For all scorers except that of the answer, it is on the
+    best right trace, because a wrong trace has only the verdict on its answer. If the record was rejected because it
+    could not be checked, the first verdict of the scorer without a value is marked instead. Nothing is marked if the
+    row does not name a scorer.
     """
     has_value = row.get("reason") not in ("unverifiable", "execution_lost")
     held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))
@@ -156,7 +162,8 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
     """Return the places of the points that are not on an object of their label, from the evidence of the verdicts.
 
-    Evidence that is no JSON object with a place and ``on`` is ignored: other scorers write other fields.
+    The evidence on such a point is a JSON object with the place of the point and the field ``on`` = false. All other
+    evidence is ignored, because other scorers write other fields.
     """
     found = set[tuple[Any, ...]]()
     for text in (each for verdict in verdicts for each in verdict.get("evidence") or []):

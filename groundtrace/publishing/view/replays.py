@@ -1,7 +1,8 @@
-"""Repeats the stages of a run for one record in a process of its own, for the page of ``beam view``.
+"""Repeats the stages of a run for one record in a separate process, for the page of ``beam view``.
 
-The process executes the run's pipeline, which may be a user's code, so that neither its errors nor its memory concern
-the server. Its temporary files are in a folder that is removed when it has ended.
+The process executes the run's pipeline, which may be a user's code. The process is separate so that errors and high
+memory use of this code do not affect the server. The temporary files of the process are in a folder that is removed
+when the process has ended.
 """
 
 import asyncio
@@ -27,8 +28,8 @@ _KEPT_GROUPS = ("LC_", "PYTHON")
 def environment_of(pipeline: str) -> dict[str, str]:
     """Return the environment variables of the process that replays a record.
 
-    ``pipeline`` is the path of the pipeline's file that the user named; "" if none was named. In this case, the run may
-    be of somebody else. The environment then has no secrets, and the Hub cannot be reached.
+    ``pipeline`` is the path of the pipeline's file that the user named; "" if the user named none. Then the run may be
+    from another person, so the environment has no secrets, and the process does not use the Hub.
     """
     if pipeline:
         return dict(os.environ)
@@ -98,7 +99,7 @@ class Replays:
         return answer
 
     async def close(self) -> None:
-        """End the process, and start no other one."""
+        """End the process, if one is running. After this call, no other process can be started."""
         self._is_closed = True
         await self.stop()
 

@@ -1,6 +1,7 @@
-"""Reads the model replies that made a record from the cache in the run folder, for the page of ``beam view``.
+"""Reads the model replies with which a record was made, for the page of ``beam view``.
 
-The cache is only read. A run that used another cache (``--cache``) has no replies here.
+The replies are read from the cache in the run folder, which is not changed. If the run used another cache
+(``--cache``), the run folder has no replies.
 """
 
 import sqlite3
@@ -24,10 +25,10 @@ MAX_CHARS = 20_000
 
 
 def keys_of(row: Mapping[str, Any]) -> list[str]:
-    """Return the cache keys of the replies that made a row, at most :data:`MAX_REPLIES`.
+    """Return the cache keys of the replies with which a row was made, at most :data:`MAX_REPLIES`.
 
-    ``row`` has the column ``lineage``, or, for a rejected record, the column ``cache_key`` with the reply that its
-    rejection is based on.
+    A kept row has the keys in the column ``lineage``. A rejected record has one key in the column ``cache_key``: that
+    of the reply that led to the rejection.
     """
     keys = [
         *((row.get("lineage") or {}).get("cache_keys") or []),
@@ -40,13 +41,13 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
 
     ``run`` is the run folder. Replies that its cache does not hold are left out. SQLite opens the cache as a file that
-    no process changes, and so makes no files beside it. Raises InspectError if the run folder has no cache, or if the
-    cache cannot be read.
+    no process changes, so that it does not create files of its own in the run folder. Raises InspectError if the run
+    folder has no cache, or if the cache cannot be read.
     """
     file = run / CACHE
     if not file.is_file():
         raise InspectError(
-            f"{file} does not exist, so the replies cannot be shown: the run used a cache elsewhere (--cache), or its "
+            f"{file} does not exist, so the replies cannot be shown: the run used another cache (--cache), or its "
             "cache was removed"
         )
     try:
@@ -61,11 +62,12 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def times_of(logged: LogEntry) -> dict[str, str | None]:
-    """Return when the model made a stored reply (``created``), ready for JSON.
+    """Return when the model made a stored reply, as a dict with three fields, ready for JSON.
 
-    If the reply was copied from the cache of another run, the result also has the name of this run (``taken_from``) and
-    the time of the copy (``taken_at``), else these are "". ``created`` is None if an earlier version of the code copied
-    the reply. Raises ValueError, OverflowError or OSError for a time that no calendar has.
+    ``created`` is the time at which the model made the reply; None if an earlier version of the code copied the reply.
+    If the reply was copied from the cache of another run, ``taken_from`` is the name of that run, and ``taken_at`` is
+    the time of the copy. Otherwise these two are "". Raises ValueError, OverflowError or OSError for a time that is not
+    a possible date.
     """
     completion = logged.entry.completion
     if not completion.taken_from:

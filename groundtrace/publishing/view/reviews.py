@@ -63,7 +63,7 @@ class Reviews:
         return iter(list(self._marks.values()))
 
     def of(self, record_id: str) -> Mark:
-        """Return the mark (flag, tags and note) of a record, or an empty mark. ``record_id`` is the record's id."""
+        """Return the mark (flag, tags and note) of the record with this id; an empty mark if it has none."""
         return self._marks.get(record_id) or Mark(record_id)
 
     def keep(self, mark: Mark) -> Mark:

@@ -1,4 +1,4 @@
-"""Determines the columns of the table in which ``beam view`` holds the rows of a run, as SQL over the shards."""
+"""Determines the columns of the table in which ``beam view`` holds a run's rows, and makes SQL to read the rows."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,9 +36,10 @@ NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id,
 
 
 def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the SQL query for the rows of each set of a run that has shards.
+    """Return SQL queries that read the rows of a run: one query for each set of the run, such as ``sft``.
 
-    ``run`` is the run folder. ``db`` is an open database, with which the shards are read.
+    Sets without shards are left out. ``run`` is the run folder. ``db`` is an open database, with which the shards are
+    read.
     """
     queries = []
     for part, name in enumerate(SHARDS):
@@ -83,9 +84,10 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
 
 
 def _words(texts: Iterable[str], has_traces: bool) -> str:
-    """Return the SQL of the text in which a search looks: the id, these texts, and all traces, in lower case.
+    """Return the SQL expression of a row's text for searches: its id, ``texts`` and all traces, in lower case.
 
-    Each text is shortened before they are joined, because a small shard may hold many texts of great length.
+    ``texts`` are SQL expressions. Each text is shortened before the texts are joined, because a small shard may hold
+    many very long texts.
     """
     searched = [f"left({each}, {MAX_SEARCHED_CHARS})" for each in ("id", *texts)]
     if has_traces:
@@ -95,8 +97,9 @@ def _words(texts: Iterable[str], has_traces: bool) -> str:
 
 
 def _free_name(name: str, columns: Iterable[str]) -> str:
-    """Return the name under which a page shows an added column: the column's own, unless the view needs it.
+    """Return the name under which a page shows an added column.
 
+    The result is the column's own ``name``. If the view already uses this name, "column " is put before it.
     ``columns`` are the names that are in use. Names that differ only in upper and lower case are equal for DuckDB.
     """
     taken = {each.lower() for each in (*columns, *_RESERVED)}
@@ -112,7 +115,7 @@ _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 
 
 def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return the SQL of each score of a set's rows, by the name of its column, such as ``score final``."""
+    """Return an SQL expression for each score that the rows of a set have, by its column name, e.g. ``score final``."""
     if "traces" in schema.names:
         held, found = f"{_BEST_TRACE}.verdicts", {f"{SCORE}final": f"{_BEST_TRACE}.score"}
         of_one = "list_transform(t.verdicts, lambda v: v.name)"

@@ -105,8 +105,8 @@ class ViewedRows:
     def add_columns(self, values: pa.Table) -> None:
         """Add columns to the rows, so that a page can filter and sort by them.
 
-        ``values`` has the column ``id``, with each record id at most once, and the columns to add. Columns of the rows
-        that have the name of a new one are replaced.
+        ``values`` has the column ``id``, with each record id at most once, and the columns to add. If the rows already
+        have a column with the name of an added one, the added column replaces it.
         """
         names = ", ".join(f"added.{quoted_name(each)}" for each in values.column_names if each != "id")
         held = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}

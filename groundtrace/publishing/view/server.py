@@ -48,7 +48,7 @@ _OWN = ("offset", "limit", "id", "view")
 
 
 def _check_keys(asked: Mapping[str, Any]) -> None:
-    """Raise ValueError if a request that marks records has no ids, or a key that would have no effect."""
+    """Raise ValueError if a request to mark records has an unknown key, or lacks the key ``ids``."""
     if unknown := asked.keys() - {"ids", "traces", *_CHANGED}:
         raise ValueError(f"unknown keys {', '.join(sorted(unknown))}: use ids, traces, {', '.join(_CHANGED)}")
     if "ids" not in asked:
@@ -170,10 +170,11 @@ class ViewServer:
     async def _get_record(self, request: web.Request) -> web.Response:
         """Return a record as JSON, with its place among the rows that pass the filters, and its mark.
 
-        ``n`` is the index of the record's row in the run. ``position`` is the place (from 1) among the rows that pass
-        the filters, ``total`` is the number of these rows, and ``before`` and ``after`` are the ids of the neighbours.
-        ``mark`` holds the flag, the tags and the note that a person set. ``other`` is the same record in the second
-        run; None without it. Raises HTTPNotFound for an unknown record.
+        The JSON has these additional fields: ``n`` is the index of the record's row in the run. ``position`` is the
+        place (from 1) among the rows that pass the filters, ``total`` is the number of these rows, and ``before`` and
+        ``after`` are the ids of the neighbours. ``mark`` holds the flag, the tags and the note that a person set.
+        ``other`` is the same record in the second run; None if there is no second run, or if it lacks this record.
+        Raises HTTPNotFound for an unknown record.
         """
         record_id, filters = request.query.get("id", ""), self._filters(request)
         n = await apart(lambda: self._rows.number_of(record_id))
@@ -187,7 +188,7 @@ class ViewServer:
         return json_response(found | {"mark": asdict(self._reviews.of(record["id"]))})
 
     async def _get_replies(self, request: web.Request) -> web.Response:
-        """Return the replies of models that made a record. Raises HTTPNotFound for an unknown record."""
+        """Return the model replies with which a record was made. Raises HTTPNotFound for an unknown record."""
         record_id = request.query.get("id", "")
         n = await apart(lambda: self._rows.number_of(record_id))
         if n is None:
@@ -288,7 +289,11 @@ class ViewServer:
 
 @web.middleware
 async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-    """Return the handler's response; for an error about the request or the run, a response with its text."""
+    """Return the response of ``handler``; if it raises an error about the request or the run, the error as a response.
+
+    This response contains the message of the error. Its status is 400 for a bad filter, and 409 for an error about the
+    run.
+    """
     try:
         return await handler(request)
     except BadFilter as error:

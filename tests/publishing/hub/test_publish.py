@@ -338,7 +338,7 @@ MISTAKES = [
         None,
         REPO,
         2,
-        "a user name or a password: remove it from the URL, and set HF_TOKEN",
+        "a user name or a password: remove them from the URL, and set HF_TOKEN",
     ),
 ]
 

@@ -163,7 +163,7 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     status, said, _ = serve(found).post("/score", {"items": [item]})
     assert status == 400
     assert said["error"]["message"].startswith("items[0]: the run ")
-    advice = "Add its folder to the section runs of the reward's config"
+    advice = "Add its folder to the section [runs] of the reward's config"
     assert said["error"]["message"].endswith(f"is unknown: the known runs are run. {advice}")
 
 

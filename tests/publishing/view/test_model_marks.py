@@ -111,7 +111,7 @@ def test_a_mask_is_polygons_in_pixels_of_the_image(drawn: object, rings: list[tu
         ),
         (
             segmented({"x": 1, "y": 1, "width": 4, "height": 2, "counts": [3, 4]}, boxes=[CAT]),
-            "A reply of the segmenter is not drawn: the 'counts' of a mask must be lengths that fill its 4x2 pixels",
+            "A reply of the segmenter is not drawn: the 'counts' of a mask must be lengths that add up to 4x2 pixels",
         ),
         (
             segmented({"x": 1, "y": 1, "width": 4, "height": 2, "counts": [3, -1, 6]}, boxes=[CAT]),

@@ -160,7 +160,7 @@ def test_replies_of_a_run_without_its_cache_are_refused_in_one_line(served: Call
 
     found = served(work)
     assert [status for status, _ in found] == [409, 404, 404]
-    assert "the run used a cache elsewhere (--cache)" in found[0][1] and "\n" not in found[0][1]
+    assert "the run used another cache (--cache)" in found[0][1] and "\n" not in found[0][1]
 
 
 def test_a_record_has_its_neighbours_and_its_images(served: Callable[[Use], Any]) -> None:

@@ -48,8 +48,8 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
         """Execute the code of a new turn, if the turn has code and is not the last turn of the response.
 
         ``infer_request`` holds the response so far, ``response_choice`` is the new turn, and ``current_turn`` is its
-        number. Return a dict: ``done`` states whether the response is complete, and ``rollout_infos`` holds how the
-        code of each call so far ended, and the reason if a sandbox failed.
+        number. Return a dict: ``done`` states whether the response is complete. ``rollout_infos`` holds how the code of
+        each call so far ended; if a sandbox failed, it also holds the reason for this failure.
         """
         written = read_turn(str(response_choice.message.content or ""))
         is_last = self.check_finished(infer_request, response_choice, current_turn)
