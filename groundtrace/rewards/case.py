@@ -46,8 +46,8 @@ class Case:
         answer: the response's final answer; None if it has no answer.
         points: the response's points, each with the index of its image or clip and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its image.
-        masks: finds the objects that a label names in the question's images, and holds the object that calls the
-            models.
+        masks: finds what a label names in the question's images, such as all cups. It also holds the caller, with which
+            scorers call the models.
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the entities that the pointer found.

@@ -157,8 +157,8 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
         ended = next((call for call in calls if call.status in _ENDED), None)
         if ended is not None and calls[0].status not in _ENDED:
             raise SandboxLost(
-                f"the code was run again to compare its results, and now a call ended with {ended.status} "
-                f"({ended.error}): run it where fewer processes are busy, or raise sandbox.call_timeout_s"
+                f"when the code was executed again to compare its results, a call ended with {ended.status} "
+                f"({ended.error}): use a machine with fewer busy processes, or raise sandbox.call_timeout_s"
             )
 
 
@@ -256,8 +256,8 @@ def _judged(
     A call is one execution of a turn's code, and ``codes`` holds these codes. Each run executed all calls, and holds
     their observations (outputs). The first two runs used the unchanged images. Later runs used changed images, for
     example without the question's objects. The last runs may use images that are changed only outside these objects, to
-    measure how selective a call is. ``changes`` holds how much the images were changed; it is None if there are no such
-    runs.
+    measure how selective a call is. If there are such last runs, ``changes`` holds how much the images were changed;
+    otherwise it is None.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):

@@ -101,10 +101,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question. A reasoning that concludes another answer than the question's field ``answer`` is a
-            fault. So ``answer`` must be the answer that the response gives. If the response is right, its answer is the
-            gold answer. If the response is wrong, the caller must replace the gold answer by the answer of the
-            response.
+        question: the question. Its field ``answer`` must be the answer that the response gives, because a reasoning
+            that concludes another answer than this field is a fault. So for a wrong response, the caller must replace
+            the gold answer in this field by the answer of the response.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)

@@ -65,8 +65,8 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
 
     ``image`` is the output of the code, and ``original`` the image that the code received. The mask has the height and
     width of the original. It is False everywhere if ``image`` is not an enlarged view of the whole original. This is so
-    in three cases: ``image`` is not larger than the original, has other proportions, or differs from the original in a
-    share of more than :data:`MARKS_COVER` of the pixels.
+    in three cases: ``image`` is not larger than the original, it has other proportions, or the share of pixels in which
+    it differs from the original is above :data:`MARKS_COVER`.
     """
     height, width = original.shape[:2]
     none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height
@@ -128,10 +128,11 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
     """Return whether code draws its marks in a second image at the same places as in the question's image.
 
-    Marks are pixels that the code drew. A pixel of ``other`` is marked in two cases: its colour differs from the pixel
-    at the same place in ``given``, or is the same as that in ``shown``. The second case is needed because a black frame
-    is not visible on black. The result is True if at least half of the pixels of ``marks`` are also marked in
-    ``other``. It is False if the outputs differ in size.
+    Marks are pixels that the code drew. A pixel of ``other`` is marked in two cases: its colour differs from the colour
+    at the same place in ``given``, or equals the colour at the same place in ``shown``. The second case is needed for a
+    mark in the colour of the image, such as a black frame on black: it does not change the pixels of ``given``. The
+    result is True if at least half of the pixels of ``marks`` are also marked in ``other``. It is False if the outputs
+    differ in size.
 
     Args:
         marks: the mask of the marks in ``shown`` (height × width), with at least one pixel.

@@ -1,6 +1,7 @@
-"""Detects rubrics that require a right final answer, since another term of the reward already scores it (RuCL Eq. 4).
+"""Detects rubrics that require a right final answer.
 
-A rubric is one criterion of grading.
+A rubric is one criterion of grading. A run does not use a rubric that requires a right answer, because another term of
+the reward already scores the final answer (RuCL Eq. 4).
 """
 
 import re

@@ -138,7 +138,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     names = ("id", "description", "criteria")
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
-            raise BadReply(f"each rubric must have the texts id, description and criteria, got {row!r:.120}")
+            raise BadReply(f"each rubric must have texts in the fields id, description and criteria, got {row!r:.120}")
     for row in rows[:max_rubrics]:
         for name in names:
             check_readable(row[name], name)
@@ -163,7 +163,10 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
     rubrics have the same id, since one score could be for either of them.
     """
     if len({rubric.id for rubric in rubrics}) < len(rubrics):
-        raise BadReply("two of the given rubrics have the same id, so a score could be for either of them")
+        raise BadReply(
+            "two of the given rubrics have the same id, so a score could be for either of them: give each rubric its "
+            "own id"
+        )
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("the reply's field 'scores' must be a list of scores")
@@ -176,7 +179,8 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
         row = by_id.get(rubric.id)
         if row is None or not isinstance(row.get("applicable"), bool):
             raise BadReply(
-                f"the reply has no score for the rubric {rubric.id!r}: write one, with applicable as true or false"
+                f"the reply has no score for the rubric {rubric.id!r}: write one, with true or false in its field "
+                "'applicable'"
             )
         score = row.get("score") if row["applicable"] else None
         if row["applicable"] and (isinstance(score, bool) or score not in (0, 1)):

@@ -17,9 +17,9 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
-    """Return the first judge's verdict (its result) with the second judge's decision added as evidence.
+    """Return the first judge's verdict, with the value and the reason of the second judge's verdict as evidence.
 
-    ``second`` is the verdict of the second judge on the same reasoning. Its value and its reason are added.
+    ``verdict`` is the verdict of the first judge, and ``second`` is that of the second judge on the same reasoning.
     """
     evidence = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
     return replace(verdict, evidence=(*verdict.evidence, evidence))

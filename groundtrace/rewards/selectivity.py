@@ -123,7 +123,7 @@ def _outside(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
 
 
 def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the mask. If only a tiny part of the mask is True, return a mask that is False everywhere."""
+    """Return the mask unchanged, or a mask that is False everywhere if only a tiny part of ``mask`` is True."""
     return mask & (mask.mean() >= _MIN_ELSEWHERE)
 
 
@@ -132,7 +132,7 @@ class VisibleChanges:
     """Holds how much a question's images were changed, in colour levels, summed over all pixels.
 
     ``objects`` is the change of the images if the question's objects are removed. ``elsewhere`` has one number for each
-    way of changing the images outside these objects; it is 0 if this way changes nothing.
+    way of changing the images outside these objects; a number is 0 if its way changes nothing.
     """
 
     objects: float
@@ -174,7 +174,8 @@ def selectivity(
       rest of the image (all of ``changes.elsewhere`` are 0).
 
     Args:
-        runs: the outputs of the call on the image and on the image without each group of objects.
+        runs: the outputs of the call on the image, and on copies of the image; in each copy, one group of objects is
+            removed.
         elsewhere: the outputs of the call on the images that are changed outside the objects, in the order of
             ``changes.elsewhere``.
         original: the first image of the question.

@@ -78,7 +78,7 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     The caller has checked that the point is on an object of its label. ``case`` is the response with its question, and
     ``targets`` are the targets of this question (:func:`targets_of`).
 
-    The place of the point or its label decides. The result is True in three cases:
+    It is enough if the place of the point or the label of the point fits. The result is True in three cases:
 
     - By place: the point is on an instance (a detected object) of a phrase for the targets. The phrases are
       ``targets.counted`` if the question counts objects, else the entities of the question (its phrases for objects).

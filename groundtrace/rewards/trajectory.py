@@ -85,9 +85,9 @@ class Trajectory:
         turns: the result of each turn's code; None for a turn without code.
         kind: the kind of question. :class:`groundtrace.rewards.scorers.tool_calls.ToolCallSettings` has weights for
             each kind.
-        groups: the number of groups of neighbouring objects of the question, by which :attr:`looked_share` is computed.
-            It is 0 if code need not look at objects: if the objects are unknown, if calculation alone can answer the
-            question, or if it was not checked at which objects the code looked.
+        groups: the number of groups of neighbouring objects of the question, which :attr:`looked_share` needs. It is 0
+            in three cases: the objects are unknown, calculation alone can answer the question, or it was not checked
+            at which objects the code looked.
         written: the turns as the policy wrote them, with the results of the code that the policy got; () if the
             response has only one turn.
     """

@@ -1,10 +1,12 @@
 """Implements the agentic verifier of Argos (§3.1), which runs scorers on a response and combines their verdicts.
 
 A scorer checks one property of a response, and its result is a verdict. The content of the response and the run's
-endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The verdict of a scorer that does not run is
-"not applicable" or "failed", and its ``reason`` states why the scorer does not run. For a scorer that runs, the last
-entry of the verdict's ``evidence`` states why the scorer was chosen. The scorer ``outcome`` always runs, so its verdict
-has no such entry.
+endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`).
+
+If a scorer does not run, the ``reason`` of its verdict states why. The verdict has failed if the scorer is applicable
+but cannot run, for example because a model role has no endpoint. Otherwise it is "not applicable". If a scorer runs,
+the last entry of the verdict's ``evidence`` states why the scorer was chosen. The scorer ``outcome`` always runs, so
+its verdict has no such entry.
 """
 
 import json
@@ -41,8 +43,8 @@ async def verify(
 
     - If the verdict on the outcome has no value, or a value below τ (``gate.tau``), it is the only verdict in the
       result.
-    - If a scorer that is a gate, such as ``format``, has the value 0, the result has only the verdicts on the outcome
-      and of the gates.
+    - If a scorer that is a gate, such as ``format``, has the value 0, the result has only the verdict of the scorer
+      ``outcome`` and the verdicts of all gates.
 
     Args:
         case: the response with its question.

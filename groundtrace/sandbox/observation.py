@@ -102,7 +102,8 @@ def observation_of(
     Args:
         header: the header of the answer, such as the status and the sizes of the images.
         parts: the binary parts of the answer: stdout, stderr, and the pixels of each image.
-        max_output_chars: the maximum number of characters of stdout, and of stderr; the rest is cut off.
+        max_output_chars: the maximum number of characters of each of the two outputs, stdout and stderr; the rest is
+            cut off.
         max_pixels: the maximum number of pixels of an image.
 
     Raises:
@@ -145,14 +146,16 @@ def _clean(text: str) -> str:
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise BadObservation(f"the sandbox's answer has {str(value)[:20]!r} where a whole number from 0 is expected")
+        raise BadObservation(
+            f"a count in the sandbox's answer must be a whole number of at least 0, got {str(value)[:20]!r}"
+        )
     return value
 
 
 def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
     values = header.get(name)
     if not isinstance(values, list) or len(values) != number:
-        raise BadObservation(f"{name} in the sandbox's answer is not a list of {number} counts")
+        raise BadObservation(f"the field '{name}' of the sandbox's answer must be a list of {number} counts")
     return [_count(value) for value in values]
 
 

@@ -21,7 +21,7 @@ async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], 
     The session executes the earlier code again before the new code.
 
     Args:
-        earlier: the codes that were executed successfully before, in order.
+        earlier: the code of each earlier successful call, in order.
         code: the new code.
         images: the bytes of the image files that the code gets.
         sandbox: the sandbox that runs the code.
@@ -30,7 +30,7 @@ async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], 
         The result of the new code: what it printed and showed, and how it ended.
 
     Raises:
-        SandboxLost: if an earlier code does not succeed again, or if the session cannot continue.
+        SandboxLost: if the code of an earlier call fails now, or if the session cannot continue.
     """
     session = await sandbox.open_async(images)
     try:

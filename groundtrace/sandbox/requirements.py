@@ -146,7 +146,7 @@ def check() -> list[Layer]:
     for part in found:
         if part.is_needed and part.missing:
             raise SandboxRefused(
-                f"this machine cannot run a sandbox, because the part {part.name} is missing or does not work: "
+                f"this machine cannot run a sandbox, because the part '{part.name}' is missing or does not work: "
                 f"{part.missing}. Remedy: {part.remedy}"
             )
     return found

@@ -138,7 +138,10 @@ class Sandbox:
         return session
 
     def _next(self) -> Future[Process]:
-        """Return a process that has started, or is starting. Raises SandboxLost after ``close``."""
+        """Return the process for a new trajectory as a future, because the process may still be starting.
+
+        Raises SandboxLost if the sandbox was closed.
+        """
         with self._lock:
             if self._is_closed:
                 raise SandboxLost("the sandbox is closed")
@@ -176,6 +179,6 @@ class Sandbox:
 
 
 def _end(starting: Future[Process]) -> None:
-    """End a process that no trajectory uses, unless it did not start."""
+    """End a process that was started in advance and not used; if its start failed or was cancelled, do nothing."""
     if not starting.cancelled() and starting.exception() is None:
         starting.result().end()

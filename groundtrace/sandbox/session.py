@@ -131,7 +131,8 @@ class Process:
             header, parts = frames.read(exactly, max_bytes)
         except (EOFError, OSError, TimeoutError, frames.BadFrame) as error:
             raise SandboxLost(
-                f"the sandbox gave no valid answer, so its variables are lost: {str(error) or type(error).__name__}"
+                "the sandbox gave no valid answer, so the variables of the code are lost: "
+                f"{str(error) or type(error).__name__}"
             ) from None
         if "lost" in header:
             raise SandboxLost(str(header["lost"]))
@@ -193,7 +194,7 @@ class Session:
         """Execute code, and return what it printed and showed, and how it ended.
 
         The code continues from the state after the last successful call, so it finds the variables of earlier code. If
-        several threads call this method, their codes run one after the other.
+        several threads call this method, their calls run one after the other.
 
         Raises SandboxLost if the session cannot continue, for example if :meth:`close` was called before or during the
         call.

@@ -273,7 +273,7 @@ def test_one_score_is_not_for_two_rubrics() -> None:
         ({"id": " A ", "description": "other", "criteria": "other"}, "same id"),
         ({"id": "b", "description": "What", "criteria": "when  so"}, "the same text"),
         ({"id": "Required_Place", "description": "other", "criteria": "other"}, "reserved id 'required_place'"),
-        ({"id": "b", "description": " ", "criteria": "when so"}, "each rubric must have the texts id"),
+        ({"id": "b", "description": " ", "criteria": "when so"}, "each rubric must have texts in the fields id"),
     ],
 )
 def test_rucl_a_candidate_that_stands_twice_or_says_nothing_is_a_bad_reply(second: dict[str, str], says: str) -> None:

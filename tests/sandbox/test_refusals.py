@@ -34,24 +34,24 @@ def take(monkeypatch: pytest.MonkeyPatch, function: str, missing: str) -> None:
 REFUSALS = {
     "_linux": (
         "this is Darwin",
-        "this machine cannot run a sandbox, because the part Linux is missing or does not work: this is Darwin. "
+        "this machine cannot run a sandbox, because the part 'Linux' is missing or does not work: this is Darwin. "
         "Remedy: run on Linux",
     ),
     "_bubblewrap": (
         "the program bwrap is not on PATH",
-        "bubblewrap is missing or does not work: the program bwrap is not on PATH. Remedy: install the package",
+        "bubblewrap' is missing or does not work: the program bwrap is not on PATH. Remedy: install the package",
     ),
     "_namespaces": (
         "bwrap: Creating new namespace failed",
-        "namespaces is missing or does not work: bwrap: Creating new namespace failed. Remedy: in a container",
+        "namespaces' is missing or does not work: bwrap: Creating new namespace failed. Remedy: in a container",
     ),
     "can_filter": (
         "No module named 'pyseccomp'",
-        "seccomp is missing or does not work: No module named 'pyseccomp'. Remedy: pip install 'groundtrace[sandbox]'",
+        "seccomp' is missing or does not work: No module named 'pyseccomp'. Remedy: pip install 'groundtrace[sandbox]'",
     ),
     "_process_limits": (
         "Linux 5.4 does not count processes",
-        "process limit is missing or does not work: Linux 5.4 does not count processes. Remedy: docs/sandbox.md",
+        "process limit' is missing or does not work: Linux 5.4 does not count processes. Remedy: docs/sandbox.md",
     ),
 }
 

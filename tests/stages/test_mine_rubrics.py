@@ -124,7 +124,8 @@ SCORES: dict[str, tuple[int | None, ...] | str] = {
 }
 PROBLEMS = (
     "rubric_judge q3: the reply is not JSON: 'no idea'",
-    "rubric_judge q5: the reply has no score for the rubric 'always': write one, with applicable as true or false",
+    "rubric_judge q5: the reply has no score for the rubric 'always': write one, with true or false in its field "
+    "'applicable'",
     "rubric_judge q7: the rubric 'always' is applicable, so its score must be 0 or 1, not None",
 )
 

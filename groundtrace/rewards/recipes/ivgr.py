@@ -3,7 +3,8 @@
 In the grounded stream, the reasoning has boxes. In the textual stream, it has only words. Grounded responses are
 rewarded for their boxes. The best valid grounded reasoning of a question is kept as its reference (Eq. 4). A textual
 response is rewarded if it has the same content as the reference. So the grounded responses to a question are scored
-first. The textual responses are then compared with the best of them, or with the kept reference if that is better.
+first. The textual responses are then compared with the best grounded response, or with the kept reference if the
+reference is better.
 """
 
 import asyncio
@@ -221,7 +222,7 @@ class Ivgr(Recipe):
         return replace(memory, references=kept)
 
     def metrics(self, memory: Memory, step: Sequence[RewardedResponse]) -> dict[str, float | None]:
-        """Return two metrics of the questions of a training step that were asked in both streams.
+        """Return two metrics of a training step, about the questions that were asked in both streams.
 
         The streams are two ways to answer a question: with boxes, or only in words.
 

@@ -1,7 +1,7 @@
 """Checks whether the training rows have the data that the reward needs, and writes notes for the user.
 
-A row is one question with its prompt, its images and the data for the reward. The notes name the number of rows without
-some of this data. The checks need no images and no model.
+A row is one question with its prompt, its images and the data for the reward. A note states how many rows lack some of
+this data. The checks need no images and no model.
 """
 
 from collections import Counter

@@ -267,8 +267,8 @@ class Reward:
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
         """Return the scores of the responses to one question: a list for each prompt in ``part``.
 
-        ``part`` holds one prompt, or one for each stream (a way of answering), with the responses to each prompt.
-        ``session`` makes the model calls.
+        ``part`` holds one prompt with the responses to it. For a question with streams (ways of answering), it holds
+        one prompt with responses for each stream. ``session`` makes the model calls.
         """
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked, masks) for asked in part]

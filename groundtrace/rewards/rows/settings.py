@@ -21,8 +21,9 @@ class RewardSettings:
     """Holds the settings of the reward, which scores the responses of a policy in training.
 
     ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings. With
-    ``argos``, points are checked by a detector, or by a pointer (a model that points at objects) with a segmenter.
-    Without a judge, the reward ignores the reasoning, and free-text answers are unscored.
+    ``argos``, a detector checks the points. For synthetic images, and for labels that the detector does not know, a
+    pointer (a model that points at objects) with a segmenter checks them. Without a judge, the reward ignores the
+    reasoning, and free-text answers are unscored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}

@@ -73,8 +73,8 @@ class Shards:
             cache: the folder for the memory-mapped copy of large shards.
 
         Raises:
-            ShardError: if there are no shards or no rows, if a column is missing, if a shard cannot be read, or if it
-                is outside ``data``, through a link.
+            ShardError: if there are no shards or no rows, if a column is missing, if a shard cannot be read, or if a
+                link leads from ``data`` to a shard outside it.
         """
         self.side = side
         files = _shard_files(data, side)
@@ -350,15 +350,15 @@ def _files(data: Path, side: str) -> list[Path]:
 def _own_shards(data: Path, name: str) -> list[Path]:
     """Return the shards (Parquet files) in the folder ``name`` of ``data``, sorted by name.
 
-    Raises ShardError if a link leads from ``data`` to a shard elsewhere. A stranger may have sent ``data``, and the
-    trained model would contain the user's private rows.
+    Raises ShardError if a link leads from ``data`` to a shard outside it. The reason is that a stranger may have sent
+    ``data``, with a link to private rows of the user. The trained model would then contain these rows.
     """
     shards = shards_of(data, name)
     for shard in shards:
         if is_elsewhere(shard, data):
             raise ShardError(
-                f"{shard} is a file outside {data}, to which a link leads: replace the link by what it leads to, or "
-                "give the folder with the shards as the data"
+                f"a link leads from {shard} to a file outside {data}: replace the link by a copy of the file or folder "
+                "to which it leads, or give the folder with the shards as the data"
             )
     return shards
 

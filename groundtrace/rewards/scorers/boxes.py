@@ -172,7 +172,7 @@ def _places(boxes: Iterable[Box]) -> set[Place]:
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """Return the different boxes in a fixed order; unless ``by_label`` is True, "" replaces their labels."""
+    """Return the different boxes with their labels, in a fixed order. If ``by_label`` is False, all labels are ""."""
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)
 

@@ -77,8 +77,8 @@ async def score_consistency(
 ) -> Verdict:
     """Return a verdict whose value is R_consistency = α: whether a reasoning has the content of a reference.
 
-    α is one of the four values of :data:`LEVELS`, from 0 to 1 (iVGR §3.3), or the mean of several judgements (§5, Table
-    9: four judgements).
+    For one judgement, α is one of the four values of :data:`LEVELS`, from 0 to 1 (iVGR §3.3). For several judgements, α
+    is their mean (§5, Table 9: four judgements).
 
     Args:
         reference_text: the reference, which is the best reasoning with boxes found for the question so far. None means
@@ -127,13 +127,12 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: CallResult) -> Reading:
-    """Return the mean level α in a judge's reply, and a text with the level and the reason of each judgement.
+    """Return the mean α of the judgements in a judge's reply, and a text with the level and reason of each judgement.
 
-    α states how well the rated reasoning agrees with the reference, which is the best reasoning with boxes so far. It
-    is one of the values of :data:`LEVELS`, from 0 to 1.
-
-    The reply holds one or more samples, and each sample is a judgement. Samples that cannot be parsed are left out.
-    Raises BadReply if fewer than half of the samples can be parsed.
+    α states how well the rated reasoning agrees with the reference, which is the best reasoning with boxes so far. The
+    reply holds one or more samples, and each sample is a judgement. A judgement names a level, and α is the value of
+    this level in :data:`LEVELS`, from 0 to 1. Samples that cannot be parsed are left out. Raises BadReply if fewer than
+    half of the samples can be parsed.
     """
     levels, faults = [], []
     for completion in reply.completions:

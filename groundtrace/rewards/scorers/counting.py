@@ -7,16 +7,16 @@ their instances). The verdict does not count in the score of Argos Eq. 9. The st
 (a teacher's responses) drops a trace whose verdict is below a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
-squares touch the edge?". So the check depends on the number of instances. (The answer is right, because the outcome is
-scored first.)
+squares touch the edge?". So the check depends on the number of instances. In these rules, the answer of the response
+is right: this scorer does not run for a wrong answer.
 
 - If there are as many instances as the answer, points and instances must match one to one.
 - If there are more instances than the answer, the number of instances with a point must be at least the answer.
 - If there are fewer instances than the answer, nothing is checked.
 
-There is one exception: no point of the response is meant for a counted object, neither by its label nor by its place.
-The value is then 0 if the answer is above 0 and the pointer (the model that points at objects) finds the counted
-objects. Otherwise nothing is checked.
+These rules do not apply to a response without a point for the counted objects: no point has a label for them, and no
+point is on one of them. The value is then 0 if the answer is above 0 and the pointer (the model that points at objects)
+finds counted objects. Otherwise nothing is checked.
 """
 
 import json

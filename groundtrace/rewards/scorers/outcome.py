@@ -25,7 +25,7 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 def needs_judge(question: Question) -> bool:
     """Return whether a judge is needed to grade an answer that differs in words from the question's gold answer.
 
-    It is True for free text. It is False if rules can grade the answer, for example a number.
+    The result is True for free text. It is False if rules can grade the answer, for example a number.
     """
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 

@@ -32,9 +32,9 @@ async def score_reasoning(
     """Return a verdict on whether the reasoning of a response supports its answer; the value is in [0, 1].
 
     If the judge's endpoint can return log-probabilities, the value is P(answer | question, reasoning, image). Otherwise
-    the judge is asked a yes/no question, and the value is 1 for yes and 0 for no. A reasoning with more than
-    :data:`groundtrace.schemas.quoting.MAX_CHARS` characters always gets the yes/no question. It is then cut, and a mark
-    in the prompt shows where.
+    the judge is asked a yes/no question, and the value is 1 for yes and 0 for no. For a reasoning with more than
+    :data:`groundtrace.schemas.quoting.MAX_CHARS` characters, the judge is always asked the yes/no question. The
+    reasoning is then cut, and a mark in the prompt shows where it was cut.
 
     The value is 0 if there is no reasoning or no answer. The verdict has failed (value None) if the judge's call fails,
     or if the judge answers neither yes nor no.

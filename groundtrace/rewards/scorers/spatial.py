@@ -56,11 +56,12 @@ class PointView:
         y: the y coordinate in pixels of the original image.
         media_index: the index of the point's image or clip among the question's media.
         frame: the number of the frame in a clip; None for an image.
-        on: s_i of Argos Eq. 2, whether the point is on an instance (an object) of its label.
+        on: whether the point is on an instance (an object) of its label; s_i in Argos Eq. 2.
         instance: the index of the smallest instance that contains the point; None if no instance contains it.
         instances: the number of instances of the label.
-        by: the role that searched for the label; "" if no role searched.
-        note: a remark on the search, for example that boxes replace masks.
+        by: the model role that searched for the label, such as ``detector``; "" if no role searched.
+        note: remarks on the search, for example that the role returned boxes, which are used as masks; "" if there are
+            none.
     """
 
     number: int
@@ -111,9 +112,9 @@ async def score_spatial(case: Case) -> Verdict:
     """Return the verdict on the points of one response, which ``case`` holds; its value is at most 1.
 
     The value is computed from the numbers of right and wrong points
-    (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 for a
-    response without points to a question with targets (objects to point at). It is None if no targets are known, and no
-    point is right or wrong.
+    (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 if
+    the question has targets (objects to point at) and the response has no points. It is None if no targets are known,
+    and no point is right or wrong.
 
     The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
     or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has

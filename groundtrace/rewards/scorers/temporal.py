@@ -65,8 +65,8 @@ MAX_SHOWN_FRAMES = 32
 class ClipFrame:
     """Holds one frame that was sampled from a video clip.
 
-    ``number`` is the frame's number as responses use it, ``t_s`` its time in seconds, and ``part`` its image for a
-    judge.
+    ``number`` is the number by which responses refer to the frame. ``t_s`` is the time of the frame in seconds.
+    ``part`` is the image of the frame, in the form in which a judge gets it.
     """
 
     number: int
@@ -172,7 +172,10 @@ T = TypeVar("T")
 
 
 async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """Return the results in order. If a coroutine raises, the error is raised only after all coroutines have ended."""
+    """Run all coroutines at the same time, and return their results in the order of ``work``.
+
+    If a coroutine raises an error, the error is raised only after all coroutines have ended.
+    """
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
     for result in results:
@@ -258,7 +261,10 @@ class _ClipScorer:
 
 
 def _plain(description: str) -> str:
-    """Return the description with each point tag replaced by its words, since a frame does not show coordinates."""
+    """Return the description with each point tag replaced by the text inside the tag, or else by its label.
+
+    The coordinates are removed, because the judge cannot see coordinates in a frame.
+    """
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(description):

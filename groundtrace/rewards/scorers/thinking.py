@@ -62,7 +62,9 @@ class ThinkingSettings:
 
     def __post_init__(self) -> None:
         if not self.weights:
-            raise ValueError("at least one of the weights logic, grounding and consistency must be greater than 0")
+            raise ValueError(
+                "at least one of the weights 'logic', 'grounding' and 'consistency' must be greater than 0"
+            )
 
     @classmethod
     def only(cls, aspect: str) -> "ThinkingSettings":

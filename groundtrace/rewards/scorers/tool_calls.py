@@ -63,7 +63,7 @@ class ToolCallSettings:
 
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("factors has the same kind of question twice: keep one entry for each kind")
+            raise ValueError("the setting 'factors' has the same kind of question twice: keep one entry for each kind")
 
     def factor(self, kind: str) -> Factor:
         """Return the weights of the reward for tool calls, for a kind of question such as "math".
@@ -72,7 +72,7 @@ class ToolCallSettings:
         """
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
-            raise ValueError(f"factors has no entry for the kind of question {kind!r}: add one")
+            raise ValueError(f"the setting 'factors' has no entry for the kind of question {kind!r}: add one")
         return found
 
 
@@ -131,15 +131,16 @@ def tool_reward(
             unknown.
         settings: γ and β of d(μ), and c for each kind of question.
         kind: the kind of question, which selects c.
-        looked_share: the share of the question's object groups that the calls looked at. Each group is weighted by the
-            selectivity of the call (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
+        looked_share: how well the calls looked at the question's objects, from 0 to 1
+            (:attr:`groundtrace.rewards.trajectory.Trajectory.looked_share`).
 
     Returns:
         The reward; 0 without calls. It is negative for calls on an easy question, which most responses of the group
         answer rightly. It is None if there are calls, and ``outcome`` or ``accuracy`` is None.
 
     Raises:
-        ValueError: if the counts are inconsistent, or the settings have no weights for the kind.
+        ValueError: if ``succeeded`` is negative or greater than ``calls``, or if the settings have no weights for the
+            kind.
     """
     if not 0 <= succeeded <= calls:
         raise ValueError(f"succeeded must be from 0 to the number of calls, got succeeded={succeeded}, calls={calls}")

@@ -50,7 +50,7 @@ class RunningCall:
         control: the socket from which the answer of the call's process is read.
         out: the file descriptor from which stdout is read.
         err: the file descriptor from which stderr is read.
-        max_output: the maximum number of bytes that are kept of stdout, and of stderr.
+        max_output: the maximum number of bytes that are kept of each of the two streams, stdout and stderr.
         max_answer: the maximum number of bytes of all images in the answer.
         max_images: the maximum number of images in the answer.
         pid: the id of the process that sent the last message; 0 before the first message.

@@ -90,7 +90,8 @@ def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
     """Return the names in the folder.
 
-    If the folder's owner lacks a permission on the folder, the owner gets this permission until ``closing`` ends.
+    If the folder's owner lacks a permission on the folder, the owner gets this permission. When ``closing`` is closed,
+    the old permissions are restored.
     """
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:

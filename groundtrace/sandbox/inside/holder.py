@@ -247,7 +247,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Wait for a short time until the other threads end. A cancelled timer, for example, ends in this time."""
+    """Wait until the other threads end, but only for a short time, in which a cancelled timer ends, for example."""
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
     if threading is None:
@@ -291,10 +291,10 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
 
 
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
-    """Add the images that a finished call (an execution of code) has not shown yet to its images ``shown``.
+    """Add further images to ``shown``, the images that a finished call (an execution of code) has shown.
 
-    These are all open figures that are new or have changed, and the image files that the call has written. ``before``
-    holds the state of the image files before the call, by path.
+    These further images are all open figures that are new or have changed, and the image files that the call has
+    written. ``before`` holds the state of the image files before the call, by path.
     """
     for figure in figures.open_figures():
         number, count = figure.number, len(shown.images)

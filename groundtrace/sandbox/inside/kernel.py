@@ -43,7 +43,7 @@ def hide_memory(is_hidden: bool = True) -> None:
 
 
 def set_filter(program: bytes) -> None:
-    """Install a seccomp filter, which allows only some system calls, for this thread and all that it starts.
+    """Install a seccomp filter for this thread; the filter allows only some system calls.
 
     The filter also applies to the threads and processes that this thread starts later. ``program`` is the filter as BPF
     instructions.

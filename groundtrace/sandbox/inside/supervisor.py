@@ -109,9 +109,9 @@ class Supervisor:
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Run the code of a call (one execution), and return the header and the binary parts of the answer.
 
-        The parts are stdout, stderr, and the pixels of each image. After a failed call, the code finds the same state
-        as before: the previous holder (the process with its variables) is used again, and the content of its folder is
-        restored.
+        The parts are stdout, stderr, and the pixels of each image. If the call fails, the next call begins with the
+        state before the failed call: the previous holder (the process with the variables) is used again, and the
+        content of the code's folder is restored.
 
         ``timeout_s`` is the time limit of the call. Raises TrajectoryLost if no further code can be run with this
         state.

@@ -179,12 +179,10 @@ def test_shards_elsewhere(
             lambda d: Shards(d, side, tmp_path / "cache"),
             lambda d: shards_to_evaluate(d, tmp_path / "cache"),
         ):
-            with pytest.raises(
-                ShardError, match=r"parquet is a file outside .*, to which a link leads: replace the link"
-            ):
+            with pytest.raises(ShardError, match=r"parquet to a file outside .*: replace the link"):
                 opened(data)
     for command in ("sft" if side == "sft" else "grpo", "eval"):
-        run(command, tmp_path / "run").check_refused(2, "is a file outside")
+        run(command, tmp_path / "run").check_refused(2, "to a file outside")
 
 
 @pytest.mark.parametrize("name", ["sft", "sft/train-00000.parquet", "train-00000.parquet"])

@@ -195,7 +195,7 @@ def test_sail_rl_table8_weights(run, scripted, question, weights, expected) -> N
 
 
 def test_weights_that_are_all_0() -> None:
-    with pytest.raises(ValueError, match="at least one of the weights logic, grounding and consistency must be"):
+    with pytest.raises(ValueError, match="at least one of the weights 'logic', 'grounding' and 'consistency' must"):
         ThinkingSettings(0.0, 0.0, 0.0)
 
 
