@@ -47,8 +47,9 @@ def packed_attention(
     ``query``, ``key`` and ``value`` are (1, heads, T, head_dim), where T is the number of tokens of all sequences.
     ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the n sequences, e.g. [0, 3, 7] for two sequences of 3 and
     4 tokens. ``max_length_q`` is the length of the longest sequence; None means that it is computed. ``scaling`` is the
-    factor of the scores before the softmax; None means 1/√head_dim. ``is_causal`` says whether a token attends only to
-    itself and earlier tokens; None means the value of ``module``. ``attention_mask`` and ``dropout`` are ignored.
+    factor of the scores before the softmax; None means 1/√head_dim. If ``is_causal`` is True, a token attends only to
+    itself and earlier tokens; None means the value of the attribute ``is_causal`` of ``module``, or True if ``module``
+    has no such attribute. ``attention_mask`` and ``dropout`` are ignored.
 
     The second result is None, because the attention weights, which transformers expects there, are not computed. Raises
     ValueError if ``cu_seq_lens_q`` is None.

@@ -138,10 +138,10 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 
 def _check_leaves(identity: Any) -> None:
-    """Check that the description of a training is as small as it looks.
+    """Check that the description of a training has at most :data:`MAX_VALUES` values.
 
-    A list may hold the same list several times, so that a file of some bytes describes more values than the memory can
-    hold as a text. Raises ValueError above :data:`MAX_VALUES` values.
+    The description comes from a file. In this file, a list may contain the same list several times. So a small file can
+    describe so many values that their text does not fit into memory. Raises ValueError if there are too many values.
     """
     left, count = [identity], 0
     while left:
@@ -154,11 +154,11 @@ def _check_leaves(identity: Any) -> None:
 
 
 def _check_sizes(file: Path) -> None:
-    """Check that the parts of a file that torch wrote are not larger together than the file, as they are in memory.
+    """Check that a file in torch's format does not need more memory, when it is loaded, than its size on the disk.
 
-    torch does not compress the parts, but it also reads compressed ones: a stranger's file of some megabytes can need
-    any amount of memory. Raises ValueError if a part is compressed or the parts are too large, and BadZipFile if the
-    file is not a ZIP file.
+    torch writes the parts of the file without compression, but it also reads compressed parts. So a stranger's file of
+    some megabytes could need any amount of memory. Raises ValueError if a part is compressed, or if the parts together
+    are larger than the file. Raises BadZipFile if the file is not a ZIP file.
     """
     with zipfile.ZipFile(file) as parts:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]

@@ -142,8 +142,8 @@ def _print_result(result: Path | str) -> None:
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
     """Return the message of an error, followed by its notes and a hint about the last checkpoint.
 
-    ``how`` is the text of the hint, with ``{}`` for the checkpoint. ``message``, if not "", replaces the text of the
-    error. Only a training (``sft`` or ``grpo``, without ``--estimate``) has a hint.
+    ``how`` is the text of the hint, with ``{}`` for the checkpoint. If ``message`` is not "", it is used instead of the
+    error's own message. Only a training (``sft`` or ``grpo``, without ``--estimate``) has a hint.
     """
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:

@@ -82,9 +82,9 @@ def encode_observation(
 ) -> Sample:
     """Return the tokens between two assistant turns: an observation (a tool's result) with the chat template's text.
 
-    ``row`` is the row that the response answers. ``message`` is the observation, and ``images`` are its images. The
-    result begins with the end token of the earlier assistant turn. If ``has_ended`` is True, the policy (the model in
-    training) has already written this token, and it is left out. Raises UnusableRow if the number of ``<image>``
+    ``row`` is the row whose question the response answers. ``message`` is the observation, and ``images`` are its
+    images. ``has_ended`` is whether the policy (the model in training) has already written the end token of the earlier
+    assistant turn. If it has not, the result begins with this token. Raises UnusableRow if the number of ``<image>``
     placeholders differs from the number of images, or if the chat template cannot render the turns.
     """
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -163,10 +163,11 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Return the token ids of a conversation in pieces, each with True if the piece is an assistant turn.
+    """Return the token ids of a conversation in pieces; True marks an assistant turn, False the text between them.
 
-    The pieces between assistant turns hold all other turns and the text that the template adds. They are paired with
-    False. Raises UnusableRow if the template leaves out an assistant turn, or puts no end token after an answer.
+    Each piece is a pair: the token ids and this mark. The text between assistant turns is all other turns and the text
+    that the template adds. Raises UnusableRow if the template leaves out an assistant turn, or puts no end token after
+    an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):

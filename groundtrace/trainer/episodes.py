@@ -147,7 +147,8 @@ class Episode:
     async def _in_time(self, work: Awaitable[T]) -> T:
         """Return the result of the environment's work.
 
-        Raises EnvironmentLost if all work for this response takes longer than ``environment.max_wait_s``.
+        Raises EnvironmentLost if the environment's work for this response, together with its earlier work, takes longer
+        than ``environment.max_wait_s``.
         """
         started = time.monotonic()
         try:
@@ -155,7 +156,9 @@ class Episode:
         except TimeoutError:
             limit_s = self._limits.max_wait_s
             self._reached.add(Limit.TIME)
-            raise EnvironmentLost(f"the environment took longer than environment.max_wait_s = {limit_s:g} s") from None
+            raise EnvironmentLost(
+                f"the environment took longer than environment.max_wait_s = {limit_s:g} s: raise this setting"
+            ) from None
         finally:
             self._left_s -= time.monotonic() - started
 

@@ -21,11 +21,12 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
     """Write the model of a checkpoint as a plain model folder to ``out``, and return ``out``.
 
     The folder has the files that transformers and vLLM need: weights, config, processor and generation settings.
-    Weights that were not trained are read from the base model ``model`` (a folder or a Hub id). If it is None, the base
-    model must still be at the path ``model.path`` of the training's config. The base model's path is printed to stderr.
+    Weights that were not trained are read from the base model ``model`` (a folder or a Hub id). If ``model`` is None,
+    the base model must still be at the path ``model.path`` of the training's config, which the checkpoint contains. The
+    base model's path is printed to stderr.
 
-    The checkpoint contains this path, and may come from a stranger. So the path is used only if the file ``run.json``
-    of the training, two folders above the checkpoint, has the same path.
+    The checkpoint may come from a stranger. So this path is used only if the file ``run.json`` in the training's output
+    folder has the same path. This folder is the parent of the folder with the checkpoints.
 
     Raises CheckpointError if the checkpoint cannot be used, ModelError if the base model cannot be loaded, and
     UserError if ``out`` is not empty or cannot be written.
@@ -38,8 +39,9 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
             settings = dataclasses.replace(settings, path=model)
         elif not _is_recorded(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
-                f"{checkpoint} names the base model {settings.path!r}, but no run.json of its training, two folders "
-                "above it, has this path: if the files of this model may become part of OUT, pass the path as --model"
+                f"{checkpoint} names the base model {settings.path!r}, but run.json in its training's output folder "
+                "is missing or has another path: if the files of this model may become part of OUT, pass the path as "
+                "--model"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")
@@ -51,9 +53,9 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
 def _is_recorded(path: str, output: Path) -> bool:
     """Return whether the ``run.json`` in a training's output folder has the path of this base model.
 
-    ``path`` is absolute if it was a folder (:func:`groundtrace.trainer.identity.identity`), but ``run.json`` has it as
-    the user wrote it. If this is relative, the training has run in this working directory, or in a folder above
-    ``output``.
+    ``path`` is absolute if the base model was a folder (:func:`groundtrace.trainer.identity.identity`). But
+    ``run.json`` has the path as the user wrote it. If that path is relative, two kinds of base folders are tried: the
+    present working directory, and each folder that contains ``output``.
     """
     recorded = (recorded_run(output) or {}).get("model")
     if not isinstance(recorded, str):

@@ -212,8 +212,9 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
     Returns two lists for this rank (the process of one GPU): all sampled groups, and the groups that the step trains
     on. With ``grpo.dynamic_sampling``, groups that give no gradient are replaced by groups of other questions, in at
-    most ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. For some rewards
-    (those whose ``samples_by_reward`` is True), a group gives no gradient if its rewards are equal.
+    most ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. If the reward's
+    recipe has ``samples_by_reward`` True, another rule applies instead: a group gives no gradient if all its rewards
+    are equal.
 
     After the last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the
     number of groups over all ranks. ``step`` is the number of the training step, counted from 0.

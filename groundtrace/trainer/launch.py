@@ -116,7 +116,10 @@ class Ranks:
 
     @contextlib.contextmanager
     def _forwarding(self) -> Iterator[None]:
-        """While the body of the ``with`` runs, pass the first signal on to all ranks; kill them at a second one."""
+        """Handle signals while the body of the ``with`` runs.
+
+        The first signal is passed on to all ranks. If a second signal arrives, all ranks are killed.
+        """
         heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._forward) for number in heard}
         try:

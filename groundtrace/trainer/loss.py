@@ -138,8 +138,8 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
     """Return DAPO's soft penalty for a long response, a number from -1 to 0 that is added to the reward.
 
     ``length`` is the number of tokens of the response, and ``longest`` is the maximum. The penalty is 0 for at most
-    ``longest`` minus ``buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens. For example, with 1000 and
-    200, it is 0 at 800 tokens, -0.5 at 900 tokens and -1 at 1000 tokens.
+    ``longest`` minus ``buffer`` tokens, and then falls linearly to -1 at ``longest`` tokens. For example, if
+    ``longest`` is 1000 and ``buffer`` is 200, it is 0 at 800 tokens, -0.5 at 900 tokens and -1 at 1000 tokens.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 

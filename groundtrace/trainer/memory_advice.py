@@ -38,7 +38,7 @@ class Change:
     Attributes:
         text: the change as the user makes it, such as ``batch.tokens=8192``.
         make: the function that returns the changed settings.
-        gpus: the number of GPUs after the change; 0 if the change does not concern it.
+        gpus: the number of GPUs after the change; 0 if the change leaves the number of GPUs as it is.
     """
 
     text: str
@@ -110,8 +110,9 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
     """Return sentences that name each change of the config that lowers the memory of a step, with the new memory.
 
     ``needed`` is the memory in bytes that the step needs without a change, and ``available`` is that of one GPU. If no
-    single change is enough, the sentences also state the memory after all of them. If that is not enough either, they
-    name the changes that help after these, unless ``is_last`` is True.
+    single change is enough, the sentences also state the memory after all these changes together. If this memory is
+    also too large, the sentences also name further changes, which are to be made after all these changes. If
+    ``is_last`` is True, the sentences recommend a smaller model instead of further changes.
     """
     best = [_best(step, changes, available) for changes in _changes(step) if changes]
     helpful = [(change, total) for change, total in best if total < (1 - MIN_GAIN) * needed]
@@ -132,7 +133,10 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
 
 
 def _best(step: Step, changes: Sequence[Change], available: int) -> tuple[Change, int]:
-    """Return the first change with which the step fits, or the last one, and the memory in bytes that it then needs."""
+    """Return the first change with which the step fits into memory; if none is enough, return the last change.
+
+    Also returns the memory in bytes that the step needs after this change.
+    """
     for change in changes:
         total = step.changed([change]).estimate().total
         if total <= available:
@@ -143,7 +147,8 @@ def _best(step: Step, changes: Sequence[Change], available: int) -> tuple[Change
 def _changes(step: Step) -> list[list[Change]]:
     """Return the possible changes of a step's config, as lists of alternatives.
 
-    The changes of a list go from the smallest to the largest. It is empty if its settings cannot be changed further.
+    A list holds the changes of one setting or of related settings, from the smallest to the largest change. It is empty
+    if these settings cannot be changed further.
     """
     settings, model = step.settings, step.settings.model
     trained = [] if model.freeze_vision else [_of("model", freeze_vision=True)]
@@ -177,7 +182,11 @@ def _of_batch(step: Step) -> list[Change]:
 
 
 def _pixels(step: Step) -> int:
-    """Return the number of pixels of the largest image, or of the average image if there is no limit; 0 if unknown."""
+    """Return the number of pixels from which smaller values of ``model.max_pixels`` are computed; 0 if it is unknown.
+
+    This is the present value of ``model.max_pixels``. If it is not set, the number is that of an average image of the
+    training rows. If no image of the rows is known, it is that of the environment's largest image.
+    """
     if step.settings.model.max_pixels is not None:
         return step.settings.model.max_pixels
     if step.rows is not None and step.rows.images:

@@ -192,9 +192,10 @@ def family_of(config: Any, settings: ModelSettings) -> Family:
 def set_attention(model: Any, implementation: str) -> None:
     """Set the attention function that the language model and the vision tower use.
 
-    ``implementation`` is its name in transformers: :data:`groundtrace.trainer.attention.NAME` for training on packed
-    rows (several sequences in one row of tokens), and ``sdpa`` for sampling. The config of the whole model remains at
-    ``sdpa``, because transformers raises an error if this config names an attention with "flash" in its name.
+    ``implementation`` is the function's name in transformers. Use :data:`groundtrace.trainer.attention.NAME` for
+    training on packed rows (several sequences in one row of tokens), and ``sdpa`` for sampling. The config of the whole
+    model remains at ``sdpa``, because transformers raises an error if this config names an attention with "flash" in
+    its name.
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})

@@ -1,9 +1,10 @@
 """Checks the files of a model's folder, which another person may have sent, before transformers reads them.
 
-transformers follows links, waits for pipes, and reads weights from each path that an index of weights contains. Texts
-such as chat templates become part of the trained model, so private files of the user could leave with the model. Some
-keys of the tokenizer's and the processor's settings are paths of further files or models. The files of a checkpoint are
-checked in the same way.
+transformers follows links, waits for pipes, and reads weights from each path in an index of weights (a file that lists
+the files with the weights). Texts such as chat templates are copied into the trained model. So if such a text were a
+link to a private file of the user, the content of this file would be in the trained model. In the settings of the
+tokenizer and of the processor, the values of some keys are paths of further files or models. The files of a checkpoint
+are checked in the same way.
 """
 
 import os
@@ -18,7 +19,7 @@ from groundtrace.vision.media import is_elsewhere
 INDEX = ".index.json"
 """The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""
 LIBRARY_SETTINGS = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
-"""The files with the arguments of the tokenizer and the processor, in which the library finds them."""
+"""The files in which transformers finds the arguments of the tokenizer and of the processor."""
 PATH_KEYS = ("vocab", "merges", "init_inputs", "gguf_file", "audio_tokenizer")
 """Keys of these files whose value can be the path of any file or model, which the library then reads. No model of the
 trainer's families has them. The library replaces the values of other keys, such as ``vocab_file``."""
@@ -31,8 +32,8 @@ class ModelError(UserError):
 def check_model_files(folder: Path) -> None:
     """Check the files in a model's folder, and in the folders below it.
 
-    Raises ModelError if an index of weights or the settings of the tokenizer name files elsewhere, and the errors of
-    :func:`own_files`.
+    Raises ModelError if an index of weights, or the settings of the tokenizer or the processor, name a file in another
+    folder or cannot be read. Also raises the errors of :func:`own_files`.
     """
     for path in own_files(folder):
         if path.name.endswith(INDEX):
@@ -44,8 +45,9 @@ def check_model_files(folder: Path) -> None:
 def own_files(folder: Path) -> list[Path]:
     """Return the files in a folder of a model or a checkpoint, and in the folders below it.
 
-    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` for a link that leads out of the folder, a pipe and a
-    device. Links of the Hub's cache may lead to its ``blobs``, and ``folder`` itself may be a link.
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the files is a pipe, a device, or a link that
+    leads out of ``folder``. There are two exceptions: ``folder`` itself may be a link, and in the cache of the Hugging
+    Face Hub, a link may lead to the folder ``blobs`` of the model.
     """
     found = [Path(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)]
     for path in found:
@@ -75,17 +77,21 @@ def _check_settings(path: Path) -> None:
         raise ModelError(f"{path} is not a JSON object ({type(error).__name__}): download it again") from error
     if named:
         raise ModelError(
-            f"{path} has the key {named[0]!r}, by which the library reads any file or model: remove this key, and save "
-            "the tokenizer as tokenizer.json in this folder"
+            f"{path} has the key {named[0]!r}, whose value can be the path of any file on this machine: remove this "
+            "key, and save the tokenizer as tokenizer.json in the same folder"
         )
     _check_names(path, tokenizers, "the tokenizer")
 
 
 def _check_names(path: Path, names: Iterable[Any], content: str) -> None:
-    """Raise ModelError for the first name in the file ``path`` that is not a file's plain name."""
+    """Raise ModelError for the first of ``names`` that is not a plain file name, i.e. a file name without a folder.
+
+    The file ``path`` contains these names. ``content`` is what the named files hold, such as "weights", for the
+    message.
+    """
     for name in names:
         if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
             raise ModelError(
-                f"{path} names the file {name!r:.100} for {content}, but only files in its own folder are read: "
-                "download the model again, or correct this file"
+                f"{path} names the file {name!r:.100} for {content}, but may name only files in its own folder: "
+                f"correct {path.name}, or download the model again"
             )

@@ -31,9 +31,9 @@ def check_model_path(settings: ModelSettings) -> None:
     A path that exists on this machine is accepted if the files of the folder are safe to read
     (:func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile). Any other path must have
     the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local
-    cache holds the model. Otherwise, the id is refused if its first part is a local folder, or, with HubUnreachable, if
-    the Hub does not reply to one request. If the Hub replies with an error, or must not be asked, this function raises
-    nothing, because loading the model raises an error.
+    cache holds the model. Otherwise, the id is refused in two cases: its first part is a local folder (ModelError), or
+    the Hub does not reply to one request (HubUnreachable). If the Hub replies with an error, or if HF_HUB_OFFLINE is
+    set, this function raises nothing, because loading the model then raises an error.
     """
     path = settings.path
     try:

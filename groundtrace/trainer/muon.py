@@ -1,6 +1,7 @@
 """Provides Muon for weights on a CPU, with its iteration in float32.
 
-``torch.optim.Muon`` iterates in bfloat16. Many CPUs have no instructions for this type, and take ten times as long.
+``torch.optim.Muon`` iterates in bfloat16. Many CPUs have no instructions for bfloat16, and need ten times as long for
+it as for float32.
 """
 
 import math
@@ -14,8 +15,8 @@ class Float32Muon(torch.optim.Muon):
     """Updates matrices as ``torch.optim.Muon`` does, except that the Newton-Schulz iteration is computed in float32.
 
     Its state and its settings are those of ``torch.optim.Muon``, but the setting ``adjust_lr_fn`` is ignored. The
-    learning rate of a matrix is always multiplied by sqrt(max(1, rows / columns)). In torch, ``adjust_lr_fn`` has the
-    value "original" for this formula.
+    learning rate of a matrix is always multiplied by sqrt(max(1, rows / columns)), as torch does if ``adjust_lr_fn`` is
+    "original".
     """
 
     @torch.no_grad()
@@ -48,7 +49,7 @@ class Float32Muon(torch.optim.Muon):
 
 
 def _orthogonal(matrix: torch.Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> torch.Tensor:
-    """Return a nearly orthogonal matrix with the directions of ``matrix``, by the quintic Newton-Schulz iteration."""
+    """Return a nearly orthogonal matrix with the singular vectors of ``matrix`` (quintic Newton-Schulz iteration)."""
     a, b, c = coefficients
     x = matrix.T if matrix.size(0) > matrix.size(1) else matrix
     x = x / x.norm().clamp(min=eps)

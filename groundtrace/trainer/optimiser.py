@@ -188,6 +188,6 @@ class Optimiser:
 def _is_table(name: str) -> bool:
     """Return whether the weight of this name is an embedding table or the output layer, which Muon does not train.
 
-    These matrices do not map hidden states to hidden states.
+    Muon trains only matrices that map hidden states to hidden states.
     """
     return any(part in name for part in ("embed", "lm_head"))

@@ -34,7 +34,7 @@ def outline_of(settings: ModelSettings) -> Any:
 
 
 def sizes_from(settings: ModelSettings) -> str:
-    """Return the name of the file from which :func:`outline_of` reads the sizes of the model, for people."""
+    """Return a text for the user: the name of the file from which :func:`outline_of` reads the sizes of the model."""
     if settings.path in _architectures():
         return ARCHITECTURES.name
     return "its config.json" if Path(settings.path).is_dir() else "its config.json in the Hub"
@@ -46,7 +46,7 @@ def _config(settings: ModelSettings) -> Any:
     except HubUnreachable as error:
         known = ", ".join(_architectures())
         raise ModelError(
-            f"{error}. Only its config.json is needed: put this file into a folder and set model.path to the folder, "
+            f"{error}. Only the model's config.json is needed: put this file into a folder and set model.path to it, "
             f"or set model.path to a model whose sizes are known without the Hub: {known}"
         ) from error
 

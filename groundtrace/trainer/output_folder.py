@@ -32,7 +32,7 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     error is raised if ``output`` holds one of the following:
 
     - the output of `beam`, or of another ``trainer`` command;
-    - files of other programs, with names that the command writes;
+    - files of other programs that have the names of files that the command writes;
     - the model that the training starts from;
     - a link, pipe or device among the files and folders that a command writes or deletes (:func:`refuse_unsafe`).
     """
@@ -63,8 +63,9 @@ def refuse_unsafe(output: Path) -> None:
     """Raise UnsafeFile if a file or folder that a command writes or deletes in the folder ``output`` is a link, a pipe
     or a device.
 
-    The same holds for each file and folder below these folders. Otherwise a command would delete or replace the files
-    to which a link leads, or wait for a pipe, if another person has sent the folder. ``output`` itself may be a link.
+    The files and folders inside these folders are checked, too, at all depths. Another person may have sent the folder
+    ``output``. Without this check, a command could delete or replace the files to which a link leads, or wait for a
+    pipe. ``output`` itself may be a link.
     """
     names = (*WRITTEN, *ALSO_WRITTEN)
     refuse_links(output, *names)
@@ -77,7 +78,7 @@ def refuse_unsafe(output: Path) -> None:
 
 
 def _entries_below(folder: Path) -> Iterator[Path]:
-    """Yield the files and folders at all depths below a folder. A file or a missing folder has none."""
+    """Yield the files and folders at all depths in ``folder``. Yield nothing if it is a file or does not exist."""
     for parent, folders, files in os.walk(folder):
         yield from (Path(parent, name) for name in (*folders, *files))
 

@@ -44,7 +44,7 @@ class Place:
         index: the number of the rank, from 0.
         count: the number of ranks.
         port: the port of the launcher's key-value store, through which the ranks find each other.
-        alive_fd: a file descriptor of a pipe that is closed when the launcher ends.
+        alive_fd: the file descriptor of a pipe. The pipe is closed when the launcher ends, and the rank is then killed.
         report: the path of the file in which the rank reports why it failed.
     """
 

@@ -36,7 +36,7 @@ def sample_and_score(
     ``reward`` then scores these responses as if they answered the rows in ``scored_as``. The responses to the prompts
     of one question are scored together, as soon as they are complete.
 
-    Raises JudgesDown if the model servers that the reward calls do not answer, SamplerError if responses cannot be
+    Raises JudgesDown if a model server does not answer a request of the reward, SamplerError if responses cannot be
     sampled, and UnusableRow if an image of a row cannot be decoded.
     """
     rows = [row for row, _ in scored_as]
@@ -71,7 +71,7 @@ async def score_group(
     For each prompt, ``rows`` holds its row, and ``rollouts`` holds the responses to it. ``vlm`` is the model that wrote
     the responses. A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g.
     the sandbox that executes its code. The other responses are scored as if the lost ones did not exist. Raises
-    JudgesDown if the model servers that the reward calls do not answer. This coroutine must run on the event loop of
+    JudgesDown if a model server does not answer a request of the reward. This coroutine must run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]

@@ -266,7 +266,7 @@ class EvalSettings:
 
 @settings
 class LogSettings:
-    """Holds the settings of what a training writes: checkpoints, sampled responses and metrics, and how often."""
+    """Determines which checkpoints, sampled responses and metrics a training writes, and how often it writes them."""
 
     save_every_s: Annotated[
         NonNegativeFloat,

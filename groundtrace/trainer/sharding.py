@@ -6,10 +6,10 @@ are gathered one after the other in the forward pass, and again in the backward 
 output layer, final norm) are gathered once for both passes, because the output layer is computed in chunks after the
 forward pass of the model. If input and output embeddings are tied, they are one of these remaining weights.
 
-The weights keep their number type. Gradients are summed over the ranks in float32. So the loss must be divided by the
-number of targets (tokens whose prediction is part of the loss) on all ranks. No tensor is cast at the input of a layer,
-because the rotary positions of a vision tower are float32 in a bfloat16 model. In a training of one process, every
-function leaves the model unchanged.
+The weights keep their number type. Gradients are summed over the ranks in float32. So each rank must divide its loss by
+the total number of targets of all ranks. Targets are the tokens whose prediction is part of the loss. No tensor is cast
+at the input of a layer, because the rotary positions of a vision tower are float32 in a bfloat16 model. In a training
+of one process, every function leaves the model unchanged.
 """
 
 import types
@@ -102,12 +102,12 @@ def reshard(model: Any) -> None:
 
 
 def gathered_parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield each FSDP module of a sharded model while its weights are gathered, as pairs (prefix, module).
+    """Yield each FSDP module of a sharded model as a pair (prefix, module), with the weights of this module gathered.
 
-    ``prefix`` is the start of the names of the module's weights. A module may contain other FSDP modules, as the model
-    contains its layers. The weights of these inner modules are not gathered together with the outer module: they are
-    still sharded (:func:`is_sharded`). If the model is not sharded, the only pair is ("", model). All ranks (the
-    processes of the GPUs) must iterate over the modules.
+    The weights are freed again when the next pair is requested. ``prefix`` is the start of the names of the module's
+    weights. A module may contain other FSDP modules, as the model contains its layers. The weights of these inner
+    modules are not gathered together with the outer module: they are still sharded (:func:`is_sharded`). If the model
+    is not sharded, the only pair is ("", model). All ranks (the processes of the GPUs) must iterate over the modules.
     """
     if not isinstance(model, FSDPModule):
         yield "", model

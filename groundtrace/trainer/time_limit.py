@@ -1,4 +1,4 @@
-"""Ends code of a model's sender, such as a chat template, that computes for too long."""
+"""Ends code that another person sent with a model, such as a chat template, if this code computes for too long."""
 
 import contextlib
 import signal
@@ -16,7 +16,7 @@ class TooLong(Exception):
 def at_most(seconds: float) -> Iterator[None]:
     """Raise :class:`TooLong` in the body of the ``with`` if the process computes for ``seconds`` in it.
 
-    The seconds are those of the processor, so a process that was stopped and continued has not lost any. A single call
+    The seconds are CPU time, so the time in which the process is stopped (as by Ctrl-Z) does not count. A single call
     of a C function, such as the power of two large numbers, is not ended before it returns. Only the main thread can be
     interrupted: in other threads, there is no limit.
     """

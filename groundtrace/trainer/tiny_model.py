@@ -91,9 +91,9 @@ def make_tiny_model(
     trained on them. Their coordinates must be as the model writes them (integers from 0 to 100). Each text in
     ``phrases`` becomes one token. ``seed`` is the seed of the weights.
 
-    An image that is larger than a square with the side ``image_side_px`` is shrunk to the area of this square. At 64,
-    an image of 256x256 pixels becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens). At
-    128, an image of 400x100 pixels becomes 256x64 (64 tokens).
+    An image that is larger than a square with the side ``image_side_px`` is shrunk to the area of this square. With a
+    side of 64, an image of 256x256 pixels becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16
+    tokens). With a side of 128, an image of 400x100 pixels becomes 256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):

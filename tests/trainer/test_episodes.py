@@ -158,7 +158,7 @@ def test_limits(
 def test_an_environment_that_takes_too_long(qwen3: VisionLanguageModel) -> None:
     options = {"options": {"wait_s": 5.0}, "max_wait_s": 0.05}
     for rollout in played(qwen3, ["call a!", "3"], ["3"], **options):
-        assert rollout.lost == "the environment took longer than environment.max_wait_s = 0.05 s"
+        assert rollout.lost == "the environment took longer than environment.max_wait_s = 0.05 s: raise this setting"
         assert (rollout.trajectory, rollout.limits) == (None, (Limit.TIME,))
     assert Echo.log.count("close") == 2
 

@@ -106,8 +106,8 @@ def test_a_checkpoint_that_names_a_model_elsewhere(
     words = ["export", str(step), str(tmp_path / "new")]
     run.words(words, tmp_path).check_refused(
         2,
-        f"step-000001 names the base model {str(private)!r}, but no run.json of its training, two folders above it, "
-        "has this path: if the files of this model may become part of OUT, pass the path as --model",
+        f"step-000001 names the base model {str(private)!r}, but run.json in its training's output folder is missing "
+        "or has another path: if the files of this model may become part of OUT, pass the path as --model",
     )
     assert not (tmp_path / "new").exists()
     ran = run.words([*words, "--model", str(private)], tmp_path)

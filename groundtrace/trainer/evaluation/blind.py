@@ -16,14 +16,14 @@ class _Accuracy(Recipe):
 
 
 def blind_accuracy(rows: Sequence[TrainingRow]) -> float | None:
-    """Return the highest accuracy that is possible with one answer for each answer type, without seeing the images.
+    """Return the highest accuracy that is possible with one fixed answer per answer type, without seeing the images.
 
-    ``rows`` are the rows with the questions. Returns None if a judge (a model that grades texts) has to grade all of
-    their answers.
+    For example, the fixed answer to all yes/no questions may be "yes". ``rows`` are the rows with the questions.
+    Returns None if the answers to all these questions have to be graded by a judge (a model that grades texts).
     """
     return blind_figures([rewarded(row) for row in rows], _Accuracy).share
 
 
 def rewarded(row: TrainingRow) -> RewardedQuestion:
-    """Return the question of a row, with what its reward depends on."""
+    """Return the question of a row, with the other columns of the row that a reward uses."""
     return RewardedQuestion(row.question, row.entities, row.pointable, tuple(name for name, _ in row.streams))

@@ -61,15 +61,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Holds the figures of several evaluations, and their differences to the first evaluation.
+    """Holds the estimated measures of several evaluations, and their differences to the first evaluation.
+
+    The measures are accuracy, point F1 and reward.
 
     Attributes:
         evaluations: the evaluations.
         questions: the number of questions that are compared.
-        groups: the number of media groups of these questions; None if it is unknown.
-        figures: the figures of each evaluation. A measure without a value is None.
-        differences: for each evaluation but the first, its paired differences to the first.
-        notes: what a reader must know about the figures, as sentences.
+        groups: the number of media groups (sets of questions with common images); None if it is unknown.
+        figures: for each evaluation, the estimate of each measure; None for a measure without a value.
+        differences: for each evaluation but the first, the paired difference of each measure to the first evaluation.
+        notes: sentences that a reader needs to interpret the estimates.
     """
 
     evaluations: Sequence[Evaluation]
@@ -81,7 +83,7 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the accuracy of an evaluation is below that of the first, by the whole interval of the difference."""
+        """Whether any evaluation is worse than the first: the 95 % interval of its accuracy difference is below 0."""
         bounds = [found.high for each in self.differences if (found := each[ACCURACY]) is not None]
         return any(high is not None and high < 0 for high in bounds)
 
@@ -95,7 +97,7 @@ def read_evaluation(folder: str) -> Evaluation:
     run = recorded_run(path) or {}
     if run.get("command") != "eval" or run.get("ended") != "done":
         raise CompareError(
-            f"{folder} does not hold a finished evaluation: name the --output of a `trainer eval` that is done"
+            f"{folder} does not hold a finished evaluation: give the --output folder of a finished `trainer eval`"
         )
     try:
         reward = tomllib.loads(read_regular(path / "config.toml").decode("utf-8")).get("reward", {})
@@ -119,7 +121,7 @@ def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Compa
 
     ``evaluations`` has at least two entries. If ``is_shared`` is True, only the questions that all of them have are
     compared. Raises CompareError if the evaluations have different questions and ``is_shared`` is False, or if no
-    question is in all of them. A question is the same if its id and its gold answer are equal.
+    question is in all of them. Two questions are the same if their ids and their gold answers are equal.
     """
     first, *others = evaluations
     shared = first.questions.intersection(*(each.questions for each in others))

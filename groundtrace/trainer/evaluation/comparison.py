@@ -1,8 +1,8 @@
 """Compares models by their answers to the same questions, with 95 % intervals.
 
 The answers are not independent of each other, because a question may be answered several times. The questions are not
-independent either, because several of them may show the same image: they are then in the same media group. So the
-figures of a question are the means over its answers. The interval of an accuracy is Wilson's, as if each question had
+independent either, because several of them may show the same image: they are then in the same media group. So the value
+of a question is the mean over its answers. The interval of an accuracy is Wilson's, computed as if each question had
 one answer. All other intervals, such as those of the difference between two models, are percentiles of a bootstrap that
 draws whole media groups.
 """

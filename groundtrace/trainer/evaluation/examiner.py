@@ -43,8 +43,8 @@ from groundtrace.vision.overlay import encode_png
 class Examiner:
     """Samples the model's answers to prompts, and scores them.
 
-    ``vlm`` is the model. ``sampler`` draws its answers, and ``reward`` scores them. ``settings`` says how many answers
-    are drawn, and how.
+    ``vlm`` is the model. ``sampler`` draws its answers, and ``reward`` scores them. ``settings`` holds the
+    number of answers for each prompt, and the settings of the sampling.
     """
 
     vlm: VisionLanguageModel

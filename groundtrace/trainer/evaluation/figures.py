@@ -54,12 +54,13 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
     hold the metrics of a part of the questions, e.g. ``report["answer_type"]["numeric"]["accuracy"]``. If rows have
     streams (forms of response), there is also the key ``stream``. The metric ``verdicts`` holds the mean of each
     verdict (score of one aspect of a response) except the outcome, by name. ``accuracy_interval`` is the 95 % interval
-    of the accuracy, for other questions of the same kind. ``blind_accuracy`` is the accuracy that is possible without
-    the images (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`). A metric without data is None.
+    of the accuracy, in which the questions are treated as a sample of all questions of their kind. ``blind_accuracy``
+    is the accuracy that is possible without the images
+    (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`). A metric without data is None.
 
     In an evaluation with crops (cut-out image regions), each question is answered with and without crops. The metrics
     are then those of the answers with crops. The key ``without_crops`` holds the metrics of the answers without crops,
-    and ``crops`` holds the numbers of questions with crops and of crops per question.
+    and ``crops`` holds the number of questions with crops, and their mean number of crops.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]

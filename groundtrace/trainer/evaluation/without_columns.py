@@ -51,7 +51,7 @@ class WithoutColumns(Recipe):
     lack a column that the recipe needs.
 
     Attributes:
-        replaced: the recipe that it replaces.
+        replaced: the recipe that is not used, because the data lack its columns.
         form: the name of the response form that the prompts request, such as reasoning with boxes. If it is None, the
             form is unknown and is not scored. If a question has streams (several forms of response), a response is
             checked against the form of its own stream instead.

@@ -53,15 +53,16 @@ def validating(
     output: Path,
     reward: Reward | None = None,
 ) -> Iterator["Validator | NoValidation"]:
-    """Yield an object to call at the start and after each training step; it validates the model if this is due.
+    """Yield an object that validates the model when it is called, if a validation is due.
 
-    To validate is to ask the model questions on which it is not trained. ``held`` holds these questions. If it is None,
-    a call does nothing. ``training`` is the training that is validated, and ``output`` is its output folder. ``reward``
-    scores the answers. If it is None, a reward is made from the settings, and closed at the end.
+    Call the object at the start of the training and after each training step. To validate is to ask the model questions
+    on which it is not trained. ``held`` holds these questions. If it is None, a call does nothing. ``training`` is the
+    training that is validated, and ``output`` is its output folder. ``reward`` scores the answers. If it is None, a
+    reward is made from the settings, and closed at the end.
 
-    Raises NotServed if a model server that the reward calls does not serve its model, and ConfigError if a setting does
-    not fit the data or the other settings. Raises SamplerError if answers cannot be sampled, and ShardError if none of
-    the validation's questions can be used.
+    Raises NotServed if a model server for the reward does not serve the configured model, and ConfigError if a setting
+    does not fit the data or the other settings. Raises SamplerError if answers cannot be sampled, and ShardError if
+    none of the validation's questions can be used.
     """
     if held is None:
         yield NoValidation()

@@ -122,7 +122,7 @@ def _answer(line: Mapping[str, Any], when: str) -> ShownAnswer:
 def _bytes(output: Path, path: Path) -> bytes:
     """Return a file's bytes; empty if the file is missing, so that the page shows its image as missing.
 
-    The result is also empty if the file is not in the training's output folder ``output``, which may come from a
-    stranger.
+    The training's output folder ``output`` may come from a stranger. So the result is also empty if ``path`` leads out
+    of this folder, e.g. because it is a link.
     """
     return path.read_bytes() if path.is_file() and not is_elsewhere(path, output) else b""

@@ -71,7 +71,7 @@ def open_boards(
 
 
 class TensorBoard:
-    """Writes metrics to files in the output folder that TensorBoard shows.
+    """Writes metrics to files in the output folder. TensorBoard reads these files.
 
     The training continues after ``step`` complete steps. If an interrupted training wrote metrics of later steps, they
     are discarded.
@@ -140,7 +140,7 @@ class Tracker:
 
 
 def _config(command: str, settings: TrainerSettings) -> dict[str, Any]:
-    """Return the settings that the tracker shows beside the metrics, such as those of model and optimiser."""
+    """Return the settings that the tracker shows together with the metrics, such as those of the model."""
     sections = ("model", "batch", command) if command == "sft" else ("model", "batch", "rollout", command)
     found = {name: dataclasses.asdict(getattr(settings, name)) for name in sections}
     found.get("rollout", {}).pop("base_url", None)

@@ -104,9 +104,10 @@ def train_page(output: Path) -> str:
 
 
 def _figure(value: float | None) -> str:
-    """Return a number of the table as text: with three decimals, or like :func:`short` if it is large or very small.
+    """Return a number of the page as text; a dash for None.
 
-    For None, return a dash.
+    The number 0, and numbers with an absolute value from 0.001 to below 10, have three decimals. Other numbers are
+    written by :func:`short`.
     """
     if value is None:
         return "–"

@@ -162,7 +162,7 @@ def test_no_finished_evaluation(run: dict[str, Any], tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "a", right([0]), run=run)
     for name in (folder, str(tmp_path / "none")):
         with pytest.raises(
-            CompareError, match="does not hold a finished evaluation: name the --output of a `trainer e"
+            CompareError, match="does not hold a finished evaluation: give the --output folder of a fin"
         ):
             module.read_evaluation(name)
 
