@@ -42,7 +42,8 @@ class Settings(RunSettings):
     clips.
 
     The policy is the model whose answers are measured. The settings of its endpoint must name its model family (models
-    that write coordinates alike) or its coordinate frame (the range of the coordinates, such as pixels or 0–1000).
+    that write coordinates in the same way) or its coordinate frame (the range of the coordinates, such as pixels or
+    0–1000).
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -39,8 +39,8 @@ The recipe deviates from the paper in some points. The paper states neither the 
 question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,
 because a stronger teacher may solve them. They are removed from the RL side, because a group of responses without a
 right answer has no learning signal. The paper's text does not state the shares of easy and hard questions in its 34K
-rows (Figure 6). By default ``ratio`` keeps as many easy as hard questions. The split puts no image on both sides; the
-paper does not mention this.
+rows (Figure 6). By default ``ratio`` keeps as many easy as hard questions. Questions that share an image are always on
+the same side; the paper does not mention this.
 """
 
 from collections.abc import Callable, Mapping

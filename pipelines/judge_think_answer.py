@@ -17,8 +17,8 @@ RL side the part that becomes RL rows. If the run has a target number of SFT row
 are needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions. ``leak`` rejects
 traces that mention something that only the teacher was shown. ``open choices`` and ``rewrite choices`` turn
 multiple-choice questions into free-response questions: the first removes the choices where rules allow it, and the
-second lets the teacher rewrite the others if possible. ``alike`` and ``cap answers`` limit the questions that are
-nearly the same and those with the same answer. The three thinking judges check the logic, the grounding and the
+second lets the teacher rewrite the others if possible. ``alike`` limits the questions that are nearly the same, and
+``cap answers`` limits those with the same answer. The three thinking judges check the logic, the grounding and the
 consistency of reasoning; on a sample, the recipe measures how reliably they find faults.
 
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
@@ -26,7 +26,8 @@ The defaults are the paper's numbers where it states them; docs/recipes/judge_th
 The recipe deviates from the paper in some points. The complexity of a question states whether the question needs
 thinking. It is annotated once, before the split, since both sides need it. On the SFT side, the teacher writes a trace
 that fits the complexity. In the later RL training, a reward (the judging reward) is 1 if the decision of a response
-fits the complexity, and otherwise 0. The split puts no image on both sides; the paper does not mention this.
+fits the complexity, and otherwise 0. Questions that share an image are always on the same side; the paper does not
+mention this.
 
 The stage ``attempt`` lets the policy (a model) answer each question several times. The policy should be the SFT model.
 So a first run makes the SFT shards. A second run makes the RL shards, with the trained model as the policy. In the

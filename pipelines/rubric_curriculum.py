@@ -46,7 +46,7 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class OneAttempt(AttemptSettings):
-    """Holds the settings of the attempts (answers that the base policy samples). The default is one for each question.
+    """Holds the settings of the attempts (answers that the base policy samples). The default is one attempt a question.
 
     A judge grades these attempts by rubrics (criteria of grading), to measure how often each rubric is met (RuCL §3.2).
     By default, only a sample of the questions is attempted. If ``attempt_all`` is True, all questions are attempted,

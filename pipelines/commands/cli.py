@@ -96,8 +96,8 @@ def set_up_logging(verbose: bool) -> None:
     """Set the levels of the log messages that are shown.
 
     If ``verbose`` is True, messages of level INFO and above are shown. Otherwise only these are shown: warnings of
-    Groundtrace, critical errors of Beam, and errors of other packages. Beam's own log message on a failed job of an
-    engine (such as Spark) is then left out, because the command prints this error in one line.
+    Groundtrace, critical errors of Beam, and errors of other packages. In this case, Beam's own log message on a failed
+    job of an engine (such as Spark) is hidden, because the command prints this error in one line.
     """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger(BEAM).setLevel(logging.INFO if verbose else HIDDEN_BELOW)

@@ -57,7 +57,7 @@ def config_page() -> str:
 
 
 def _options_of(recipe: str) -> str:
-    """Return the reference of a reward recipe's settings, which are the section ``reward.options`` of a config."""
+    """Return Markdown text that describes the settings of a reward recipe (the config section ``reward.options``)."""
     return f"#### {recipe}\n\n" + config_reference(RECIPES[recipe].Settings, level=5, path="reward.options")
 
 

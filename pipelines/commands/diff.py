@@ -1,6 +1,7 @@
 """Implements ``beam diff``: shows what differs between two finished runs (executions of a pipeline).
 
-The output is text on the terminal, a page, or the ids of the records that differ.
+The differences are printed as text, or, with ``--html``, written to a page. With ``--ids``, the ids of the records that
+differ are also written to a file.
 """
 
 import argparse

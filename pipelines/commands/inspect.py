@@ -38,12 +38,13 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None, *others: Path) -> str:
-    """Return the figures of a run, or the result of an SQL query over its rows, as tables in plain text.
+    """Return the statistics of a run, or the result of an SQL query over its rows, as tables in plain text.
 
-    ``run`` is the folder of the run. ``sql`` is the query; None for the figures, such as counts, rejections and costs
-    (:func:`figures_of`). ``others`` are the folders of further runs for the query. Each run is then a separate schema
-    of the database, e.g. ``a.sft`` and ``b.sft`` (:func:`groundtrace.publishing.reading.open_several`). Raises
-    :class:`InspectError` if a run cannot be read or the query fails.
+    ``run`` is the folder of the run. ``sql`` is the query; None for the statistics, such as counts, rejections and
+    costs (:func:`figures_of`). ``others`` are the folders of further runs that the query reads. If there are any, each
+    run is a separate schema of the database, e.g. ``a.sft`` and ``b.sft``
+    (:func:`groundtrace.publishing.reading.open_several`). Raises :class:`InspectError` if a run cannot be read or the
+    query fails.
     """
     text = io.StringIO()
     _print_run(Console(file=text, width=10_000, color_system=None), (run, *others), sql)
@@ -92,7 +93,7 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return the figures of a finished run, as one table for each topic.
+    """Return the statistics of a finished run, as one table for each topic.
 
     The topics are: the records that each stage (step of the pipeline) read and kept, rejections, verdicts, difficulty,
     diversity, columns that stages added, calls and costs, and truncated replies. A table without rows is left out,
@@ -169,7 +170,11 @@ def _print_run(console: Console, runs: Sequence[Path], sql: str | None) -> None:
 
 
 def _write_run(runs: Sequence[Path], sql: str | None, as_csv: bool) -> None:
-    """Write all figures, or the rows of a query, as JSON or CSV. Raises InspectError."""
+    """Print the statistics of a run as JSON if ``sql`` is None; else print the rows of the query ``sql``.
+
+    The rows are printed as CSV if ``as_csv`` is True, and otherwise as JSON lines. Raises InspectError if ``as_csv`` is
+    True but there is no query, or if the query or the reading of a run fails.
+    """
     if as_csv and sql is None:
         raise InspectError(
             "--csv writes the rows of a query: add --sql with the query, or use --json instead to write all tables"

@@ -1,5 +1,4 @@
-"""Implements ``beam loop``, which runs the whole way from questions to a trained model as one command that can be
-resumed.
+"""Implements ``beam loop``, one command that makes a trained model from questions, and that can be resumed.
 
 It curates SFT rows, trains by SFT, measures the pass rates of the trained model, trains by GRPO, and evaluates the
 models.
@@ -52,7 +51,7 @@ def add_loop_parser(commands: Any) -> None:
 
 
 def run_loop_command(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Run all unfinished steps of a loop (curation, training, evaluation), print the figures, and return the exit code.
+    """Run all unfinished steps of a loop (curation, training, evaluation), print the results, and return the exit code.
 
     The exit code is 0 if all steps are done. If a step fails, it is the step's exit code, or 3 if a signal ended the
     step. ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError

@@ -150,7 +150,7 @@ def _no_rows(summary: RunSummary) -> list[str]:
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
-    """Return a line for each stage that reads only a sample of the records and has no result for any of them."""
+    """Return a line for each sample stage (a stage that reads only a sample of the records) that has no results."""
     return [
         f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
         for name, counts in summary.stages.items()
@@ -220,7 +220,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """Return lines that state whether the budget was exhausted, and then whether the target was reached."""
+    """Return a line if the budget was exhausted, and a line if the target number of rows was not reached."""
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

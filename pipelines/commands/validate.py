@@ -1,8 +1,8 @@
 """Implements ``beam validate``, which describes a run of a pipeline before it is started, and checks whether it is
 possible.
 
-The command sends no request that would generate a reply. It reads all records; of a large input, it reads only the
-first records. It also prints an example: the prompt that one record would have in its training row.
+The command sends no request that would generate a reply. It reads all records of a small input, but only the first
+records of a large input. It also prints an example: the prompt that one record would have in its training row.
 """
 
 import argparse

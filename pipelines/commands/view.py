@@ -1,6 +1,7 @@
 """Implements ``beam view``: serves the rows of a finished run to a browser on this machine, until a signal ends it.
 
-A second run can be shown beside it. Of a run that has not finished, the requests and the newest replies are shown.
+A second run can be shown for comparison. If the run has not finished, its requests and its newest replies are shown
+instead of rows.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
     :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. The
-    option ``--at`` names the filters of the page and the record that it shows first.
+    option ``--at`` names the filters of the page, and the record that the page shows first.
     """
     from groundtrace.pipelines.running.plan.loading import recipe_file
     from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder, read_summary
@@ -150,7 +151,7 @@ def _follow(run: Path, port: int) -> int:
 
 
 def _serve(app: Any, port: int, notes: Sequence[str], query: str) -> None:
-    """Serve the application until a signal. Print the notes, and the address with the ``query`` of its first page."""
+    """Serve the application until a signal arrives. Print ``notes`` and the URL of the first page, with ``query``."""
     from aiohttp import web
 
     with stopped_by_signals() as stopped, http_loop() as on_loop:

@@ -30,12 +30,12 @@ class PartMedia:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        Special case: a medium must not be a link to a file outside the input's folder. If it is, the part gets a link
-        to the same file. So a run that reads the part rejects the question for the same reason as a run that reads the
-        input. Such a link to a folder is left out, since other media would be written through it.
+        Special case: a run rejects a question if a medium is a link to a file outside the input's folder. So that a run
+        that reads the part also rejects this question, the part gets a link to the same file. A link to a folder
+        outside the input's folder is left out, because other media would be written through this link.
 
-        Raises SplitError for a file of the input that has the path of the folder for embedded media. Raises UnsafeFile
-        rather than write through a link.
+        Raises SplitError if the medium has the path of the folder in which embedded media are stored. Raises UnsafeFile
+        if the medium would be written through a link.
         """
         scheme, _, relative = uri.partition(":")
         parts = PurePosixPath(relative).parts
@@ -65,8 +65,10 @@ class PartMedia:
         _link(source.resolve(), target)
 
     def _keep_link(self, relative: str, side: Path) -> None:
-        """Copy a link of the input to a file outside it. A link of another kind, or at the name of a folder that the
-        loop writes, is left out.
+        """If the medium is a link to a file outside the input's folder, make a link to the same file in the part.
+
+        Any other link, e.g. a link to a folder, is left out. So is a link with the path of the folder for embedded
+        media.
         """
         target = side / relative
         if is_in_store(self._store.input_root) or os.path.lexists(target) or target == side / EMBEDDED:

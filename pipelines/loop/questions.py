@@ -8,8 +8,8 @@ layout, the column map and the constants of the config's section ``[input]``. Th
 fields, so that the later steps need none of these settings. Of the other columns, only those in ``input.keep`` are
 written. A local media file is not copied but linked (a hard link), if the file system allows it.
 
-The folder OUT/questions appears when it is complete (by a rename). Its file ``split.json`` holds the input and the
-settings of the split.
+The folder OUT/questions is written under another name, and renamed when it is complete. Its file ``split.json`` holds
+the input and the settings of the split.
 """
 
 import hashlib
@@ -185,7 +185,7 @@ def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], me
 
 
 def _placed(line: str, has_uris: bool, media: PartMedia, side: Path) -> str:
-    """Put the media of a record into the folder ``side``, and return the record's JSON line with their paths.
+    """Put the media of a record into the folder ``side``; return the record's JSON line with the paths of the media.
 
     ``side`` is the folder of the record's part: the questions to train on, or the questions to evaluate on.
     ``has_uris`` is True if the line holds URIs instead of paths; the URIs are then replaced by paths. A line that is

@@ -188,7 +188,7 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
 
 
 def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
-    """Run one step. Raises StepFailed."""
+    """Run one step. Raises StepFailed if its command fails, and UserError if it lacks rows or its folder is in use."""
     _check_rows(loop, step)
     before = read_record(loop.out, step.name)
     _await_free(step.folder)
@@ -242,7 +242,7 @@ def _revision(loop: Loop) -> str:
 
 
 def _await_free(folder: Path) -> None:
-    """Wait until no process writes into a step's folder, such as the training of a loop that was killed.
+    """Wait until no process, such as the training of a loop that was killed, writes into the folder of a step.
 
     Raises UserError if the folder is not free after ``FREE_LIMIT_S`` seconds.
     """

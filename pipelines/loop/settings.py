@@ -86,8 +86,8 @@ class LoopSettings:
     The second run measures the pass rates of the trained policy (the model after SFT). Its config is the config of the
     first run with some changes. The endpoint of the role ``policy`` is the trained policy. ``attempt.k``,
     ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults, and ``allow_embedded`` is True. If the recipe
-    has the settings ``attempt.as_trained`` and ``split.sft_ratio``, they are True and 0. Finally, each value in
-    ``rl.set`` replaces the value of its key.
+    has the setting ``attempt.as_trained``, it is set to True. If the recipe has the setting ``split.sft_ratio``, it is
+    set to 0. Finally, each value in ``rl.set`` replaces the value of its key.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

@@ -252,10 +252,8 @@ def _curves(folder: Path) -> list[Chart]:
 def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestion]:
     """Return at most three held-out questions, which compare the first and the last model that were evaluated.
 
-    Only the last model is right on the first question, only the first model is right on the second question, and both
-    are wrong on the third question.
-
-    The questions are chosen by a hash of their ids.
+    There is at most one question of each of these kinds: only the last model answers it correctly, only the first model
+    does, or neither does. Among the questions of a kind, a hash of the id decides which one is returned.
     """
     if not answered:
         return []

@@ -16,10 +16,11 @@ HIDDEN_BELOW = logging.CRITICAL
 
 
 def is_shown(record: logging.LogRecord) -> bool:
-    """Return whether a record of the root logger is shown. This function is a filter for this logger.
+    """Return whether a log record of the root logger is shown. This function is a filter for this logger.
 
-    Beam's records below the level ERROR are hidden, and so is its record on a failed job of an engine (such as Spark):
-    this record has a traceback, and the error is also raised.
+    Two kinds of Beam's log records are hidden: those below the level ERROR, and those of its module
+    ``portable_runner``. This module logs a failed job of an engine (such as Spark) with a traceback, although the same
+    error is also raised as an exception.
     """
     if record.module == "portable_runner":
         return False

@@ -1,4 +1,7 @@
-"""Compares two finished runs. A setting that only one of the two configs has is compared with its present default."""
+"""Compares two finished runs.
+
+If a setting is in only one of the two configs, its value is compared with the present default of this setting.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -46,8 +49,9 @@ def diff_runs(
         names: The names of the two runs for the user; None for their paths.
         limit: The maximum number of records to list; None lists all of them. A record is listed if its set (``sft``,
             ``rl`` or ``rejected``) or its reason of rejection differs between the runs.
-        all_settings: Whether to also list differences of the configs that the user did not make. For example, only one
-            of the configs has a key, and the key has its default value.
+        all_settings: Whether to also list differences between the configs that the user did not make. For example, a
+            key is in only one of the configs, because a newer version of the code has this setting, and its value is
+            the default.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """

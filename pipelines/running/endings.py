@@ -43,16 +43,16 @@ class RunPaused(Exception):
 
 
 class JobIncomplete(Exception):
-    """Raised if a Beam job seems to be done, but its files are missing or damaged, or if a job server returns an error.
+    """Raised if files of a Beam job are missing or damaged, although the job seems to be done.
 
-    The old outputs were not replaced.
+    Also raised if a job server returns an error. The old outputs were not replaced.
     """
 
 
 class RunNote(str):
     """Holds a note on an error (``add_note``) for the user, such as a run's cost and the path of its report.
 
-    The message that the user gets contains this note. It contains no other notes of the error.
+    The message that the user gets contains the notes of this class, and no other notes of the error.
     """
 
 
@@ -159,8 +159,9 @@ def _is_disk_full(error: BaseException) -> bool:
 def _place_in_own_code(error: BaseException) -> str:
     """Return the file and the line of a user's own code at which an error was raised; "" if there are none.
 
-    The places of the root cause come first. Code of Groundtrace, of Python and of installed packages is not the user's
-    own. Errors of other processes have no places.
+    If both the root cause and an error that it caused were raised in the user's own code, the result is for the root
+    cause. Code of Groundtrace, of Python and of installed packages is not the user's own. An error of another process
+    has no traceback here, so the result for it is "".
     """
     others = _other_folders()
     for each in _from_the_root(error):
@@ -184,7 +185,7 @@ def _other_folders() -> list[Path]:
 
 
 def _records(error: BaseException) -> list[str]:
-    """Return the id of the record at which a stage failed; empty if it is not known."""
+    """Return a list with the id of the record at which a stage failed; an empty list if the id is not known."""
     notes = (note for each in _from_the_root(error) for note in getattr(each, "__notes__", ()))
     return [printable(note)[:80] for note in notes if isinstance(note, RecordNote)][:1]
 
@@ -192,8 +193,8 @@ def _records(error: BaseException) -> list[str]:
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:
     """Yield the root cause of an error, whose message the user gets, and then the other errors that belong to it.
 
-    These are the errors that it caused, and those that were being handled when it was raised, as Beam raises a new
-    error while it handles that of a stage.
+    First come the errors that the root cause led to, the nearest first. Then come the errors that were being handled
+    when the root cause was raised. For example, Beam raises a new error while it handles the error of a stage.
     """
     *outer, root = causes(error)
     yield root

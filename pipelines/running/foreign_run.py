@@ -1,4 +1,4 @@
-"""Protects the replay of a run that may be of somebody else.
+"""Protects a user who replays a run that somebody else may have made.
 
 A replay executes stages with the run's config. If the user has not named the pipeline, nothing that only the run folder
 names is executed or contacted: no pipeline file, no plug-in, and no input in a store or on the Hub.
@@ -18,10 +18,12 @@ from groundtrace.schemas.text import printable
 
 @contextmanager
 def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
-    """Run the body of the ``with`` statement, a replay of the run in the folder ``run``, without code of the user.
+    """Execute only code of Groundtrace and of installed packages in the ``with`` block, which replays a run.
 
-    In the body, configs can name only parts of Groundtrace and of installed packages. ``summary`` is the content of
-    ``run.json``. Raises InspectError if the run needs more, before the body; the message says how to allow it.
+    In the block, configs can name only parts of Groundtrace and of installed packages. ``run`` is the run's folder, and
+    ``summary`` is the content of its ``run.json``. If the run needs a user's pipeline file, another config file, or
+    something that is not on this machine, raises InspectError before the block. The message states how the user can
+    allow it.
     """
     if summary.recipe_file:
         named = shlex.quote(printable(summary.recipe_file))
@@ -37,15 +39,17 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     remedy = f"only on request: start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
-        raise InspectError(f"the config of {run} extends another file, which is read {remedy}")
+        raise InspectError(f"the config of {run} extends another file, and a replay reads this file {remedy}")
     for place in _elsewhere(summary.input, config):
-        raise InspectError(f"the run reads {printable(place)}, which is not on this machine and is read {remedy}")
+        raise InspectError(
+            f"the run reads {printable(place)}, which is not on this machine, and a replay reads it {remedy}"
+        )
     with installed_code_only(remedy):
         yield
 
 
 def _elsewhere(given: str, config: Mapping[str, object]) -> Iterator[str]:
-    """Yield the input if it is not on this machine, and the URLs in the config but those of endpoints.
+    """Yield the input if it is not on this machine, and all URLs in the config except those of endpoints.
 
     ``given`` is the input as ``run.json`` names it. A replay sends nothing to endpoints, so their URLs are harmless.
     """
@@ -55,7 +59,7 @@ def _elsewhere(given: str, config: Mapping[str, object]) -> Iterator[str]:
 
 
 def _urls(value: object) -> Iterator[str]:
-    """Yield the texts in a part of a config that contain a URL, names of keys included."""
+    """Yield the texts with a URL in a part of a config. The names of keys are also searched."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _urls(name)

@@ -117,16 +117,17 @@ def verify(
             built on OpenCV and needs no server.
         roles: The name of the endpoint of each role, such as ``judge``; None if the embedded engine has all roles.
         gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos; None for the defaults.
-        scorers: The scorers that may run, each of which makes one verdict; by default those of the pipelines.
+        scorers: The scorers that may run, each of which makes one verdict. By default, these are the scorers that the
+            pipelines use.
         cache: A folder for the replies of models. None means that they are kept only during this call.
 
     Returns:
-        The response with its tags in one standard form, its verdicts, and its score (None: unscored).
+        The response with its tags in one standard form, its verdicts, and its score (None if it is unscored).
 
     Raises:
-        UserError: An argument has another type, a medium or the config cannot be read, a value in the config is
-            invalid, the answer type is unknown, the answer is empty, a role does not name an endpoint, or ``config``
-            and ``endpoints`` or ``roles`` are both given.
+        UserError: An argument has a wrong type, a medium or the config cannot be read, a value in the config is
+            invalid, the answer type is unknown, the answer is empty, or a role does not name an endpoint. Also raised
+            if ``config`` is given together with ``endpoints`` or ``roles``.
     """
     _check_arguments(verify, locals())
     if config is None:

@@ -1,4 +1,4 @@
-"""Makes imports faster, because the garbage collector and pandas slow down the import of Beam.
+"""Makes the import of Beam faster: during the import, the garbage collector is off, and pandas is not imported.
 
 The command line uses this module to import the modules of a command. The worker processes on this machine use it to
 import the modules of a run.

@@ -1,13 +1,13 @@
 """Repeats the stages of a finished run for one record, with the stored replies of models and without any request.
 
-So all that the run does not keep is there again: the prompts with their texts and images, the traces that were not
-chosen, and the stages that the record passed. The run folder is only read. What depends on other records, such as the
-removal of duplicates, may end differently than in the run.
+So the user can see data that the run did not keep: the prompts with their texts and images, the traces that were not
+chosen, and the stages that the record passed. The run folder is only read. A stage that also depends on other records,
+such as the removal of duplicates, may have another result than in the run.
 
 ``beam view`` starts this module in a process of its own (:mod:`groundtrace.publishing.view.replays`). The process reads
-a JSON object from its standard input: the ``run``, the ``id`` of the record, the ``pipeline``, the process id of the
-``view``, and the ``folder`` for temporary files. It writes a JSON object to the file ``answer.json`` in this folder: a
-:class:`Replayed`, or ``{"error": …}``.
+a JSON object from its standard input, with five keys: ``run`` (its folder), ``id`` (of the record), ``pipeline``,
+``view`` (the process id of ``beam view``), and ``folder`` (for temporary files). It writes a JSON object to the file
+``answer.json`` in the latter folder: a :class:`Replayed`, or ``{"error": …}`` if the replay failed.
 """
 
 import json
@@ -61,13 +61,15 @@ class Replayed:
     """Holds what the stages did with one record.
 
     Attributes:
-        set, stage, reason, detail: Where the record ended: ``sft``, ``rl`` or ``rejected``; of a rejection, the other
-            three fields have the stage, the reason and the explanation, else they are "".
+        set: The set in which the record ended: ``sft``, ``rl`` or ``rejected``.
+        stage, reason, detail: If the record was rejected, the stage that rejected it, the reason and the explanation;
+            otherwise "".
         passed: The stages that the record passed, in order.
         requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them.
         traces: All traces with their verdicts, as :func:`groundtrace.publishing.view.record.traces_of` returns them.
-        marks, notes: The boxes, points and masks in the replies of detector, pointer and segmenter, and why some are
-            not drawn (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
+        marks: The boxes, points and masks in the replies of detector, pointer and segmenter.
+        notes: The reasons why some of them are not drawn
+            (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
     """
 
     set: str
@@ -128,18 +130,19 @@ def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Pl
 
 
 class _Unwritten(MediaStore):
-    """A store for reading only the ids of records: the media that rows contain are not written."""
+    """Replaces a MediaStore when only the ids of records are needed: it does not write the media that rows contain."""
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Return a name in place of the path of a written file."""
+        """Write nothing, and return a made-up name, where the base class returns the path of the file."""
         return f"unwritten.{ext}"
 
 
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
     """Yield the sources of the record, so that no other records are read than those with its id.
 
-    The run gave further records with an id that it had seen the id ``ID#NUMBER``, and records without an id
-    ``line#NUMBER``; the number is that of the record in the input. Raises InspectError if the record is not found.
+    If several records of the input have the same id, at most one of them keeps this id in the run, and the others get
+    the id ``ID#NUMBER``. A record without an id gets the id ``line#NUMBER``. NUMBER is the line or row of the record in
+    the input. Raises InspectError if the record is not found.
     """
     store, places = _Unwritten("", ""), dict[tuple[int, int], str | None]()
     for place, source in enumerate(plan.context.sources):
@@ -168,7 +171,7 @@ def _only(plan: Plan, record_id: str) -> Iterator[Source]:
 
 
 def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings) -> Replayed:
-    """Return what the job did with the record, whose calls to ``models`` were ``calls``.
+    """Return what the job did with the record. ``calls`` are the calls to ``models`` that were made for it.
 
     Raises InspectError if the record is in no set.
     """
@@ -193,7 +196,7 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
 
 
 def _marked(calls: list[Json], row: Json, models: ModelsSettings) -> ModelMarks:
-    """Return the objects in the replies of these calls. The cache of the replay, in ``models``, holds the replies."""
+    """Return the boxes, points and masks in the replies to ``calls``. The replies are in the cache of ``models``."""
     keys = [key for each in calls if each["role"] in ROLES for key in each["stored"]]
     with closing(ReplyCache(models.cache_path)) as cache:
         replies = {key: kept.completion for key, kept in cache.get(keys).items()}
@@ -208,7 +211,7 @@ def _lines(file: Path) -> list[Json]:
 
 
 def main() -> int:
-    """Read what is asked from the standard input, write the answer, and return the exit code."""
+    """Read the request from the standard input, write the answer to a file, and return the exit code."""
     asked = json.loads(sys.stdin.read())
     folder = Path(asked["folder"])
     _end_with_the_view(asked["view"], folder)

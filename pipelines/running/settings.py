@@ -55,4 +55,6 @@ class RunSettings:
                 "roles.judge is the teacher's endpoint: choose another endpoint, or set allow_self_judging = true"
             )
         if judge and self.roles.get("second_judge") == judge:
-            raise ValueError("roles.second_judge is the judge's endpoint: choose another endpoint, or leave it empty")
+            raise ValueError(
+                "roles.second_judge is the judge's endpoint: choose another endpoint, or leave roles.second_judge empty"
+            )

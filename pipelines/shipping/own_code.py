@@ -30,9 +30,9 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write a wheel of Groundtrace into a folder, and return the wheel's path.
 
     ``folder`` is an existing folder. ``extras`` are the names of the extras (groups of optional packages) that the run
-    needs. The wheel requires the packages that the code needs, except ``apache-beam``, and the packages of the
-    ``extras``, except those in :data:`TOO_HEAVY`. All required packages are pinned to the versions that are installed
-    here, so that a worker reads pixels with the same library.
+    needs. The wheel requires the packages that the code needs, except ``apache-beam``. It also requires the packages of
+    those ``extras`` that are not in :data:`TOO_HEAVY`. All required packages are pinned to the versions that are
+    installed here, so that a worker reads pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)
@@ -65,7 +65,7 @@ def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
 
 
 def _from_installed(folder: Path, extras: Collection[str]) -> Path:
-    """Rebuild the wheel from the installed files."""
+    """Write a wheel with the files of the installed Groundtrace, and return the wheel's path."""
     installed = importlib.metadata.distribution(NAME)
     files = {
         str(file): Path(str(file.locate())).read_bytes()

@@ -1,3 +1,4 @@
-"""Implements ``beam cache``, which shows, prunes and exports a reply cache (the stored replies of models): the parser,
-the search for caches, and one file for each action.
+"""Implements ``beam cache``, which shows, prunes and exports a reply cache (the stored replies of models).
+
+The package has a module with the parser, a module that finds caches, and one module for each action.
 """

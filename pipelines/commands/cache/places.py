@@ -1,6 +1,7 @@
 """Finds a reply cache (the stored replies of models, which later runs use again) and opens it for reading.
 
-A cache is named by a run folder, its cache folder, its SQLite file, or the remote location of a shared cache.
+The user can name a cache in four ways: by a run folder, by a cache folder, by the SQLite file in a cache folder, or by
+the location (folder or URL) of a shared cache.
 """
 
 import contextlib

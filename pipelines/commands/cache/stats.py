@@ -23,7 +23,7 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """Holds figures over all replies of a cache: the numbers of replies, of truncated replies and of tokens.
+    """Holds statistics of all replies in a cache: the numbers of replies, of truncated replies and of tokens.
 
     ``oldest_s`` and ``newest_s`` are the times of the oldest and the newest reply, in seconds since 1970. ``groups``
     holds the numbers of replies by model, role and prompt.

@@ -48,7 +48,8 @@ class Wave:
 
     A run with a target number of SFT rows consists of several waves, each of which uses more questions. Each wave
     includes the questions of the waves before it. Other runs have one wave. ``figures`` holds the counts and the usage
-    of the wave. ``files`` describes its files in the staging folder, by path.
+    of the wave. ``files`` maps the path of each file that the wave wrote into the staging folder (the folder for new
+    outputs) to its size and digest.
     """
 
     figures: RunCounts
@@ -132,11 +133,11 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
-    """Return the figures of a run with a budget: the limits, the spending, and how many records the budget rejected.
+    """Return the entry of ``run.json`` on a run's budget: the limits, the amounts spent, and the rejected records.
 
     ``budget`` holds the limits in dollars and tokens. ``usage`` is the run's usage by role (such as teacher); its
-    dollars and tokens are summed up. ``figures`` are the counts of the run: whether the budget was exhausted, and how
-    many records were rejected for this reason.
+    dollars and tokens are summed up. ``figures`` are the counts of the run: they show whether the budget was exhausted,
+    and how many records were rejected for this reason.
     """
     spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -190,13 +191,16 @@ def truncated_replies(
     that the user can raise to avoid them.
 
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
-    truncated replies, and the largest ``max_tokens`` of a truncated reply. ``plan`` holds the settings of the run.
+    truncated replies, and the largest limit of tokens that a truncated reply had. ``plan`` holds the settings of the
+    run.
 
-    A reply is truncated if it reaches its limit of tokens. The limit of a stage's first request is the stage's
-    ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit, up to
-    ``max_tokens_limit`` of the endpoint (model server). Raising ``max_tokens_limit`` always helps, so the result always
-    names it. Raising ``max_tokens`` helps only if no repeated request was truncated. So the result names
-    ``max_tokens`` only if it equals the largest ``max_tokens`` of a truncated reply.
+    A reply is truncated if it reaches its limit of tokens. The limit of a stage's first request is the stage's setting
+    ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit, up to the
+    endpoint's (model server's) setting ``max_tokens_limit``.
+
+    The result always names ``max_tokens_limit``, because raising it always helps. Raising ``max_tokens`` helps only if
+    no repeated request was truncated, i.e. if the largest limit of a truncated reply equals ``max_tokens``. Only in
+    this case, the result names ``max_tokens``, too.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():

@@ -119,7 +119,7 @@ def _of_annotations(look: _Look) -> _Look:
 def _of_bytes(bz2: Any) -> types.SimpleNamespace:
     """Return the two functions of the module ``bz2`` that Beam calls, as variants that cache their results.
 
-    Results for more than :data:`MAX_CACHED_BYTES` bytes are not cached.
+    The result is not cached if the function's argument has more than :data:`MAX_CACHED_BYTES` bytes.
     """
 
     def cached(convert: Any) -> Any:

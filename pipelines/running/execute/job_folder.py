@@ -68,8 +68,9 @@ class Job:
 
     @property
     def records(self) -> list[Path]:
-        """Return the paths of the files that list the number and the id of each input record which the job has read.
+        """Return the paths of the files that list the input records which the job has read.
 
+        A record is listed by its number (its line or row in the input) and its id.
         Several files may list the same record, because Beam may repeat a part of a job.
         """
         return sorted((self.folder / RECORDS).glob("*.parquet"))

@@ -1,4 +1,4 @@
-"""Lets a stopped run wait for the replies to requests that were already sent, because these are paid anyway."""
+"""Lets a stopped run wait for the replies to requests that were already sent, because the user pays for them anyway."""
 
 import contextlib
 import os

@@ -3,8 +3,8 @@ then checks and moves these files.
 
 JOB is the folder of the job:
 JOB/<set>/ holds the shards (files of rows) of the set ``sft``, ``rl`` or ``rejected``, each under a unique name.
-JOB/ends/ holds a table of the records of each shard (:mod:`groundtrace.stages.plumbing.ends`).
-JOB/records/ holds the number and id of each record that was read.
+JOB/ends/ holds one table for each shard: a list of the shard's records (:mod:`groundtrace.stages.plumbing.ends`).
+JOB/records/ holds the number (line or row in the input) and the id of each record that was read.
 JOB/manifest-* is written when all of these are complete. It holds an entry for each shard, the artifacts (further files
 of the run), and the model calls of sample stages. A sample stage reads some of the records and passes none on, so its
 calls belong to no row.
@@ -87,7 +87,10 @@ def write_ends(
 
 
 class _NoteRecords(beam.DoFn):
-    """Writes number and id of each record that was read. A record that a runner reads twice is written twice."""
+    """Writes the number (line or row in the input) and the id of each record that was read.
+
+    If a runner reads a record twice, the record is written twice.
+    """
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder

@@ -46,8 +46,8 @@ def show_progress(
         stages: The stages (steps of the pipeline) of the run.
         part: The name of this pass over the input, such as ``wave 2: ``, shown before each line and above the table; ""
             if the run has only one pass.
-        notes: The folder in which the run's processes write their waits, requests and costs
-            (:mod:`groundtrace.inference.flow.notes`); "" if there is none.
+        notes: The folder in which the run's processes note their requests, their costs, and the servers for which they
+            wait (:mod:`groundtrace.inference.flow.notes`); "" if there is none.
         expected: The expected calls and seconds of each stage, from which the time left of the whole run is estimated
             (:mod:`groundtrace.pipelines.running.execute.time_left`); None if they are unknown. The time left is then
             not shown.
@@ -67,7 +67,7 @@ def show_progress(
 
 
 class RunView:
-    """Shows the progress of a run as a table or as one line.
+    """Shows the progress of a run as a table (:meth:`table`) or as one line of text (:meth:`line`).
 
     Args:
         stages: The stages (steps of the pipeline) of the run.

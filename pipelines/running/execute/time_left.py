@@ -1,8 +1,8 @@
 """Estimates the time that a run still needs, from the run so far and from an earlier run with the same settings.
 
 The work of each stage (step of the pipeline) is counted in units. A unit is one call of a model, or one record if the
-stage makes no calls. For each stage, the number of units left is multiplied by the seconds for one unit. The time left
-is the sum of these products, plus the time left in which no stage works:
+stage makes no calls. For each stage, the number of units left is multiplied by the seconds for one unit. The estimate
+is the sum of these products, plus the seconds in which no stage will work:
 
 * The number of units is that of the earlier run, scaled to the number of records. It is corrected if the stages before
   have so far kept more or fewer of their records than in the earlier run.

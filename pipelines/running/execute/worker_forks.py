@@ -9,8 +9,8 @@ The template must not have other threads when it forks. So it imports only this 
 are imported in each fork, because they may start threads.
 
 The ``beam`` command forks the template from itself (:func:`fork_template`), after its own imports and before it starts
-threads or imports a module of the user. So these modules are imported once for the command and its workers together. A
-run that a Python program starts has a template that is a new process.
+threads or imports a module of the user. So these modules are imported once for the command and its workers together. If
+a Python program starts the run, a new process is started as the template.
 """
 
 import atexit
@@ -126,7 +126,7 @@ def end_unused_template() -> None:
 
 
 def _forget_exit_handlers() -> None:
-    """Drop what the parent process does at its exit, such as removing its temporary folders."""
+    """Remove the parent's exit handlers, such as those that remove its temporary folders, from this process."""
     atexit._clear()
     weakref.finalize._registry.clear()  # pyright: ignore[reportAttributeAccessIssue]
     weakref.finalize._registered_with_atexit = False  # pyright: ignore[reportAttributeAccessIssue]
@@ -141,9 +141,10 @@ def _wait_for(process_id: int, end: signal.Signals | None = None) -> None:
 
 
 def _ignore_stop_signals() -> None:
-    """Leave the signals that stop a command to the parent.
+    """Ignore the signals that stop a command, because the parent process handles them.
 
-    SIGTERM and SIGHUP get an empty handler, because the programs that a worker starts would inherit SIG_IGN.
+    SIGTERM and SIGHUP get an empty handler instead of SIG_IGN, because the programs that a worker starts would inherit
+    SIG_IGN.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stop in (signal.SIGTERM, signal.SIGHUP):
@@ -153,8 +154,8 @@ def _ignore_stop_signals() -> None:
 class Template:
     """Controls the template process of one run.
 
-    ``folder`` exists for as long as the run wants workers, and ``command`` is the shell command that starts a worker.
-    The command ends with exit code 0 if the worker finishes its work.
+    ``folder`` is a temporary folder that exists as long as the run needs workers. ``command`` is the shell command that
+    starts a worker. The command ends with exit code 0 if the worker finishes its work.
     """
 
     def __init__(self, python: str, imports: str, work: str) -> None:
@@ -190,7 +191,10 @@ class Template:
             end()
 
     def _begin(self, socket_fd: int) -> Callable[[], object]:
-        """Start to serve forks on the listening socket, and return a function that ends the template."""
+        """Start the template, and return a function that ends it.
+
+        The template forks a worker for each connection to the listening socket ``socket_fd``.
+        """
         global _forked
         given = {"parent": os.getpid(), **self._given}
         if _forked is not None:

@@ -99,8 +99,8 @@ def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> 
 
     - If a stage (step of the pipeline) rejects records with free text as their gold answer, the line names this stage.
       The line is a problem if all records of the input have free text and reach this stage. Otherwise it is a note.
-    - If no stage rejects these records, the line is a note. It says that answers in other words than the gold answer
-      are unscored.
+    - If no stage rejects these records, the line is a note. It informs the user that an answer is unscored if its words
+      differ from the gold answer.
 
     ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
     stages of the recipe.

@@ -88,8 +88,9 @@ def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the reply cache (the stored replies of models) cannot be written where the user
     wants it.
 
-    OptionError is raised in three cases: a folder or file of the cache cannot be created or written, the cache's file
-    is a folder, or the cache's log folder is a file. If a file or folder in the cache's folder is a link, raises
+    OptionError is raised in three cases: a folder or file of the cache cannot be created or written, there is a folder
+    at the path of the cache's file, or a file at the path of its log folder. If a file or folder in the cache's folder
+    is a link, raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile`. ``plan`` holds the arguments and settings of the run. If the
     folder is missing, it is created. The cache is not checked if it is remote or if the workers are on other machines.
     """

@@ -117,8 +117,9 @@ def input_block(
 ) -> list[str]:
     """Return lines of a config that state which column of the input holds each field of a record, such as the question.
 
-    A line names the guessed column of a field, gives a constant for a field, or is a placeholder that the user fills
-    in. If the column has the field's name, no line is needed.
+    If a column has the field's name, no line is needed. If a column has a similar name, the line names this column for
+    the field. If there is no such column, the line for ``source`` and ``license`` is a constant, and the line for any
+    other field is a comment in which the user fills in the column.
 
     Args:
         columns: The names of the input's columns.

@@ -284,9 +284,10 @@ def workers_text(records: float, calls: float) -> str:
 
 
 def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
-    """Return the sample stages that called models, each with its calls; a stage has one pair for each model role.
+    """Return the sample stages that called models, each in a pair with the usage of its calls.
 
-    A sample stage reads some of the records and passes none on. So its calls belong to the run and not to a record.
+    If a stage called models in several roles, such as teacher and judge, it has one pair for each role. A sample stage
+    reads some of the records and passes none on. So its calls belong to the run and not to a record.
     """
     samples = {stage.name: stage for stage in stages if stage.is_sample}
     return [

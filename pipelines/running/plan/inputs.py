@@ -175,12 +175,15 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
-    """Return the input. If its shape (layout of rows) needs further files, such as a file of boxes, their content is
-    added to ``fingerprint``, the digest of the input. Raises InputError if such a file cannot be read, or is a link out
-    of the input's folder, and UnsafeFile if it is a pipe or a device, which would never end.
+    """Return the input with a digest (``fingerprint``) that includes the further files which the input needs.
 
-    ``beam init`` may have found the name in a folder from a stranger. But if the name is absolute or leaves the folder
-    by ``..``, the user has written it, and the file may be anywhere.
+    The input's shape (layout of rows) determines these files, such as a file of boxes. If there are none, the input is
+    returned unchanged. Raises InputError if such a file cannot be read, or is a link out of the input's folder. Raises
+    UnsafeFile if it is a pipe or a device, because reading it would never end.
+
+    ``beam init`` may have found the name of the file in a folder from a stranger. So a file in the input's folder must
+    not be a link out of this folder. But if the name is absolute or leaves the folder by ``..``, the user has written
+    the name, and links are accepted.
     """
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)

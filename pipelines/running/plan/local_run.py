@@ -277,9 +277,10 @@ class LocalRun:
 
 
 def _is_artifact(name: str) -> bool:
-    """Return whether a ``run.json``, which another person may have written, may name a file as an artifact.
+    """Return whether a file may be an artifact (a further output of a run), by its ``name`` in ``run.json``.
 
-    False for names that lead out of the run folder, and for files that are not outputs.
+    Another person may have written the ``run.json``. So the result is False for a name that leads out of the run
+    folder, and for the name of a file or folder of the run that is not an artifact.
     """
     return name == Path(name).name and not name.startswith(".") and name not in (RUN_MARKER, *STAGED)
 

@@ -89,7 +89,8 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 def runner_name(options: PipelineOptions) -> str:
     """Return the name of the Beam runner in the options, in a normal form; "" if the options name no runner.
 
-    The normal form is in lower case, ends in ``runner`` and has no module, e.g. ``Dataflow`` → ``dataflowrunner``.
+    The normal form is in lower case, ends in ``runner`` and has no module path before the name, e.g. ``Dataflow`` →
+    ``dataflowrunner``.
     ``TestDataflowRunner`` sends the same job to the same service, so it has the same name here. A run without a named
     runner uses this machine.
     """

@@ -1,9 +1,9 @@
-"""Copies the ledger (the payments of a run folder) between a store (remote storage such as S3) and this machine.
+"""Copies the ledger (the costs of a run folder's runs) between a store (remote storage such as S3) and this machine.
 
 The ledger consists of notes, i.e. files in which workers write the cost of each request, and of the sums of these
-costs. The main process writes the sums on this machine. Workers on this machine write their notes on it. Workers on
-other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted
-where it was written, its copy is deleted as well.
+costs. The main process writes the sums on this machine. Workers on this machine also write their notes on this machine.
+Workers on other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is
+deleted where it was written, its copy is deleted as well.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ LEDGER = "ledger"
 
 
 class RemoteLedger:
-    """Copies the ledger (the payments of a run folder) between a store (remote storage such as S3) and this machine.
+    """Copies the ledger (the costs of a folder's runs) between a store (remote storage such as S3) and this machine.
 
     ``target`` is the run folder in the store. ``root`` is its working copy on this machine. The ledger is the subfolder
     ``ledger/`` of both.
@@ -49,7 +49,7 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Upload the files of the ledger (the payments of the run folder) that were written on this machine since the
+        """Upload the files of the ledger (the costs of the folder's runs) that were written on this machine since the
         last call.
 
         Files that were deleted on this machine are deleted in the store. Raises OSError if the store is unreachable.
@@ -67,7 +67,7 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Start a thread that copies the ledger (the run folder's payments) from and to the store every few seconds.
+        """Start a thread that copies the ledger (the costs of the runs) from and to the store every few seconds.
 
         The thread is one of :mod:`groundtrace.storage.uploads`. :meth:`end` stops it.
         """
@@ -75,7 +75,7 @@ class RemoteLedger:
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop the thread that copies the ledger (the payments of the run folder). Afterwards the caller must call
+        """Stop the thread that copies the ledger (the costs of the folder's runs). Afterwards the caller must call
         :meth:`send`, which uploads the files that were written last.
         """
         self._uploads.close()

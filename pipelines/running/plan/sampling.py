@@ -32,8 +32,8 @@ class Problem:
     """Describes why some records of the input cannot be used.
 
     ``reason`` is the code, and ``detail`` the explanation, with which a run would reject the first record with this
-    problem. ``records`` is the number of records with this problem. ``first_number`` is the number of the first of
-    these records, counted in the input.
+    problem. ``records`` is how many records have this problem. ``first_number`` is the line or row of the first of
+    these records in the input.
     """
 
     reason: str

@@ -4,9 +4,9 @@ the run has succeeded.
 Workers on this machine write three things on its disk: outputs into the staging folder, drawn images, and notes (the
 costs of their requests). Workers on other machines write these things into the store. They write a job's files into
 ``jobs/<job>/``, and the main process downloads the files that it needs. Data that must survive the loss of this machine
-is uploaded every few seconds: replies into ``cache/`` (:mod:`groundtrace.inference.cache.shared`), and payments into
-``ledger/``. At the end the old outputs are copied to ``previous/`` if they must be kept, and the new outputs are
-written under their names. ``run.json`` is written last: a folder without it holds no finished run.
+is uploaded every few seconds: replies into ``cache/`` (:mod:`groundtrace.inference.cache.shared`), and the costs of
+requests into ``ledger/``. At the end the old outputs are copied to ``previous/`` if they must be kept, and the new
+outputs are written under their names. ``run.json`` is written last: a folder without it holds no finished run.
 """
 
 import contextlib

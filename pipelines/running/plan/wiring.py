@@ -36,7 +36,7 @@ class WiredPipeline:
             that become rows), and the texts of further files.
         stages: The stages in the order in which they are wired. Stages that read only a sample of the records are last.
         rejected: The collections of rejected records, one for each stage that rejects records.
-        read: The collections with the number and the id of each record that was read.
+        read: The collections with the number (line or row in the input) and the id of each record that was read.
         side_calls: The collections with the model calls of the stages that read only a sample of the records.
         added: The columns that the stages add to each set (``sft``, ``rl``, ``rejected``). A set has the columns of the
             stages through which its rows passed.
@@ -63,7 +63,9 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
-        raise PipelineError(f"build of the recipe {recipe.name} returned {type(ends).__name__}: return an Ends instead")
+        raise PipelineError(
+            f"`build` of the recipe {recipe.name} returned {type(ends).__name__}: return an `Ends` instead"
+        )
     seen = _StageVisitor()
     pipeline.visit(seen)
     outer = [node for node in seen.stages if _outermost(node) is node]
@@ -251,7 +253,7 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     if lost >= outputs.keys() - {REJECTED, READ, SIDE_CALLS}:
         raise PipelineError(
             f"the recipe {recipe.name} loses the records that the stage {stage.name} keeps: pass them to another "
-            "stage, or return them from build"
+            "stage, or return them from `build`"
         )
 
 

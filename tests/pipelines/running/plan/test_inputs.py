@@ -139,7 +139,7 @@ def test_a_json_array_is_a_table_by_its_name(indent: int | str | None, before: s
 
 def test_one_object_over_many_lines_is_no_line(here: Path) -> None:
     (here / "data/records.jsonl").write_text(json.dumps(RECORDS[0], indent=1))
-    with pytest.raises(InputError, match="one JSON object over many lines: write one object on each line"):
+    with pytest.raises(InputError, match="one JSON object on many lines: write one object on each line"):
         find_input(str(here / "data"))
 
 

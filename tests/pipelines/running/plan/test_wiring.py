@@ -242,9 +242,9 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         (
             _no_kept,
             "the recipe mine loses the records that the stage noop keeps: pass them to another stage, or return them "
-            "from build",
+            "from `build`",
         ),
-        (_no_ends, "build of the recipe mine returned list: return an Ends instead"),
+        (_no_ends, "`build` of the recipe mine returned list: return an `Ends` instead"),
         (
             _reads_nothing,
             "no stage of the recipe mine has the output 'read', which must hold the records of the input: begin the "
