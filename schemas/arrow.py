@@ -206,7 +206,7 @@ Those shards have all of these columns in every recipe; a column that the recipe
 
 
 def _feature(kind: pa.DataType) -> object:
-    """Return the ``datasets`` feature of an Arrow type, as its JSON form."""
+    """Return the feature type that the library ``datasets`` uses for an Arrow type, in its JSON form."""
     if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):

@@ -43,8 +43,8 @@ class Column(Generic[T]):
         read: a function that converts the plain value (texts, numbers, lists, dicts) to a ``T``; it raises ValueError
             or TypeError for an invalid value. If it is None, the plain value is used.
         for_training: whether trainers and exports read the column.
-        is_class: whether its values (texts, or lists of texts) are classes. If so, the data card, the report and ``beam
-            inspect`` show the number of rows of each class.
+        is_class: whether its values (texts, or lists of texts) are classes, i.e. categories of rows. If so, the data
+            card, the report and ``beam inspect`` show the number of rows of each class.
     """
 
     name: str

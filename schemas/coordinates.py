@@ -1,5 +1,5 @@
-"""Converts coordinates between the frames of models and pixels. A frame defines the units and the order of the numbers
-that a model writes. The pixels are those of the upright original image.
+"""Converts coordinates from the frame of a model to pixels, and back. A frame defines the units and the order of the
+numbers that a model writes. The pixels are those of the upright original image.
 
 Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair of numbers is passed *in
 the order in which the model wrote it*: y before x for ``gemini``, x before y for all others. Pixels are float positions

@@ -34,8 +34,9 @@ class LongLine(UserError):
 
 
 def bounded_lines(stream: Iterable[bytes], max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Return an iterator over the lines of an open file, which raises :class:`LongLine` for a longer line.
+    """Return an iterator over the lines of an open file. It raises :class:`LongLine` if a line is too long.
 
+    A line is too long if it has more than ``max_bytes`` bytes.
     ``stream`` is a file that is opened for reading bytes. If it is another iterable, its items are returned unchanged.
     A file of at most ``max_bytes`` bytes is read by Python's own iterator, which is the fastest.
     """

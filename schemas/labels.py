@@ -294,7 +294,7 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """Return the attributes at the end of the words ``before`` a noun: {black, blue} for "the black or blue"."""
+    """Return the attributes at the end of ``before``, the words before a noun; {black, blue} for "a black or blue"."""
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):

@@ -1,8 +1,8 @@
 """Computes the pass rate and pass@k from numbers of attempts.
 
 The pass rate is the fraction of attempts that are right; the paper SAIL-RL calls it "pass@4" for four samples. pass@k
-is the probability that at least one of k attempts is right, if they are drawn without replacement from n. The functions
-count only scored attempts: the caller leaves out attempts that could not be scored.
+is the probability that at least one of k attempts is right, if they are drawn without replacement from n attempts. The
+functions count only scored attempts: the caller leaves out attempts that could not be scored.
 """
 
 from __future__ import annotations

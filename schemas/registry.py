@@ -255,10 +255,11 @@ def load(path: str) -> Any:
 
 @contextmanager
 def installed_code_only(allowed_by: str) -> Iterator[None]:
-    """Refuse all paths ``module:NAME`` but those of Groundtrace and of the plug-ins of installed packages.
+    """Refuse all paths ``module:NAME`` except those of Groundtrace and of the plug-ins of installed packages.
 
-    The refusal concerns all threads of this process while the body of the ``with`` statement runs. It is for configs of
-    somebody else. ``allowed_by`` is the end of the error message, such as "only on request: …".
+    The paths are refused in all threads of this process while the body of the ``with`` statement runs. Use this
+    function for configs that somebody else may have written. ``allowed_by`` is the end of the error message, such as
+    "only on request: …".
     """
     _allowed_by.append(allowed_by)
     try:
@@ -273,7 +274,7 @@ def _remedy(error: BaseException, module: str) -> str:
         return f"rename your module, because Python has its own module {module}"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
         return "run the command in the folder of this module, or add its folder to PYTHONPATH"
-    return "make it importable"
+    return "correct the module or this path"
 
 
 def _line_of(error: BaseException, module: str) -> str:

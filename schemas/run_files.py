@@ -54,11 +54,11 @@ def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str],
 
 
 def shards_of(run: Path, name: str) -> list[Path]:
-    """Return the shards (Parquet files) of a set in a run folder, sorted by name; a set without shards has none.
+    """Return the shards (Parquet files) of a set in a run folder, sorted by name; an empty list if there are none.
 
     ``run`` is the run folder, and ``name`` is the set, such as "sft". Raises
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of them is a pipe or a device, which a reader would read
-    without end.
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the shards is a pipe or a device, because reading it
+    would never end.
     """
     shards = sorted((run / name).glob(SHARDS))
     for shard in shards:

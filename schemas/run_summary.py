@@ -20,7 +20,7 @@ class Counts:
     ``rl`` and ``rejected``.
 
     ``sft`` and ``rl`` are the numbers of rows in these training sets. ``rejected`` maps the name of each stage (step of
-    the pipeline) and each of its reasons to a number of records.
+    the pipeline) to a mapping: from each of the stage's reasons to the number of records.
     """
 
     input: int
@@ -59,8 +59,9 @@ class StageFigures:
     work in one sentence; it is "" in a ``run.json`` that an earlier version of the code wrote. ``is_sample`` is True if
     the stage only reads a sample of the records and passes none on. ``for_target`` is True if the stage has an effect
     only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
-    its reasons to reject a record, each with its meaning. ``floors`` are the minimum values of scores, by scorer, below
-    which the stage rejects a record; ``final`` is the score of all verdicts together.
+    its reasons to reject a record, each with its meaning. ``floors`` maps the name of a scorer to the minimum value of
+    its score: the stage rejects a record with a lower value. The key ``final`` is for the score of all verdicts
+    together.
 
     ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
     among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
@@ -101,9 +102,9 @@ class TruncatedReplies:
     such as judge).
 
     ``replies`` is the number of all replies. ``truncated`` is the number of truncated replies that were not requested
-    again. ``max_tokens`` is the largest token limit of the requests for these replies; a server may have cut a reply
-    off earlier. ``settings`` are config keys that limit the length of replies. If the user raises one of them, replies
-    can be longer.
+    again. ``max_tokens`` is the largest token limit of the requests for the truncated replies; a server may have cut a
+    reply off earlier. ``settings`` are config keys that limit the length of replies. If the user raises one of them,
+    replies can be longer.
     """
 
     replies: int
@@ -146,8 +147,8 @@ class BudgetFigures:
 
 @dataclass(frozen=True)
 class ReplacedFigures:
-    """Describes an earlier finished run whose outputs this run replaced in the same folder. ``finished`` is its time,
-    and ``sft`` and ``rl`` are its numbers of rows.
+    """Describes an earlier finished run whose outputs this run replaced in the same folder. ``finished`` is the time at
+    which the earlier run ended, and ``sft`` and ``rl`` are the numbers of its rows.
 
     ``changed`` lists what differs between the two runs, as (name, old value, new value). A name is a key of the config,
     or ``input``, ``records``, ``recipe`` or ``revision``. ``kept`` is True if the earlier outputs are kept in
@@ -211,7 +212,7 @@ class RunSummary:
         judges: for each scorer, how well two judges agree; empty if the run had only one judge.
         roles: the model of each role (a model's job, such as judge).
         taken_over: the number of replies that were copied from the caches of other run folders, by folder.
-        fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
+        fresh_since: the time that ``--fresh`` set: older replies are ignored; None if replies of any age are used.
         answered: the counts of replies in which the server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
@@ -270,8 +271,8 @@ class RunSummary:
 
     @property
     def floors(self) -> dict[str, float]:
-        """Return the minimum values of scores, by scorer, below which the run's stages rejected a record. ``final`` is
-        the score of all verdicts together.
+        """Return a mapping from each scorer's name to the minimum value of its score: the run's stages rejected records
+        with a lower value. The key ``final`` is for the score of all verdicts together.
         """
         return {name: floor for figures in self.stages.values() for name, floor in figures.floors.items()}
 

@@ -1,7 +1,7 @@
 """Opens files of a folder that another person may have sent, such as a run folder.
 
-The sender decides what the names in the folder are. A name may be a link to a file of the user, a pipe that nobody
-writes to, or a device without an end. Therefore commands read only regular files of such a folder, and never write or
+The sender decides what the folder contains. An entry may be a link to a file of the user, a pipe that nobody writes to,
+or a device without an end. Therefore commands read only regular files of such a folder, and never write or
 delete through a link in it. The folder itself may be a link, because the user has named it.
 """
 
@@ -19,7 +19,7 @@ MAX_TEXT_BYTES = 256 * 2**20
 
 
 class UnsafeFile(UserError):
-    """Raised for a link, a pipe, a device or a too large text in the place of a file or folder of a run."""
+    """Raised if a file or folder of a run is a link, a pipe or a device, or if a text file is too large to be read."""
 
 
 def refuse_links(root: Path, *names: str) -> None:
@@ -84,9 +84,9 @@ def opened_for_writing(root: Path, name: str, *, truncate: bool = False) -> Bina
 
 
 def refuse_special(path: Path) -> None:
-    """Raise :class:`UnsafeFile` if ``path`` is a pipe, a device or a socket, so that a library can open it by its path.
+    """Raise :class:`UnsafeFile` if ``path`` is a pipe, a device or a socket. A missing file is accepted.
 
-    A missing file is accepted.
+    Call this function before a library opens the file by its path.
     """
     try:
         mode = path.stat().st_mode
@@ -96,7 +96,7 @@ def refuse_special(path: Path) -> None:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open a regular file without waiting, and return its file descriptor."""
+    """Open a regular file, and return its file descriptor. A pipe is refused without waiting for its other end."""
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):

@@ -6,8 +6,9 @@ general set holds "conversational and factual questions". Here the config may li
 For the questions of other sources a rule decides: a question is ``stem`` if its answer is a number or its text contains
 words of maths or science. All other questions are ``general``.
 
-Yes-or-no questions without such words are therefore ``general``, and are not filtered by pass rate. This is intended:
-half of all guesses at a yes-or-no question are right, so the pass rate over four attempts hardly shows its difficulty.
+Yes-or-no questions without such words are therefore ``general``. So they are not filtered by pass rate, as the pipeline
+does this only for ``stem`` questions. This is intended: half of all guesses at a yes-or-no question are right, so the
+pass rate over four attempts hardly shows its difficulty.
 """
 
 import re

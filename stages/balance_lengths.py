@@ -7,8 +7,9 @@ more chains, the chains with the highest id hashes are rejected as over_quota. D
 chain and always pass. The paper balances "to ensure a varied representation of complexity", but gives neither the bins
 nor the shares.
 
-If few bins hold chains, ``max_share`` may be impossible. For example, two bins cannot both stay below 0.3. Then the
-maximum share is 1 divided by the number of bins that hold chains.
+If only a few bins hold chains, it may be impossible that every bin keeps at most ``max_share``. For example, two bins
+cannot both have at most 0.3 of all kept chains. In such a case, the maximum share is 1 divided by the number of bins
+that hold chains.
 """
 
 import bisect

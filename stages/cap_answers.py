@@ -2,16 +2,17 @@
 
 These are questions with the same answer as many others, and questions about things that are not in the image. No paper
 describes these limits; they are our addition. The inputs are drafts (questions with their data) of the RL side, i.e. of
-the questions that become RL rows. The outputs are ``kept`` and ``rejected`` (over_quota). Of the kept questions,
+the questions that become RL rows. The outputs are ``kept`` and ``rejected`` (with the reason ``over_quota``). Of the
+kept questions,
 
 - at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
   points at objects) found nothing. A policy can answer these questions right without pointing;
 - at most the share ``max_same_answer`` of each closed kind of question has the same answer. The closed kinds are
   yes-or-no questions, choices by letter, and counts.
 
-A share of very few questions is meaningless. So the first :data:`MIN_KEPT` questions about absent things are kept
-whatever their share is, and also the first :data:`MIN_KEPT` questions with each answer. The questions with the lowest
-id hashes are kept, so that the outcome depends only on the set of questions.
+A share of very few questions is meaningless. So each of these limits allows at least :data:`MIN_KEPT` questions. Of the
+questions that a limit concerns, those with the lowest id hashes are kept, so that the outcome depends only on the set
+of questions.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Compares answers that the teacher model wrote with the policy model's attempts, before they are used as gold answers.
+"""Checks the answers that the teacher model wrote: the policy model's attempts must confirm an answer before it becomes
+a gold answer.
 
 The inputs are drafts (questions with their data) that have attempts (the policy's sampled answers). A draft whose
 question and answer come from the input record passes. A draft with an answer of the teacher passes if more attempts

@@ -128,8 +128,8 @@ class BenchmarkIndex:
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
         """Read the benchmark in the folder that the settings name, and return its index.
 
-        The texts and images of the records are used, but not their clips. A record needs no answer. Raises ValueError
-        for an image that cannot be decoded.
+        The index holds the questions and the images of the records, but not their clips. A record needs no answer.
+        Raises ValueError for an image that cannot be decoded.
         """
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):

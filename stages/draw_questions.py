@@ -1,4 +1,4 @@
-"""Selects (draws) the questions for a run that has to make exactly N SFT rows, by a hash of their ids.
+"""Selects (draws) the questions for a run that has to make exactly N SFT rows, by the hashes of the questions' ids.
 
 :class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
 questions are rejected as not_drawn. Later, the questions are divided into two sides: the SFT side becomes SFT rows, and

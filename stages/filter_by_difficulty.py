@@ -3,8 +3,8 @@
 The inputs are drafts (questions with their data) that have attempts (the policy model's sampled answers). Drafts whose
 pass rate is in the band are kept. Drafts outside the band are rejected as too_easy or too_hard. If the setting
 ``route`` contains ``too_easy`` or ``too_hard``, the drafts of this kind are not rejected but go to the output of this
-name. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App. A.1). iVGR keeps questions with one or two
-right answers of five.
+name. SAIL-RL's "pass@4" filter (App. A.1) is this filter with four attempts and 0 < pass rate < 1. iVGR keeps questions
+with one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
     """Return the draft (a question with its data) if its pass rate (share of the policy model's answers that are right)
     is in the band of the settings.
 
-    The band is the range of pass rates to keep. A draft outside the band is ``too_easy`` or ``too_hard``. If
-    ``settings.route`` contains this reason, the draft is returned as a route to the output of this name. Otherwise
-    :class:`Reject` is raised. Raises ValueError for a draft without graded answers.
+    The band is the range of pass rates to keep. For a draft outside the band, the reason is ``too_easy`` or
+    ``too_hard``. If ``settings.route`` contains this reason, the draft is returned as a route to the output of this
+    name. Otherwise :class:`Reject` is raised with this reason. Raises ValueError for a draft without graded answers.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
@@ -81,8 +81,8 @@ class FilterByDifficulty(DraftStage):
     """Stage that keeps the drafts (questions with their data) whose pass rate (share of the policy model's answers that
     are right) is in the band (range) of the settings.
 
-    A draft outside the band is rejected as ``too_easy`` or ``too_hard``. But if the setting ``route`` contains this
-    reason, the draft goes to the output of the same name instead.
+    A draft outside the band is rejected with the reason ``too_easy`` or ``too_hard``. But if the setting ``route``
+    contains this reason, the draft is not rejected, and goes to the output of the same name.
     """
 
     settings: DifficultySettings

@@ -56,8 +56,8 @@ def overlap(thought: str, answer: str) -> float:
     """Return the share of the thought's content words that also occur in the answer, from 0 to 1.
 
     ``thought`` is the text of the think section, and ``answer`` the final answer. Returns 1 if the thought has no
-    content words. More words in the answer never lower the share. More words in the thought raise it only if the answer
-    has them.
+    content words. Additional words in the answer never lower the share. Additional words in the thought raise it only
+    if the answer also has these words.
     """
     words = content_words(thought)
     return len(words & content_words(answer)) / len(words) if words else 1.0

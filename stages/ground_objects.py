@@ -37,10 +37,11 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """Holds two limits for the requests that ask the teacher model to box the object of a question, such as "red car".
+    """Holds two limits for the requests in which the teacher model finds boxes around the object of a question, e.g.
+    around a "red car".
 
-    If the images show several objects of this name, each object gets a box. The limits are the maximum number of boxes
-    for one question, and the maximum length of a reply in tokens.
+    If the images show several such objects, each of them gets a box. The limits are the maximum number of boxes for one
+    question, and the maximum length of a reply in tokens.
     """
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
@@ -94,7 +95,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Stage that lets the teacher model box the object of each question; the teacher also wrote these questions.
+    """Stage that lets the teacher model find boxes around the object of each question that the teacher wrote.
 
     ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no box around its
     object, or more than ``settings.max_boxes`` boxes.

@@ -86,8 +86,8 @@ class IngestPart:
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return the draft (a question with its data) of a valid record. Raises :class:`Reject` if one of its media, or its
-    boxes, are unusable.
+    """Return the draft (a question with its data) of a valid record. Raises :class:`Reject` if one of its media or one
+    of its boxes is unusable.
 
     ``media`` maps the URI of each medium to the result of its check.
     """
@@ -123,10 +123,11 @@ def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
     """Return the box, clipped to its image.
 
     ``refs`` are the media of the record. Raises ValueError if the record has no image with the box's ``media_index``,
-    if the box exceeds the image by more than 1 % of the side, or if no part of the box is inside the image.
+    if a side of the box is outside the image by more than 1 % of the image's width or height, or if no part of the box
+    is inside the image.
     """
     if box.media_index >= len(refs):
-        raise ValueError(f"boxes: media_index is {box.media_index}, but the record has {len(refs)} media")
+        raise ValueError(f"boxes: media_index (from 0) is {box.media_index}, but the record has only {len(refs)} media")
     width, height = refs[box.media_index].width, refs[box.media_index].height
     slack_x, slack_y = width * CLIP_SHARE, height * CLIP_SHARE
     x_out = box.x1 < -slack_x or box.x2 > width + slack_x

@@ -2,7 +2,8 @@
 
 The inputs are two collections of drafts (questions with their data): those with questions of the input, and those with
 questions of the teacher. The outputs are the same drafts. The column ``question_source`` holds the source of each
-draft's question and answer, so that data card, report and rows distinguish the two.
+draft's question and answer. So data card, report and rows can show which questions come from the input and which from
+the teacher.
 """
 
 from dataclasses import dataclass

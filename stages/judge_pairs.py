@@ -2,8 +2,8 @@
 
 The inputs are drafts (questions with their data) whose question and answer the teacher wrote. The outputs are the
 drafts whose question and answer the judge calls GOOD: the answer is right, and a close look is needed to find it.
-Drafts that the judge calls BAD are rejected. A reply that is neither GOOD nor BAD is requested again. If no new reply
-is GOOD or BAD either, the draft is rejected.
+Drafts that the judge calls BAD are rejected. If a reply is neither GOOD nor BAD, a new reply is requested. If the new
+replies are neither GOOD nor BAD either, the draft is rejected.
 """
 
 from dataclasses import dataclass

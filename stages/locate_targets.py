@@ -7,7 +7,7 @@ detector.
 
 A question stays without boxes in these cases:
 
-- Its record has an empty list of boxes, which means that nothing is to be boxed.
+- Its record has an empty list of boxes, which means that there is nothing to box.
 - It is about a clip. A box has no field for the clip's frame.
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
 - The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened
@@ -101,16 +101,18 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 def lacks_boxes(draft: Draft) -> bool:
     """Return whether the draft (a question with its data) needs boxes from the detector.
 
-    It needs them if its record has no field for boxes, and if none of its media is a clip.
+    It needs them if its record has no list of boxes (not even an empty list), and if none of its media is a clip.
     """
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 
 
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
-    """Return the draft (a question with its data) with boxes from the detector, if its record has no boxes.
+    """Return the draft (a question with its data) with boxes from the detector if it needs them (:func:`lacks_boxes`);
+    otherwise return it unchanged.
 
-    The teacher model first names the things that the answer depends on; ``session`` makes the calls. The boxes are None
-    if they are not usable (:func:`pseudo_boxes`). Raises :class:`Reject` if the question's answer consists of boxes.
+    The teacher model first names the things that the answer depends on; ``session`` makes the calls. If the boxes are
+    not usable (:func:`pseudo_boxes`), the draft's field ``pseudo_boxes`` is None. Raises :class:`Reject` if the
+    question's answer consists of boxes.
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:

@@ -2,12 +2,12 @@
 
 The inputs are verified drafts (questions with their data). The output is one :class:`JudgeReport` for the run,
 ``judges.json``; no draft is passed on. The judges are measured on a sample: the chains of thought of the drafts with
-the lowest id hashes. First, all three judges judge each chain unchanged, and should find no fault. Then rules put
-(plant) a fault into a copy of the chain for each judge (:mod:`groundtrace.rewards.planting`). The fault is a wrong step
-for the judge of logic, a wrong claim for the judge of grounding, and another answer for the judge of consistency. Each
-judge should find the fault that was planted for it. An unchanged chain is called clean, because the answer and the form
-of its response were verified. If a judge finds a fault in a clean chain, the judge may be right, because verification
-may have missed the fault. The paper gives no figures for its judges.
+the lowest id hashes. First, all three judges judge each unchanged chain, and should find no fault. Then rules make a
+copy of the chain for each judge, and put (plant) a fault into the copy (:mod:`groundtrace.rewards.planting`). The fault
+is a wrong step for the judge of logic, a wrong claim for the judge of grounding, and another answer for the judge of
+consistency. Each judge should find the fault that was planted for it. An unchanged chain is called clean, because the
+answer and the form of its response were verified. If a judge finds a fault in a clean chain, the judge may be right,
+because verification may have missed the fault. The paper gives no statistics of its judges.
 """
 
 import json
@@ -133,8 +133,8 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 def judges_json(report: JudgeReport) -> str:
     """Return the content of the run's file ``judges.json``: how often each judge was right (:func:`agreement_of`).
 
-    The figures are given for unchanged (clean) chains of thought, for chains with faults that were put into them on
-    purpose (planted), and for all chains.
+    The file has these statistics for unchanged (clean) chains of thought, for chains with faults that were put into
+    them on purpose (planted), and for all chains.
     """
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
@@ -153,7 +153,7 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """Return how often judgements are right, as a mapping of figures.
+    """Return how often judgements are right, as a mapping from the names of statistics to their values.
 
     A judgement is right in two cases: the judge model found a fault in a text into which a fault was put on purpose
     (planted), or no fault in an unchanged text. ``judged`` is the number of texts with a verdict, and ``unjudged`` the

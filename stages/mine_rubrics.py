@@ -71,7 +71,7 @@ class RubricTask:
     """Holds a draft (a question with its data), and the candidate rubrics (criteria) by which the judge model scores
     the draft's first attempt (sampled answer).
 
-    ``id`` is the draft's id. ``calls`` are the calls to the teacher model that proposed the candidates.
+    ``id`` is the draft's id. ``calls`` are the calls in which the teacher model proposed the candidates.
     """
 
     id: str
@@ -85,7 +85,7 @@ class AttemptScores:
     """Holds the judge model's scores of one attempt (sampled answer).
 
     ``candidates`` are the candidate rubrics (criteria), and ``scores`` has one score for each of them. ``calls`` are
-    the calls to the teacher model that proposed the candidates. ``correct`` is True if the answer of the attempt is
+    the calls in which the teacher model proposed the candidates. ``correct`` is True if the answer of the attempt is
     right, False if it is wrong, and None if it was not graded.
     """
 

@@ -1,9 +1,9 @@
 """Turns multiple-choice questions into free-response questions if possible (SAIL-RL App. A.1, against guessing).
 
-The inputs are drafts (questions with their data). The outputs are the same drafts. The choices of a question are
-removed if all of them are numbers or short phrases and the question is clear without them. They are also removed from
-the question's text, and kept in a separate field. The gold answer stays the same. All other questions stay multiple
-choice. A question also stays multiple choice in two cases:
+The inputs are drafts (questions with their data). The outputs are the same drafts. A question loses its choices if all
+of them are numbers or short phrases and the question is clear without them. These choices are then removed from the
+question's text, and moved to the field ``opened_choices``. The gold answer stays the same. All other questions stay
+multiple choice. A question also stays multiple choice in two cases:
 
 - Without the choices, a wrong choice would be graded as right. An example is a wrong number within 5 % of the gold
   answer.
@@ -127,7 +127,7 @@ class OpenMultipleChoice(DraftStage):
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data).
 
-        It is :func:`open_question`, or a function that changes nothing if ``enabled`` is False.
+        The function is :func:`open_question` if ``enabled`` is True. Otherwise, it is a function that changes nothing.
         """
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 

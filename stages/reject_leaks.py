@@ -36,7 +36,7 @@ PROMPT = "judge_leak.v2"
 @settings
 class LeakSettings:
     """Holds the setting that decides whether the judge model checks traces (responses of the teacher) for leaks. A leak
-    is text about something that only the teacher model was shown.
+    is text about something that was shown only to the teacher model.
     """
 
     ask: Annotated[
@@ -65,7 +65,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft (a question with its data) unchanged if its best trace (the chosen response of the teacher) has
     no leak; otherwise raise :class:`Reject`.
 
-    A leak is text about something that only the trace's writer was shown. ``session`` makes the call to the judge
+    A leak is text about something that was shown only to the trace's writer. ``session`` makes the call to the judge
     model. ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not
     check a trace with an empty think section. :class:`Reject` is also raised if the judge could not decide. Raises
     ValueError for a draft without a best trace.
@@ -124,7 +124,7 @@ STAGE = Stage(
 @dataclass
 class RejectLeaks(CallingStage):
     """Stage that rejects drafts (questions with their data) whose trace (response of the teacher) mentions something
-    that only the trace's writer was shown.
+    that was shown only to the trace's writer.
 
     ``models`` holds the endpoints of the run's models.
     """
@@ -136,6 +136,7 @@ class RejectLeaks(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function rejects the draft if its
-        trace (response of the teacher) mentions something that only the trace's writer was shown (:func:`reject_leak`).
+        trace (response of the teacher) mentions something that was shown only to the trace's writer
+        (:func:`reject_leak`).
         """
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -105,8 +105,8 @@ def find_duplicates(
     """Yield each draft (a question with its data) with its rejection if it is a duplicate, or with None if it is kept.
 
     All ``drafts`` have the same question, answer and choices (:func:`question_key`). ``same`` is a function that
-    compares the pixels of two questions' images. It returns True if they are equal, apart from re-encoding and scale.
-    The result depends on ids and content, not on the order of the drafts.
+    compares the pixels of two questions' images. It returns True if the images are equal, apart from re-encoding and
+    scale. The result depends on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):

@@ -7,10 +7,10 @@ scripts before it. It must succeed and print exactly the expected words; only bl
 ``2.0``) may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is
 rejected if no rewritten solution is usable.
 
-The teacher must keep all sentences except calculations, in the same order, also those about a wrong way that was tried.
-The paper describes no check of this. Here two shares are checked. At least the share ``min_kept`` of the new solution's
-words must be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the old solution's words
-must be in the new solution.
+The teacher must keep all sentences except calculations, in the same order. It must also keep sentences about a wrong
+way that was tried. The paper describes no check of this. Here two shares are checked. At least the share ``min_kept``
+of the new solution's words must be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the
+old solution's words must be in the new solution.
 """
 
 import asyncio

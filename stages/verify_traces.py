@@ -46,16 +46,17 @@ def _default_floors() -> dict[str, float]:
 @settings
 class VerifySettings:
     """Holds the scorers that verify a trace (response of the teacher), and the minimum values at which the trace is
-    kept. A scorer is code that gives one verdict. Its value is in [0, 1]; only that of ``spatial`` may be negative.
+    kept. A scorer is code that gives one verdict. The value of a verdict is from 0 to 1; only the scorer ``spatial``
+    may give a negative value.
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
     uses its own minimum. The scorer ``spatial`` gives the score for pointing
-    (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point is on its object, and negative if all
-    points are wrong. If the question counts objects, each of these objects must also have a point. The scorer
-    ``counting`` compares the points with the counted objects. The scorer ``temporal`` gives the share of the statements
-    about a clip that the clip's frames show. A verdict that is not applicable does not reject a trace. A failed verdict
-    means that its scorer could not check the trace; it rejects the trace. ``gate`` holds the weights and the threshold
-    of Argos Eq. 9.
+    (:mod:`groundtrace.rewards.pointing_score`). The score is negative if all points are wrong. It is 1 if each point is
+    on its object and, for a question that counts objects, each of these objects has a point. The scorer ``counting``
+    compares the points with the counted objects. The scorer ``temporal`` gives the share of the statements about a clip
+    that the clip's frames show. A verdict that is not applicable does not reject a trace. A failed verdict means that
+    its scorer could not check the trace; it rejects the trace. ``gate`` holds the weights and the threshold of Argos
+    Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -227,8 +228,8 @@ async def verify(
     """Score the traces (responses of the teacher) of a draft (a question with its data), and return the draft with the
     verdicts and the index of the best trace.
 
-    Equal traces are scored once. ``session`` makes the calls. ``served`` says which roles (such as judge and pointer)
-    have endpoints. ``scorers`` are the scorers to run, each of which checks one property of a trace. If a detector
+    Equal traces are scored once. ``session`` makes the calls. ``served`` holds the roles (such as judge and pointer)
+    that have endpoints. ``scorers`` are the scorers to run, each of which checks one property of a trace. If a detector
     found boxes for the question (pseudo-boxes), the scorers use them as gold boxes. Raises :class:`Reject` if no trace
     is good enough.
     """

@@ -98,7 +98,7 @@ class _Fails(Exception):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict of the check. It has failed if the check could not be made."""
+        """Return the verdict of the check. Its field ``failed`` is True if the check could not be made."""
         if self.reason in STAGE.failures:
             return Verdict(self.scorer, None, self.detail, failed=True)
         return Verdict(self.scorer, 0.0, self.detail)
@@ -152,8 +152,8 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
     its code again, or None for a turn without code.
 
     Raises _Fails in three cases: code gives another result than the recorded result, no code succeeded, or code is a
-    pretence, such as code that prints constants (see the module). A pretence is allowed if it prepares later code that
-    succeeds (:func:`groundtrace.rewards.executing.is_step`).
+    pretence, such as code that prints constants (see the module's docstring). A pretence is allowed if it prepares
+    later code that succeeds (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -229,8 +229,8 @@ async def verified(
     sandbox: SandboxSettings,
     roots: MediaRoots,
 ) -> tuple[tuple[Verdict, ...], tuple[Turn, ...]]:
-    """Run all checks but that of the answer on one trajectory (a response with code). Returns the verdicts (results of
-    the checks) and the trajectory's turns.
+    """Run all checks on one trajectory (a response with code), except the check of the answer. Returns the verdicts
+    (results of the checks) and the trajectory's turns.
 
     ``check`` holds the trajectory, and ``session`` makes the calls. ``settings`` are the settings of the checks,
     ``writing`` those with which the trajectory was written, and ``sandbox`` those of the sandbox that executes the
@@ -290,7 +290,8 @@ async def verify(
     ``session`` makes the calls. ``settings`` are the settings of the checks, ``writing`` those with which the
     trajectories were written, and ``sandbox`` those of the sandbox that executes the code. ``roots`` holds the folders
     of the images. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject` if no
-    trajectory passes all checks. Its draft has the verdicts of each trajectory up to the failed check.
+    trajectory passes all checks. The draft in this rejection has, for each trajectory, the verdict on its answer and
+    the verdict of the check that failed.
     """
     traces, failed = {trace.index: trace for trace in draft.traces}, list[_Fails]()
     for check in checks_of(draft):

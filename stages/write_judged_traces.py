@@ -6,10 +6,10 @@ question the prompt shows the teacher model the gold answer, and the teacher wri
 question the teacher writes only the judge section. This stage adds a think section of one blank line, and the gold
 answer in ``\\boxed``.
 
-A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. Then these three
-parts are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of any other
-form stays unchanged, so that verification rejects it. The server may return the teacher's own reasoning separately.
-This reasoning is not used, because it mentions the gold answer that the teacher saw.
+A reply for a complex question must have a judge section, a think section and one ``\\boxed`` answer. If it has these
+three parts, they are joined in a fixed way ("standardized", App. A.1), without the text around ``\\boxed``. A reply of
+any other form stays unchanged, so that verification rejects it. The server may return the teacher's own reasoning
+separately. This reasoning is not used, because it mentions the gold answer that the teacher saw.
 """
 
 import re

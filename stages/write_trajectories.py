@@ -5,13 +5,13 @@ The code of a turn is executed, and the teacher sees the result in the next turn
 
 The inputs are drafts (questions with their data). The outputs are drafts with up to ``n`` traces in the tags of
 :mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
-code of the traces showed become the draft's overlays (images beside the originals), in the order of the traces.
+code of the traces showed become the draft's overlays (its images other than the originals), in the order of the traces.
 
 The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps the variables of the
 code for later turns. Code that fails stays in the trajectory together with its error, so that the model also learns to
 correct its code. Each question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3).
-``mixture`` divides the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot
-be read from its text, so the kinds have equal shares by default.
+The setting ``mixture`` holds the weight of each kind; a hash of a question's id selects the kind. Deviation: the
+paper's shares (Figure 6) cannot be read from its text, so the kinds have equal shares by default.
 """
 
 import asyncio

@@ -2,9 +2,9 @@
 
 A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
 :class:`CallingStage`. A draft is a question with its data, and the session makes the calls. :class:`CallModels` runs
-this function for each element on the event loop of the process. It works on a bounded number of elements at the same
-time. It emits each result as soon as it is finished, without waiting for the slowest call. At the end of the bundle
-(Beam's unit of work), it emits the remaining results.
+this function for each element on the event loop of the process. :class:`CallModels` works on a bounded number of
+elements at the same time. It emits each result as soon as the result is finished, without waiting for the slowest call.
+At the end of the bundle (Beam's unit of work), it emits the remaining results.
 """
 
 import concurrent.futures
@@ -219,8 +219,8 @@ class CallingStage(DraftStage):
         """Run the coroutine function of :meth:`work` on each draft (a question with its data), and return the outputs.
 
         ``drafts`` is the collection of the drafts. The outputs are ``kept`` (drafts that pass), ``rejected``
-        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. The function sends a
-        draft to such an output by a :class:`Route`.
+        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. To send a draft to such
+        an output, the coroutine function returns a :class:`Route`.
         """
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

@@ -1,4 +1,4 @@
-"""Defines the table of final outcomes (``ends``), which has one row for each record: what became of it in the run.
+"""Defines the table of final outcomes (``ends``), which has one row for each record of the run.
 
 A row holds the names of the stages that the record passed, and the calls made for the record. Each shard (Parquet file
 of rows) has its own table, which is written once. Three results of the run are sums over the rows of these tables: the

@@ -180,7 +180,7 @@ def _common(draft: Draft, context: RowContext, name: str) -> Row:
 
 
 def _boxes_to_learn(draft: Draft) -> Row:
-    """Return the columns on the boxes with which a reward compares responses.
+    """Return the values of the columns about the boxes with which a reward compares responses.
 
     ``boxes_source`` is "gold" for gold boxes, "detector" for boxes that the detector found, and None without boxes.
     Boxes of the detector are used only if the question has no gold boxes. In this case the column ``gold_boxes``

@@ -35,7 +35,7 @@ class ShardEntry:
     job.
 
     Attributes:
-        set: the set of rows: sft, rl or rejected.
+        set: the name of the set of rows: ``sft``, ``rl`` or ``rejected``.
         name: the name that the shard has in a finished run.
         file: the name of the shard's file in the folder of its set, before it is renamed.
         ends: the name of the shard's table of final outcomes in the folder ``ends``.

@@ -1,4 +1,4 @@
-"""Packs the rows of shards for Beam's shuffles: a row is compressed, and known by its id and its size in bytes.
+"""Packs the rows of shards for Beam's shuffles: a row is compressed, except for its id and its size in bytes.
 
 All rows of a shard are in memory at once when the shard is written, so they stay packed until then. On one machine, the
 compressed rows are kept in files (:mod:`groundtrace.stages.plumbing.spill`).

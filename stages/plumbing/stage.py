@@ -85,7 +85,8 @@ class Stage:
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
             reasons, the run fails.
         executes: whether it executes model-written code, so that its workers need the sandbox.
-        floors: the minimum values of scores, by scorer, below which it rejects; "final" is the score of all verdicts.
+        floors: the minimum scores, by the name of the scorer. The stage rejects a trace with a lower score. The name
+            "final" is for the score of the whole trace.
         unchecked: a function that describes, in one sentence, the checks that the stage left out. Its arguments are the
             stage's settings, the models and the number of records that the stage kept. It returns "" if the stage
             checked everything. The attribute is None if the stage never leaves a check out.
@@ -188,8 +189,8 @@ class RunWork(beam.DoFn):
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Run the function of the stage on a draft (a question with its data), and emit the result to one output. This
-        is ``kept`` for a draft, the named output for a :class:`Route`, and ``rejected`` for a rejection.
+        """Run the function of the stage on a draft (a question with its data), and emit the result to one output: a
+        draft to ``kept``, the draft of a :class:`Route` to the output that it names, and a rejection to ``rejected``.
         """
         count_in(self.stage.name)
         try:
@@ -291,8 +292,8 @@ class DraftStage(beam.PTransform):
     its data) is a direct subclass.
 
     A subclass is a dataclass whose fields are its settings. It sets ``stage``, its description. Its method :meth:`work`
-    returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; the
-    function sends a draft to such an output by a :class:`Route`. If ``expand`` also does the work of other stages,
+    returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; to send
+    a draft to such an output, the function returns a :class:`Route`. If ``expand`` also does the work of other stages,
     ``inner`` has the descriptions of these stages. In lists of stages, the stages of ``inner`` come before ``stage``.
     """
 
@@ -311,7 +312,7 @@ class DraftStage(beam.PTransform):
         """Run the function of :meth:`work` on each draft (a question with its data), and return the outputs.
 
         ``drafts`` is the collection of the drafts. The outputs are ``kept`` (drafts that pass), ``rejected``
-        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. The function sends a
-        draft to such an output by a :class:`Route`.
+        (rejections), and one for each name in the class variable ``routes``, e.g. ``general``. To send a draft to such
+        an output, the function of :meth:`work` returns a :class:`Route`.
         """
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

@@ -132,7 +132,8 @@ def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
 
 
 def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
-    """Raise RecipeError for a column that rows have already, and for one that two stages declare differently.
+    """Raise RecipeError if a stage adds a column that every row already has, or if two stages declare one column
+    differently.
 
     Names that differ only in upper and lower case count as the same name, as in SQL.
     """

@@ -239,9 +239,10 @@ class Format(abc.ABC):
 def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to the link itself") -> None:
     """Raise InputError if a file of a data folder is a link to a file outside the folder.
 
-    The user named only the ``folder``, which may come from a stranger, whose link can lead to any file of the user. As
-    an exception, links of the Hub's cache may lead to its files (:func:`groundtrace.vision.media.is_inside`).
-    ``remedy`` is the end of the message: how the user can name the file itself.
+    The user named only the ``folder``. If the folder comes from a stranger, a link in it can lead to any file of the
+    user. As an exception, links in the Hub's cache may lead to files of this cache
+    (:func:`groundtrace.vision.media.is_inside`). ``remedy`` is the end of the message: how the user can name the file
+    itself.
     """
     if not isinstance(file, RemotePath) and is_elsewhere(file, Path(str(folder))):
         raise InputError(f"{file} is a link to a file outside its folder: copy this file into the folder, or {remedy}")
@@ -249,7 +250,7 @@ def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to th
 
 def is_run_folder(path: Place) -> bool:
     """Return whether the folder ``path`` is the output folder of a Groundtrace run. Such a folder is not read as an
-    input. A pipe or a device with the name of the marker file does not make it one.
+    input. A run folder has a marker file (:data:`RUN_MARKER`), which must be a regular file and not a pipe or a device.
     """
     marker = path / RUN_MARKER
     try:

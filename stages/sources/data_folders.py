@@ -6,8 +6,8 @@ data set, and the run would publish its text. So each data file must be inside t
 the Hub's cache may refer to other files of the same data set (:func:`groundtrace.vision.media.is_inside`).
 
 The library reads a name with ``::`` as a chain of files: it opens only the part of ``a.csv::b.csv`` before the ``::``.
-It opens a file ``a::/home/me/b.docx/c.txt`` in a zip archive as the file ``a/c.txt`` of ``/home/me/b.docx``. So no
-name, of a file or in an archive, may have ``::``.
+It opens a file ``a::/home/me/b.docx/c.txt`` in a zip archive as the file ``a/c.txt`` of ``/home/me/b.docx``. So ``::``
+is forbidden in the names of files, and in the names that an archive holds.
 """
 
 import zipfile
@@ -119,7 +119,7 @@ def _check_header(folder: Path) -> None:
             for pattern in _texts(given):
                 if _leaves(pattern):
                     raise InputError(
-                        f"the file {folder / name} names data files outside its folder ({pattern!r} in configs): "
+                        f"the file {folder / name} names data files outside its folder ({pattern!r} in 'configs'): "
                         "remove this entry, or correct it to a path inside the folder"
                     )
 
@@ -127,8 +127,8 @@ def _check_header(folder: Path) -> None:
 def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield for each header of the data set the name of its file and its value of ``configs``, which may be invalid.
 
-    Raises InputError if the file of a header is a link that leaves the folder, and UnsafeFile if it is a pipe or a
-    device, which the library would open, or has too many bytes.
+    Raises InputError if the file of a header is a link to a file outside the folder. Raises UnsafeFile if the file has
+    too many bytes, or if it is a pipe or a device. The library would open a pipe or a device.
     """
     import yaml
     from datasets import config
@@ -146,8 +146,8 @@ def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
 def _texts(value: Any) -> Iterator[str]:
     """Yield all texts in nested lists and mappings.
 
-    YAML can put the same list into a list several times, so that some bytes mean more texts than the memory can hold,
-    or into itself. Raises InputError above :data:`MAX_VALUES` values.
+    In YAML, a list can contain the same list several times, or contain itself. So a short file can have more texts than
+    the memory can hold. Raises InputError for more than :data:`MAX_VALUES` values.
     """
     left, count = [value], 0
     while left:
@@ -156,7 +156,7 @@ def _texts(value: Any) -> Iterator[str]:
         if count + len(left) > MAX_VALUES:
             raise InputError(
                 f"the names of data files in the header of the data set have more than {MAX_VALUES} values: shorten "
-                "the entry configs in README.md or .huggingface.yaml"
+                "the entry 'configs' in README.md or .huggingface.yaml"
             )
         if isinstance(item, str):
             yield item
@@ -175,8 +175,8 @@ def _leaves(pattern: str) -> bool:
 def _read_files(builder: "datasets.DatasetBuilder", files: Iterable[str]) -> list[str]:
     """Return those data files of which the library reads the content.
 
-    Files of an image folder are left out, since each of them is a medium of one record, whose check refuses a link that
-    leaves the folder.
+    The media files of an image folder are left out, since each of them is the medium of a record. The later check of
+    the record's media refuses a link to a file outside the folder.
     """
     from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
 

@@ -85,9 +85,10 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """Open one split of a data set, and return it. No row is read yet.
 
     ``path`` is the absolute path of a folder, the id of a data set on the Hub, or a name with ``hf://``. The setting
-    ``rows.split`` is the name of the split. ``rows.name`` is the name of the configuration, unless a name with
-    ``hf://`` contains it. Raises InputError if a data set in a folder names a file outside the folder. Raises the
-    errors of ``datasets``, such as ValueError for a missing split or config.
+    ``rows.split`` is the name of the split, and ``rows.name`` is the name of the configuration. If ``path`` is a name
+    with ``hf://`` that contains a configuration, ``rows.name`` is not used. Raises InputError if a data set in a folder
+    names a file outside the folder. Raises the errors of ``datasets``, such as ValueError for a missing split or
+    config.
     """
     import datasets
 
@@ -226,7 +227,8 @@ def _is_inside(path: str, data_set: str) -> bool:
 def _read_url(url: str) -> bytes | None:
     """Return the bytes of a file on the Hub or in an archive; None if it does not exist.
 
-    Of a file that is too large for an image, only so many bytes are read that its later check refuses it.
+    If the file is larger than an image may be, only its beginning is read: one byte more than allowed, so that the
+    later check of the image refuses it.
     """
     import fsspec
 

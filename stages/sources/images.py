@@ -32,7 +32,7 @@ class Images(Format):
         """Return the folder ``path`` as an input with one source.
 
         ``rows`` holds the settings by which rows become records. The fingerprint of the input is made of the names and
-        sizes of the images. Raises NothingHere if there are no images, or if other data files are among them.
+        sizes of the images. Raises NothingHere if the folder has no images, or if it also has other data files.
         """
         if not path.is_dir():
             raise NothingHere("no folder of images")

@@ -68,8 +68,9 @@ class JsonLines(Format):
         """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
         ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records.
-        Raises NothingHere for any other file or folder. Raises InputError if the file is not JSON Lines, because every
-        line would be rejected later, and if ``records.jsonl`` is a link that leaves the folder.
+        Raises NothingHere for any other file or folder. Raises InputError if ``records.jsonl`` is a link to a file
+        outside the folder. Also raises InputError if the file is not JSON Lines, because every line would be rejected
+        later.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             refuse_link_out(path / RECORDS_FILE, path)
@@ -211,7 +212,7 @@ def is_array(path: Place) -> bool:
 
 
 def _refuse_documents(path: Place) -> None:
-    """Raise InputError for a JSON array or one object over many lines, because every line would be a bad record."""
+    """Raise InputError if a file is a JSON array or one object on many lines: every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
@@ -221,7 +222,7 @@ def _refuse_documents(path: Place) -> None:
         raise InputError(f"{path} is a JSON array, but a .jsonl file has one object on each line: rename it to .json")
     if _first_line(path) == b"{":
         remedy = "write one object on each line (JSON Lines), or an array of objects in a .json file"
-        raise InputError(f"{path} is one JSON object over many lines: {remedy}")
+        raise InputError(f"{path} is one JSON object on many lines: {remedy}")
 
 
 def _first_line(path: Place) -> bytes:

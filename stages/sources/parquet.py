@@ -47,12 +47,12 @@ class Parquet(Format):
         """Return the Parquet files of a file, folder or pattern as an input with one source for each file.
 
         ``rows`` holds the settings by which rows become records. ``path`` is this file, folder or pattern. Raises
-        NothingHere if there is no Parquet file. Raises InputError for a file that cannot be read as Parquet, for a file
-        of a folder or pattern that is a link out of the folder, and for a run folder. To read the shards of a run, the
-        user has to name a folder of shards inside the run folder.
+        NothingHere if there is no Parquet file. Raises InputError in three cases: a file cannot be read as Parquet, a
+        file of a folder or pattern is a link to a file outside the folder, or ``path`` is a run folder. To read the
+        shards of a run, the user has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
-            raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of its shards")
+            raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of shards in it")
         files, root = _files(path)
         if not files:
             raise NothingHere("no .parquet file")
@@ -139,7 +139,7 @@ PARQUET = Parquet()
 def _files(path: Any) -> tuple[list[Any], Any]:
     """Return the Parquet files of a folder, file or pattern, and the folder in which they are searched for.
 
-    Run folders below that folder are skipped, because a run may be written beside its input.
+    Run folders inside that folder are skipped, because a run may be written into the folder of its input.
     """
     if path.is_file():
         return [path] if path.suffix == ".parquet" else [], path.parent

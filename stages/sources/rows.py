@@ -212,7 +212,7 @@ def _name_of(medium: object) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Convert a value of a type that JSON lacks to text.
+    """Return a value as text. The type of the value, such as bytes, is one that JSON does not have.
 
     Binary columns often hold UTF-8. Other bytes become lone surrogates, as in JSON Lines, and the record's validation
     rejects such a text.

@@ -58,7 +58,7 @@ class Tables(Format):
 
         Raises NothingHere if ``path`` is neither a CSV file, a TSV file or a JSON array, nor a folder with exactly one
         CSV or TSV file and without ``records.jsonl``. Raises InputError if rows do not fit the header, if the file's
-        content does not fit its name, or if the file of a folder is a link that leaves the folder.
+        content does not fit its name, or if the file of a folder is a link to a file outside the folder.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -158,7 +158,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
     """Yield the rows below the header, with None for an empty cell.
 
     Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, and
-    for a line that might fill the memory.
+    for a line of more than :data:`MAX_LINE_BYTES` characters, which might fill the memory.
     """
     lines, skipped, line = _lines(text), 0, ""
     number = 0

@@ -162,7 +162,8 @@ def test_a_rejected_record_keeps_its_question_and_its_usable_media(
 def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
     assert isinstance(found, Reject)
-    assert (found.reason, found.detail) == ("invalid_boxes", "boxes: media_index is 1, but the record has 1 media")
+    detail = "boxes: media_index (from 0) is 1, but the record has only 1 media"
+    assert (found.reason, found.detail) == ("invalid_boxes", detail)
 
 
 BROKEN = [({"media": [None]}, ""), ({"answer": None}, "answer"), ({"source": 7}, "source")]

@@ -129,7 +129,9 @@ COCO = Coco()
 
 
 def _is_own(path: Place, folder: Place) -> bool:
-    """Return whether a path is a regular file of the folder, which may come from a stranger."""
+    """Return whether a path in ``folder`` is a file, and is not a link to a file outside the folder. The folder may
+    come from a stranger.
+    """
     return path.is_file() and not (isinstance(path, Path) and is_elsewhere(path, Path(str(folder))))
 
 

@@ -127,7 +127,7 @@ def placed(text: str, shown_before: int, media_count: int) -> str:
 
 def _turn(number: int, value: Any) -> Turn:
     if not isinstance(value, Mapping):
-        raise BadRow(f"conversations: turn {number} is not an object with from and value: {excerpt(value)}")
+        raise BadRow(f"conversations: turn {number} is not an object with 'from' and 'value': {excerpt(value)}")
     speaker = value.get("from") if value.get("from") is not None else value.get("role")
     content = value.get("value") if value.get("value") is not None else value.get("content")
     role = _ROLES.get(speaker.casefold()) if isinstance(speaker, str) else None

@@ -88,7 +88,7 @@ def _own_words(row: Row, text: str) -> str:
 
 def _ground_truth(value: Any) -> Any:
     if not isinstance(value, Mapping) or value.get("ground_truth") is None:
-        raise BadRow(f"reward_model: expected a ground_truth, got {excerpt(value)}")
+        raise BadRow(f"reward_model: expected an object with 'ground_truth', got {excerpt(value)}")
     truth = value["ground_truth"]
     if isinstance(truth, list) and len(truth) == 1:
         return truth[0]

@@ -77,7 +77,7 @@ HEADERS: list[dict[str, Any]] = [
 def test_a_header_that_names_files_elsewhere_is_refused(config: dict[str, Any], name: str, data: Path) -> None:
     filled = json.loads(json.dumps(config).replace("{private}", str(data.parent / "private")))
     put_header(data, name, **filled)
-    said = rf"the file {data / name} names data files outside its folder \('.+' in configs\): remove this entry"
+    said = rf"the file {data / name} names data files outside its folder \('.+' in 'configs'\): remove this entry"
     with pytest.raises(InputError, match=said):
         texts(data)
     with pytest.raises(InputError, match=said):
@@ -216,7 +216,7 @@ NESTED = ", ".join(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1,
 )
 def test_a_header_with_more_values_than_bytes_is_refused(files: str, data: Path) -> None:
     (data / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {files}\n---\n")
-    with pytest.raises(InputError, match="have more than 1000000 values: shorten the entry configs"):
+    with pytest.raises(InputError, match="have more than 1000000 values: shorten the entry 'configs'"):
         texts(data)
 
 

@@ -120,7 +120,7 @@ BAD = [
     (llava(conversations=[{"from": "human", "value": "x"}] * 2), "do not alternate at turn 2 (user)"),
     (llava(conversations=[]), "expected a list of turns, got []"),
     (llava(conversations="hello"), "expected a list of turns, got 'hello'"),
-    (llava(conversations=["hello"]), "turn 1 is not an object with from and value"),
+    (llava(conversations=["hello"]), "turn 1 is not an object with 'from' and 'value'"),
     (
         llava(conversations=[{"from": "tool", "value": "x"}]),
         "turn 1 has the unknown role 'tool': known roles are human, user",
