@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import pyarrow as pa
 
@@ -153,9 +153,11 @@ class _Unfit(ValueError):
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
     """Convert the value of a column to lists, dicts, texts, numbers and booleans, as Arrow needs them.
 
-    A dict has its fields in the order of the column's type ``kind``. ``where`` is the place for error messages. Raises
-    _Unfit if the value does not have this type.
+    NumPy's numbers, booleans and arrays are accepted, too. A dict has its fields in the order of the column's type
+    ``kind``. ``where`` is the place for error messages. Raises _Unfit if the value does not have this type.
     """
+    if type(value).__module__ == "numpy":
+        value = cast(Any, value).tolist()  # a number of NumPy becomes one of Python, and an array becomes a list
     if value is None:
         return None
     if pa.types.is_list(kind):

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -86,6 +87,15 @@ def _write(folder: Path) -> None:
 
 
 def _run(line: str) -> Ran:
+    if line.startswith("python "):
+        path = os.pathsep.join((str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])))
+        done = subprocess.run(
+            [sys.executable, *shlex.split(line)[1:]],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = main(shlex.split(line)[1:])
@@ -163,6 +173,29 @@ def test_a_bundled_recipe_takes_a_stage_by_the_changes_of_the_page(folder: Path)
     read = {row["id"]: row for name in ("sft", "rl", "rejected") for row in rows(run, name)}
     assert len(read) == RECORDS
     assert all(row["question_words"] == len(row["question"].split()) for row in read.values())
+
+
+@pytest.mark.usefixtures("ran")
+def test_a_stage_that_reads_images_is_wired_as_the_page_says(folder: Path) -> None:
+    text = (folder / "pass_rates.py").read_text("utf-8")
+    [wired] = re.findall(r"`(\"Brightness\" >> .*?)`", PAGE)
+    [field] = re.findall(r"`(brightness: BrightnessSettings .*?)`", PAGE)
+    changes = (
+        ("import apache_beam as beam\n", "import apache_beam as beam\nfrom bright_parts import *\n"),
+        ("    attempt: AttemptSettings", f"    {field}\n    attempt: AttemptSettings"),
+        ("    attempted = ingested", f'    bright = ingested["kept"] | {wired}\n    attempted = bright.kept'),
+        ('bright.kept["kept"]', "bright.kept"),
+    )
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / "bright_rates.py").write_text(text, "utf-8")
+    ended = _run("beam run bright_rates.py --input questions/ --output runs/bright --set brightness.floor=182")
+    assert ended.code == 0, ended.err
+    kept, rejected = rows(folder / "runs/bright", "rl"), rows(folder / "runs/bright", "rejected")
+    dark = [row for row in rejected if row["reason"] == "too_dark"]
+    assert kept and dark
+    assert max(row["brightness"] for row in dark) < 182 <= min(row["brightness"] for row in kept)
 
 
 @pytest.mark.usefixtures("ran")

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -31,6 +32,10 @@ class Holder(HasValues):
         (pa.float64(), 0.1 + 0.2, 0.1 + 0.2),
         (pa.float64(), 1, 1.0),
         (pa.bool_(), False, False),
+        (pa.float64(), np.float32(0.5), 0.5),
+        (pa.int32(), np.uint8(7), 7),
+        (pa.bool_(), np.bool_(True), True),
+        (pa.list_(pa.float64()), np.array([0.5, 1.0]), [0.5, 1.0]),
         (TEXTS, ("a", None), ["a", None]),
         (TEXTS, (), []),
         (BOXED, [{"x": 1, "label": "a"}], [{"label": "a", "x": 1.0, "n": None}]),
@@ -61,6 +66,8 @@ def test_a_value_comes_back_plain(kind: pa.DataType, value: Any, back: Any) -> N
         (pa.bool_(), 1, "expected true or false, got 1"),
         (TEXTS, "ab", "expected a list, got 'ab'"),
         (TEXTS, ["a", 1], r"expected a text at \[1\], got 1"),
+        (pa.int32(), np.float64(3), "expected a whole number, got 3.0"),
+        (pa.float64(), np.float32("nan"), "expected a finite number"),
         (BOXED, [3], r"expected an object at \[0\], got 3"),
         (BOXED, [{"label": "a", "y": 1}], r"\[0\] has the field 'y', but its type has only the fields label, x, n"),
         (BOXED, [{"label": "a", "x": "1"}], r"expected a number at \[0\].x, got '1'"),
