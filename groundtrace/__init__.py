@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from groundtrace.pipelines.running.comparing import diff as diff
     from groundtrace.pipelines.running.library import preview as preview
     from groundtrace.pipelines.running.library import run as run
-    from groundtrace.pipelines.running.library import verify as verify
     from groundtrace.pipelines.running.settings import RunSettings as RunSettings
+    from groundtrace.pipelines.running.verifying import verify as verify
     from groundtrace.publishing.molmo_messages import molmo_messages as molmo_messages
     from groundtrace.publishing.opened_run import OpenedRun as OpenedRun
     from groundtrace.publishing.opened_run import open_run as open_run
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "run": "groundtrace.pipelines.running.library",
     "preview": "groundtrace.pipelines.running.library",
-    "verify": "groundtrace.pipelines.running.library",
+    "verify": "groundtrace.pipelines.running.verifying",
     "diff": "groundtrace.pipelines.running.comparing",
     "open_run": "groundtrace.publishing.opened_run",
     "molmo_messages": "groundtrace.publishing.molmo_messages",

@@ -1,42 +1,17 @@
-"""Provides the functions of ``import groundtrace``: run or preview a pipeline, and verify a single response.
+"""Provides two functions of ``import groundtrace``: run or preview a pipeline.
 
 A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
-import functools
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any, get_type_hints
+from dataclasses import fields
+from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-from groundtrace.config.settings import given_values, settings_from
-from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
-from groundtrace.grading.answers.registry import ANSWER_TYPES, evident_type
-from groundtrace.grading.responses.traces import read_trace
-from groundtrace.inference.endpoint import check_access
-from groundtrace.inference.runtime import runtime
-from groundtrace.inference.session import Session
-from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
-from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.publishing.opened_run import OpenedRun, open_run
-from groundtrace.rewards.aggregate import GateSettings
-from groundtrace.rewards.case import case_of
-from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.scorer import Scorer
-from groundtrace.rewards.scorer_sets import TRACE_SCORERS
-from groundtrace.rewards.verifier import verify as verify_case
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.records import MediaRef, Question, Trace
 from groundtrace.schemas.registry import near
-from groundtrace.vision.checked_medium import check_medium
-from groundtrace.vision.clips import VideoSettings
-from groundtrace.vision.media import MediaStore
 
 PREVIEWED_RECORDS = 10
 
@@ -79,147 +54,3 @@ def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_REC
     whole input is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
-
-
-def verify(
-    question: str,
-    response: str,
-    media: Sequence[str | Path],
-    answer: str,
-    *,
-    answer_type: str | None = None,
-    choices: Sequence[str] | None = None,
-    entities: Sequence[str] | None = None,
-    config: str | Path | Mapping[str, Any] | None = None,
-    endpoints: Mapping[str, EndpointSettings] | None = None,
-    roles: Mapping[str, str] | None = None,
-    gate: GateSettings | None = None,
-    scorers: Sequence[Scorer] | None = None,
-    cache: str | None = None,
-) -> Trace:
-    """Check a model's response against the gold answer and the question's images and clips, and return the verdicts.
-
-    Args:
-        question: The text of the question.
-        response: A model's response. The coordinates in its tags are pixels of the upright original image.
-        media: The files of the question's images and clips, in order.
-        answer: The gold answer, which is known to be right.
-        answer_type: The type of the answer, such as ``numeric``, which decides how answers are written and graded
-            (:mod:`groundtrace.grading.answers.registry`). None means that the type is found from the answer and the
-            choices.
-        choices: The choices of a multiple-choice question; None for other questions.
-        entities: The visible things that the question names, e.g. ``["red car"]``; () if it names none. None means that
-            the things are unknown. The text of a counting question is then searched for the things to count. If the
-            things are unknown and the question asks for no count, a response without points and boxes is unscored.
-        config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles`` and ``plugins``
-            are used, as in a run; other sections are ignored.
-        endpoints: Instead of ``config``, the endpoints (model servers) by name; None for the embedded engine, which is
-            built on OpenCV and needs no server.
-        roles: The name of the endpoint of each role, such as ``judge``; None if the embedded engine has all roles.
-        gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos; None for the defaults.
-        scorers: The scorers that may run, each of which makes one verdict. By default, these are the scorers that the
-            pipelines use.
-        cache: A folder for the replies of models. None means that they are kept only during this call.
-
-    Returns:
-        The response with its tags in one standard form, its verdicts, and its score (None if it is unscored).
-
-    Raises:
-        UserError: An argument has a wrong type, a medium or the config cannot be read, a value in the config is
-            invalid, the answer type is unknown, the answer is empty, or a role does not name an endpoint. Also raised
-            if ``config`` is given together with ``endpoints`` or ``roles``.
-    """
-    _check_arguments(verify, locals())
-    if config is None:
-        endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
-    elif endpoints is None and roles is None:
-        endpoints, roles = _configured(config)
-    else:
-        raise UserError(
-            "verify() cannot use config together with endpoints or roles: pass only config, or leave config out"
-        )
-    try:
-        check_access(endpoints, roles)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    shown_choices = None if choices is None else tuple(choices)
-    kind = evident_type(answer, shown_choices).name if answer_type is None else answer_type
-    if kind not in ANSWER_TYPES:
-        raise UserError(f"verify() has the unknown answer_type {kind!r}: use one of {', '.join(ANSWER_TYPES)}")
-    if not answer.strip():
-        raise UserError("verify() has an empty answer: pass the gold answer")
-    if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
-        raise UserError(f"verify() cannot keep replies in {cache}, because it is not a folder: pass a folder as cache")
-    with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
-        store = MediaStore(folder, folder)
-        refs = tuple(_medium(Path(path), store) for path in media)
-        asked = Question("response", "", "", refs, question, answer, kind, shown_choices)
-        models = _models(endpoints, roles, cache or folder, folder)
-        trace = read_trace(0, response, refs)
-        masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
-        named = None if entities is None else tuple(entities)
-        case = case_of(trace, masks, named, named or ())
-        work = verify_case(case, gate or GateSettings(), TRACE_SCORERS if scorers is None else scorers)
-        try:
-            verified = runtime().submit(work).result()
-        finally:
-            runtime().close(models)
-    return replace(trace, verdicts=verified.verdicts, score=verified.score)
-
-
-def _configured(config: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, EndpointSettings], Mapping[str, str]]:
-    """Return the endpoints and roles of a run's config. Raises ConfigError, which is a UserError."""
-    values = config if isinstance(config, Mapping) else given_values(str(config))
-    used = {name: values[name] for name in ("endpoints", "roles", "plugins") if name in values}
-    if not used:
-        raise UserError(
-            "the config of verify() has no section endpoints, roles or plugins: add one of them, or call "
-            "verify() without config"
-        )
-    found = settings_from(RunSettings, used)
-    return found.endpoints, {role: name for role, name in found.roles.items() if name}
-
-
-def _models(
-    endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str], cache: str, folder: str
-) -> ModelsSettings:
-    """Return the settings of models whose replies are kept in ``cache`` and whose media are in ``folder``."""
-    by_name, by_role = tuple(sorted(endpoints.items())), tuple(sorted(roles.items()))
-    return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)
-
-
-@functools.cache
-def _types(function: Callable[..., object]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return a validator of each argument's type, by the argument's name."""
-    hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
-    return {name: TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)) for name, hint in hints.items()}
-
-
-def _check_arguments(function: Callable[..., object], given: Mapping[str, object]) -> None:
-    """Raise UserError if an argument does not have the type of its annotation."""
-    for name, kind in _types(function).items():
-        try:
-            kind.validate_python(given[name], strict=True)
-        except ValidationError as error:
-            hint = get_type_hints(function)[name]
-            wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
-            raise UserError(
-                f"{function.__name__}() cannot use {name} = {given[name]!r:.80}: its type must be {wanted}"
-            ) from error
-
-
-def _medium(path: Path, store: MediaStore) -> MediaRef:
-    try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path} is not a file: correct its path in media")
-        uri = store.write_drawn(path.read_bytes(), path.suffix.lstrip(".").lower() or "bin")
-    except (OSError, ValueError) as error:  # the latter for a path with a null byte
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot read {str(path)!r}: {reason}; correct its path in media") from error
-    checked = check_medium(uri, store, VideoSettings())
-    if checked.ref is None:
-        raise UserError(
-            f"{path} cannot be used as a medium: {checked.detail.removeprefix(f'{uri}: ')}; pass another file in the "
-            "argument media"
-        )
-    return checked.ref

@@ -75,6 +75,65 @@ def test_one_response(x: int, answer: str, spatial: float | None, score: float |
     assert score is None or found.score == score
 
 
+@pytest.mark.parametrize(
+    ("x", "answer", "config", "decision"),
+    [
+        (18, "3", None, "kept"),
+        (150, "3", None, "rejected: low_grounding: best score"),
+        (18, "4", None, "rejected: wrong_answer: no trace of 1 is right"),
+        (150, "3", {"verify": {"floors": {"spatial": 0.5, "counting": 0}}}, "kept"),
+        (
+            18,
+            "3",
+            {"verify": {"scorers": {"terse:TERSE": {"most": 3}}, "floors": {"terse": 0.5}}},
+            "rejected: low_score: ",
+        ),
+        (18, "3", {"verify": {"scorers": {"terse:TERSE": {"most": 99}}, "floors": {"terse": 0.5}}}, "kept"),
+    ],
+    ids=[
+        "right",
+        "one point off its object",
+        "wrong answer",
+        "a lower floor",
+        "a scorer of the config",
+        "its argument",
+    ],
+)
+def test_the_decision_is_that_of_a_run(
+    x: int, answer: str, config: Any, decision: str, squares: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "terse.py").write_text(TERSE, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "terse", raising=False)
+    tags = "".join(f'<points x1="{at}" y1="40" alt="square">square</points> ' for at in (x, 42, 66))
+    response = f"<think>The squares are {tags}.</think><answer>{answer}</answer>"
+    found = gt.verify("How many squares are there?", response, [squares], "3", entities=["square"], config=config)
+    assert str(found).startswith(decision)
+    assert found.is_kept == (decision == "kept") == (found.reason == "")
+    lines = str(found).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["score", *(verdict.name for verdict in found.verdicts)]
+    if config and "terse" in config["verify"]["floors"]:
+        assert any(line.startswith("  terse ") and "(floor 0.5)" in line for line in lines)
+
+
+TERSE = """
+from groundtrace.config.settings import settings
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.records import Verdict
+
+@settings
+class Most:
+    most: int = 10
+
+async def score(case, most):
+    words = len(case.text.split())
+    return Verdict("terse", float(words <= most.most), f"{words} words")
+
+TERSE = Scorer("terse", "always", score, arguments=Most())
+"""
+"""A module with a scorer of a user."""
+
+
 NO_DETECTOR = {"roles": {"detector": "", "pointer": "", "segmenter": ""}}
 
 
@@ -99,7 +158,7 @@ def test_a_config_names_the_models(as_file: bool, squares: Path, tmp_path: Path)
         ({"roles": {"judge": "mine"}}, "roles.judge"),
         ({"roles": {"juge": "colour"}}, "juge"),
         ({"endpoints": {"mine": {"kind": "openai", "model": 3}}}, "endpoints.mine.model"),
-        ({"endpoint": {}}, "no section endpoints, roles or plugins"),
+        ({"endpoint": {}}, "none of the sections endpoints, roles, plugins, verify"),
         ("nowhere.toml", "nowhere.toml"),
         (
             {"endpoints": {"mine": {"kind": "classical", "model": "shapes"}}, "roles": {"detector": "mine"}},
