@@ -6,7 +6,7 @@ where they are; only references to them are passed on. A record of images withou
 that writes questions.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -158,8 +158,8 @@ class _Read(beam.DoFn):
 
 
 class _Parse(beam.DoFn):
-    def __init__(self, may_lack_question: bool) -> None:
-        self._may_lack_question = may_lack_question
+    def __init__(self, may_lack_question: bool, columns: Mapping[str, str]) -> None:
+        self._may_lack_question, self._columns = may_lack_question, dict(columns)
 
     def process(self, raw: RawRecord) -> Iterator[object]:
         """Emit the record and the URIs of its media, or the reason why the record is unusable.
@@ -168,7 +168,7 @@ class _Parse(beam.DoFn):
         """
         count_in(STAGE.name)
         try:
-            rec = parse_record(raw, self._may_lack_question)
+            rec = parse_record(raw, self._may_lack_question, self._columns)
         except InvalidRecord as error:
             if error.record_id is None:
                 yield TaggedOutput(READ, (raw.number, f"line#{raw.number}"))
@@ -312,7 +312,7 @@ class IngestRecords(DraftStage):
         parsed = apply(
             raw,
             "Parse",
-            _Parse(self.may_lack_question),
+            _Parse(self.may_lack_question, self.rows.columns),
             kept=tuple[str, IngestPart],
             uses=tuple[str, tuple[str, ...]],
             invalid=tuple[str, IngestPart],

@@ -24,6 +24,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
+from types import MappingProxyType
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, InvalidGold
 from groundtrace.grading.answers.number import value_of
@@ -66,6 +67,17 @@ class InvalidRecord(ValueError):
         self.origin = NO_ORIGIN
         self.texts: dict[str, str] = {}
 
+    def name_column(self, columns: Mapping[str, str]) -> None:
+        """Insert the input's column into the message, behind the field that the message begins with.
+
+        ``columns`` maps fields to columns. A column that has the name of its field is not inserted.
+        """
+        name = self.detail.partition(":")[0].partition(" ")[0]
+        column = columns.get(name, name)
+        if column != name:
+            self.detail = f"{name} (column {column!r}){self.detail.removeprefix(name)}"
+            self.args = (self.detail,)
+
 
 @record
 class InputRecord:
@@ -95,11 +107,14 @@ class InputRecord:
     origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
 
 
-def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
+def parse_record(
+    raw: RawRecord, may_lack_question: bool = False, columns: Mapping[str, str] = MappingProxyType({})
+) -> InputRecord:
     """Check one line or row of the input, and return it as a record.
 
     ``raw`` is the unchecked line or row. If ``may_lack_question`` is True, a record that has only images, without
-    question and answer, is valid. Raises InvalidRecord for an invalid record; the message names the field and the
+    question and answer, is valid. ``columns`` is the column map of the input: the input's column for each field. Raises
+    InvalidRecord for an invalid record; the message names the field, its column if this has another name, and the
     fault.
     """
     origin, fields = raw.origin, dict[str, object]()
@@ -109,6 +124,7 @@ def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord
             origin = replace(origin, media_names=_names(fields.get("media")))
         return replace(_parse(raw, fields, may_lack_question), origin=origin)
     except InvalidRecord as error:
+        error.name_column(columns)
         error.origin = origin
         error.texts = {name: text for name, text in fields.items() if name in TEXT_FIELDS and isinstance(text, str)}
         raise

@@ -367,3 +367,18 @@ def test_a_written_pair_is_checked_as_a_record_is() -> None:
     for question, answer in (("", "3"), ("How many?", " "), ("How\x0c?", "3"), ("How?", "a\x00")):
         with pytest.raises(InvalidRecord):
             checked_pair(question, answer)
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({}, "answer"),
+        ({"answer": "answer", "question": "q"}, "answer"),
+        ({"answer": "gold label"}, "answer (column 'gold label')"),
+    ],
+)
+def test_the_message_names_the_column_of_the_input(columns: dict[str, str], named: str) -> None:
+    said = f"{named}: expected a non-empty string, got []"
+    with pytest.raises(InvalidRecord) as error:
+        parse_record(RawRecord(1, text_of(answer=[])), columns=columns)
+    assert (error.value.detail, str(error.value)) == (said, said)

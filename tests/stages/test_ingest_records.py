@@ -113,7 +113,7 @@ def test_choices_beside_a_declared_type_are_kept(folder: Path, record: Callable[
     ("answers", "kept", "rejected"),
     [
         ([True, False], [("a", "yes"), ("b", "no")], []),
-        ([2.5, float("nan")], [("a", "2.5")], [("b", "answer: expected a non-empty string, got nan")]),
+        ([2.5, float("nan")], [("a", "2.5")], [("b", "answer (column 'gold'): expected a non-empty string, got nan")]),
     ],
 )
 def test_answers_of_parquet_columns(
@@ -125,11 +125,13 @@ def test_answers_of_parquet_columns(
     record: Callable[..., dict[str, Any]],
     check_stage: Callable[..., None],
 ) -> None:
-    rows = [record(id=name, answer=answer) for name, answer in zip("ab", answers, strict=True)]
+    rows = [record(id=name, answer=..., gold=answer) for name, answer in zip("ab", answers, strict=True)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
     check_stage(
         IngestRecords(
-            (Source("parquet", str(tmp_path / "rows.parquet")),), RowSettings(), MediaRoots(str(folder), str(tmp_path))
+            (Source("parquet", str(tmp_path / "rows.parquet")),),
+            RowSettings(columns={"answer": "gold"}),
+            MediaRoots(str(folder), str(tmp_path)),
         ),
         None,
         kept=kept,

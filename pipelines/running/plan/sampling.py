@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from groundtrace.grading.input_record import InvalidRecord, parse_record
@@ -89,7 +89,7 @@ def sample_records(
                 break
             read += 1
             try:
-                draft = _draft(raw, store, video, may_lack_question)
+                draft = _draft(raw, store, video, may_lack_question, rows.columns)
             except (InvalidRecord, Reject) as error:
                 reason = error.reason if isinstance(error, Reject) else error.reason.value
                 detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
@@ -102,6 +102,12 @@ def sample_records(
     return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 
-def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None, may_lack_question: bool) -> Draft:
-    record = parse_record(raw, may_lack_question)
+def _draft(
+    raw: RawRecord,
+    store: MediaStore,
+    video: VideoSettings | None,
+    may_lack_question: bool,
+    columns: Mapping[str, str],
+) -> Draft:
+    record = parse_record(raw, may_lack_question, columns)
     return assemble(record, {uri: check_medium(uri, store, video) for uri in record.media})
