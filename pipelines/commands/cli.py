@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import shtab
 
 from groundtrace.pipelines.commands.cache.command import add_cache_parser
-from groundtrace.pipelines.commands.dispatch import COMMANDS, dispatch
+from groundtrace.pipelines.commands.dispatch import COMMANDS, PLANNED, RESUMED, dispatch
 from groundtrace.pipelines.commands.export import add_export_parser
 from groundtrace.pipelines.commands.loop import add_loop_parser
 from groundtrace.pipelines.commands.publish import add_publish_parser
@@ -87,8 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not is_interrupt(error):
             raise
+        line = line_of(error)
+        if not any(word in RESUMED for word in arguments[:2]):
+            line = line.replace(" to resume", "")
         with contextlib.suppress(OSError):  # the terminal may be closed, which also stops the command
-            say(f"beam: {line_of(error)}", file=sys.stderr)
+            say(f"beam: {line}", file=sys.stderr)
         return ending_of(error).code
 
 
@@ -111,7 +114,11 @@ def set_up_logging(verbose: bool) -> None:
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
     """Run the command. ``beam_options`` are the arguments after ``--``, or None if the command line has no ``--``."""
-    parsed = make_parser().parse_args(arguments)
+    parsed = _parse(arguments)
+    if beam_options and parsed.command not in PLANNED:
+        text = f"`beam {parsed.command}` has no options of Beam: write its own options before ` -- `"
+        say(f"beam: {text}; see `beam {parsed.command} --help`", file=sys.stderr)
+        return 2
     if beam_options is not None and not any(option.strip() for option in beam_options):
         say(f"beam: {_NO_OPTIONS}", file=sys.stderr)
         return 2
@@ -119,6 +126,16 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
         print(f"beam: the package {name} has a `beam` command too; uninstall it if the wrong one runs", file=sys.stderr)
     warnings.filterwarnings("ignore", category=FutureWarning)
     return dispatch(parsed, beam_options or ())
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments before ``--``. The parser of the command that is used refuses unknown arguments."""
+    parser = make_parser()
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        [commands] = (action.choices for action in parser._actions if isinstance(action.choices, dict))
+        commands[parsed.command].error(f"unrecognized arguments: {printable(' '.join(unknown))}")
+    return parsed
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
@@ -138,7 +155,17 @@ class _Parser(argparse.ArgumentParser):
     """Parses the command line. Its error messages are one line with a remedy."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")
+        advice = _advice(message) or self._advice_on_option(message)
+        self.exit(2, f"beam: {printable(message)}{advice}; see `{self.prog} --help`\n")
+
+    def _advice_on_option(self, message: str) -> str:
+        """Return the remedy for an unknown option: the most similar option of this command, or a hint about Beam."""
+        if not message.startswith("unrecognized arguments: --"):
+            return ""
+        word = message.split()[2].partition("=")[0]
+        if near := difflib.get_close_matches(word, self._option_string_actions, n=1):
+            return f": did you mean {near[0]}?"
+        return ": options of Beam come last, behind ` -- `" if self.prog.split()[-1] in PLANNED else ""
 
 
 class _Renamed(argparse.Action):
@@ -159,7 +186,6 @@ def _advice(message: str) -> str:
         first = message.split()[2]
         if not first.startswith("-"):
             return ": write a setting as key=value, as in --set trace.n=4, and give the input with --input"
-        return ": options of Beam come last, behind ` -- `" if first.startswith("--") else ""
     if message == "argument --set: expected one argument":
         return " of the form key=value, such as --set trace.n=4"
     if "--input" in message and "required" in message:

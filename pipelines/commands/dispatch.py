@@ -54,12 +54,17 @@ The module is imported only when the command is used, because importing Beam tak
 """
 
 
-_PLANNED = ("run", "preview", "validate")
-"""The commands that make a plan of a run. Evident mistakes in their arguments are reported before Beam is imported."""
+PLANNED = ("run", "preview", "validate")
+"""The commands that make a plan of a run, and that can have options of Beam. Evident mistakes in their arguments are
+reported before Beam is imported.
+"""
+
+RESUMED = ("run", "preview", "loop")
+"""The commands that continue their work if they are repeated after an interrupt."""
 
 
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    if parsed.command in _PLANNED and not beam_options:  # a job server that does not answer is reported first
+    if parsed.command in PLANNED and not beam_options:  # a job server that does not answer is reported first
         check_command(parsed.pipeline, parsed.input, parsed.config, parsed.overrides)
     module, _, name = COMMANDS[parsed.command].partition(":")
     if module not in sys.modules:

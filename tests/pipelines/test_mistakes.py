@@ -198,6 +198,15 @@ MISTAKES = {
         ["good is not empty and not a run folder: choose another --output"],
     ),
     "an option of Beam": (RUN + "--input good --direct_num_workers=2", ["options of Beam come last, behind ` -- `"]),
+    "a misspelt option": (
+        "view notes --prot 80",
+        ["did you mean --port?; see `beam view --help`"],
+    ),
+    "an option of no command": ("view notes --zzz", ["unrecognized arguments: --zzz; see `beam view --help`"]),
+    "options of Beam for a view": (
+        "view notes -- --runner=Direct",
+        ["`beam view` has no options of Beam: "],
+    ),
     "a misspelt option of Beam": (RUN + "--input good -- --direct_num_worker=2", ["did you mean --direct_num_workers"]),
     "a number in words": (RUN + "--input good --limit ten", ["--limit", "'ten'", "`beam run --help`"]),
     "a look at no run": ("inspect notes", ["notes has no run.json: it is not a run folder: give the --output folder"]),

@@ -25,6 +25,7 @@ from groundtrace.publishing.exports.registry import export_format
 from groundtrace.publishing.exports.rows import any_tags, count_rows
 from groundtrace.publishing.exports.sides import SideCounts, write_side
 from groundtrace.publishing.exports.tools import sandbox_limits
+from groundtrace.publishing.exports.writers import IMAGES
 from groundtrace.publishing.reading import columns_of, read_summary
 from groundtrace.publishing.view.reviews import flagged_ids
 from groundtrace.schemas.arrow import added_columns
@@ -71,8 +72,9 @@ class ExportArguments:
 class ExportResult:
     """Holds what an export wrote.
 
-    ``folder`` is the output folder, and ``files`` are the names of its files except the images. ``counts`` holds the
-    numbers of written and left-out rows of each training set (sft, rl).
+    ``folder`` is the output folder. ``files`` holds the names of its files and, if there are images as files, the name
+    of their folder, "images/". ``counts`` holds the numbers of written and left-out rows of each training set (sft,
+    rl).
     """
 
     folder: Path
@@ -276,7 +278,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Write ``export.json`` into the folder, and return the names of all files except the images."""
+    """Write ``export.json`` into the folder, and return the names of all files, and that of the images' folder."""
     files, images = contents_of(folder)
     fields = {
         "format": arguments.format,
@@ -305,4 +307,4 @@ def _write_summary(
         "images": images,
     }
     (folder / SUMMARY).write_text(json.dumps(fields, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    return (*files, SUMMARY)
+    return (*files, *([f"{IMAGES}/"] if images else []), SUMMARY)

@@ -442,7 +442,7 @@ sys.exit(main(["validate", "grounded_cot", "--input", "."]))
 
 def test_ctrl_c_while_the_command_still_loads() -> None:
     ended = subprocess.run([sys.executable, "-c", STOPPED_WHILE_LOADING], capture_output=True, text=True, check=False)
-    said = "beam: interrupted; run the same command again to resume\n"
+    said = "beam: interrupted; run the same command again\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", said)
 
 

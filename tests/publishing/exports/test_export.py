@@ -301,7 +301,7 @@ def test_a_stopped_command_leaves_nothing(
     monkeypatch.setattr(sides, "ready_rows", interrupted)
     words = ["export", str(run), "--format", "jsonl", "--family", "plain", "--output", str(tmp_path / "out")]
     assert cli.main(words) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert capsys.readouterr().err == "beam: interrupted; run the same command again\n"
     assert names(tmp_path) == ["run"]
 
 
@@ -321,6 +321,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         f"{tmp_path / 'out'}: groundtrace_client.py, left_out.jsonl, rl.parquet, sft.parquet, export.json",
     ]
     assert json.loads(table(tmp_path / "out/rl.parquet")[0]["reward_model"]["ground_truth"])["run"] == "/mnt/run"
+    words = ["export", str(run), "--format", "jsonl", "--family", "qwen3-vl", "--output", str(tmp_path / "lines")]
+    assert cli.main(words) == 0
+    files = "left_out.jsonl, rl.jsonl, sft.jsonl, images/, export.json"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path / 'lines'}: {files}"
 
 
 def test_the_reference_names_the_run_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
