@@ -191,8 +191,10 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
 
     - The pass rate (the share of the policy's attempts that are right) is at least ``text_from``. The solution then
       stays in text: no later stage changes it.
-    - The pass rate is lower or unknown, or ``text_from`` is None, but ``trajectory.rewritten_sources`` names the source
-      of the question. A later stage then replaces the calculations in the solution by code.
+    - The first case does not apply, and ``trajectory.rewritten_sources`` names the source of the question. A later
+      stage then replaces the calculations in the solution by code.
+
+    The first case does not apply if the pass rate is lower or unknown, or if ``text_from`` is None.
     """
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 

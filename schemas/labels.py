@@ -266,9 +266,10 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
     """Yield one set for each general noun of the text: the attributes that describe the noun.
 
     A general noun is a noun that can mean any object, such as "item". For "yellow items" and for "items that are
-    yellow", the set is {yellow}. For a noun without a known attribute ("the items"), the set is empty. Exception: if
-    another describing word is directly before this noun, such as "metal" in "metal things", nothing is yielded for it.
-    The list of attributes has no materials, so it is unknown which things are meant.
+    yellow", the set is {yellow}. For a noun without attributes ("the items"), the set is empty.
+
+    Exception: nothing is yielded for a noun that is described only by an unknown word, such as "metal" in "metal
+    things". The list of known attributes has no materials, so it is unknown which things are meant.
     """
     for clause in _CLAUSE.split(text):
         words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]

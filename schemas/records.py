@@ -17,8 +17,8 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 class Origin:
     """Holds data of an input record that no stage (step of the pipeline) reads. The data are only copied to the output.
 
-    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
-    holds the record's values, as texts, in those input columns that the config lists for the output.
+    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. The
+    config lists the columns of the input that are copied. ``kept`` holds the record's values of these columns as texts.
     """
 
     media_names: tuple[str, ...] = ()

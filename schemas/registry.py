@@ -350,7 +350,7 @@ def configured_plugins() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def _entries() -> tuple[tuple[str, Plugin], ...]:
-    """Return the names and plug-ins of installed packages."""
+    """Return pairs of a plug-in's name, such as ``scorers.brevity``, and the plug-in, for all installed packages."""
     found = importlib.metadata.entry_points(group=GROUP)
     return tuple(
         (each.name, Plugin(each.value, f"the package {each.dist.name if each.dist else '?'}")) for each in found

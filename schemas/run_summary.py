@@ -216,7 +216,8 @@ class RunSummary:
         answered: the counts of replies in which the server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
-        forecast: for a preview, the sums over its records from which a full run is estimated; None for other runs.
+        forecast: for a preview, sums over its records, such as the number of calls; from them, a full run is estimated.
+            None for other runs.
         details: the most frequent explanation of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.

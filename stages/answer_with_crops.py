@@ -97,8 +97,8 @@ class AnswerWithCrops(CallingStage):
     """Stage that lets the policy answer every question again, while it sees crops (parts cut out around boxes) after
     the images.
 
-    ``models`` holds the endpoints of the run's models. The new answers are graded, and are stored beside the answers
-    for which the policy saw no crops.
+    ``models`` holds the endpoints of the run's models. The new answers are graded. They are stored in columns of
+    their own, so that the answers for which the policy saw no crops stay unchanged.
     """
 
     settings: AttemptSettings

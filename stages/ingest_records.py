@@ -76,8 +76,8 @@ class IngestPart:
     """Holds one of three things: a valid record, an invalid record, or a checked medium of a record. The two other
     fields are None.
 
-    The objects with the same record id, i.e. a record and its checked media, are joined into a draft (a question with
-    its data).
+    Beam groups the objects of this class by the id of their record. A draft (a question with its data) is made from the
+    objects of a valid record and its checked media.
     """
 
     valid: InputRecord | None = None

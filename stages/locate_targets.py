@@ -12,8 +12,8 @@ A question stays without boxes in these cases:
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
 - The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened
   list would omit things.
-- The detector finds too few of the kinds of things: their share is smaller than ``min_found``. With incomplete boxes,
-  the reward (iVGR Eq. 2) would punish right boxes.
+- Of the kinds of things that the teacher names, the detector finds a smaller share than ``min_found``. With incomplete
+  boxes, the reward (iVGR Eq. 2) would punish right boxes.
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
 question whose answer consists of boxes is rejected, because this recipe has no form of response that answers with

@@ -177,8 +177,8 @@ def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -
     """Return the run's report on the judges.
 
     ``measured`` holds the judgements on each trace (response with a chain of thought). ``failures`` holds the
-    rejections of failed calls, which become the list of problems. Both lists are sorted, so that the report does not
-    depend on the order in which the calls ended.
+    rejections of failed calls, which become the list of problems. The report holds the traces and the problems in
+    sorted order, so that it does not depend on the order in which the calls ended.
     """
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))

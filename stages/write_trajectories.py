@@ -150,8 +150,8 @@ async def with_turn(
 
     ``written`` is the trajectory so far, and ``completion`` is the teacher model's reply with the next turn.
     ``trajectory`` is the session of the sandbox that executes its code. ``store`` gets the images that the code shows.
-    If the turn is unusable, the trajectory is returned with its fault instead. Raises SandboxLost if the sandbox loses
-    the state of the trajectory.
+    If the turn is unusable, it is not added: the old turns are returned, and ``fault`` describes what is wrong with the
+    turn. Raises SandboxLost if the sandbox loses the state of the trajectory.
     """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)

@@ -100,8 +100,9 @@ def _remedy(path: str, bundled: Path | None, named_in: str, is_missing: bool) ->
     """Return the end of the message about a config that cannot be read, such as ": name a TOML file or one of argos".
 
     ``path`` is the path of the config. ``named_in`` is the path of the config that extends it; "" if the user named it.
-    If the config ``is_missing``, the text names the configs in the folder ``bundled``, and suggests the one with the
-    most similar name. If there is no such folder (None), it names the command that writes a config.
+    ``is_missing`` is True if there is no file at ``path``. The result then names the configs in the folder ``bundled``,
+    and suggests the one with the most similar name. If ``bundled`` is None, and the user named the missing config, the
+    result names the command that writes a config.
     """
     if is_missing and bundled is None and not named_in:
         return "; `beam init DATA --output FILE` writes one"

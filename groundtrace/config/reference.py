@@ -28,8 +28,8 @@ class ConfigKey:
 
     Attributes:
         name: The key without its section, such as ``n``.
-        takes: The type and the bounds of the value in words, such as "integer ≥ 1"; "" for the keys of the ``entries``
-            of a :class:`ConfigSection`, because the Markdown reference shows these keys without types.
+        takes: The type and the bounds of the value in words, such as "integer ≥ 1". The text is "" for a key of a
+            default entry (:attr:`ConfigSection.entries`): such entries are shown as TOML, without types.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.

@@ -1,8 +1,8 @@
-"""Checks the numbers of objects that a reasoning states directly beside a list of tags.
+"""Checks the numbers of objects that a reasoning states directly before or after a list of tags.
 
 A tag is an XML element with a label and points, by which a reasoning points at objects. The number must equal the
-number of points in the list. For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two
-faults.
+number of points in the list, or one of the other counts of points that :func:`miscounted_tags` makes. For example, "two
+black squares, [3 points], and three yellow squares, [2 points]" has two faults.
 """
 
 import re
@@ -53,13 +53,14 @@ class _Counted:
 
 
 def miscounted_tags(marked: MarkedText) -> str | None:
-    """Return a message if a number directly beside a list of tags is wrong, as in "two squares, [3 points]"; else None.
+    """Return a message if a number directly before or after a list of tags is wrong; else None.
 
-    ``marked`` is the reasoning. Its tags are XML elements that point at objects. The check counts the points at objects
-    that the noun after the number names ("squares"). It counts them in five texts: the list of tags, the sentence, the
-    reasoning up to the number, the reasoning up to the end of the sentence, and the whole reasoning. The number is
-    right if it equals one of the five counts. If the sentence names a part of the image ("left"), the number is wrong
-    only if the first tag of the list already has more points than the number.
+    For example, the number in "two squares, [3 points]" is wrong. ``marked`` is the reasoning. Its tags are XML
+    elements that point at objects. The check counts the points at objects that the noun after the number names
+    ("squares"). It counts them in five texts: the list of tags, the sentence, the reasoning up to the number, the
+    reasoning up to the end of the sentence, and the whole reasoning. The number is right if it equals one of the five
+    counts. If the sentence names a part of the image ("left"), the number is wrong only if the first tag of the list
+    already has more points than the number.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):
@@ -89,12 +90,13 @@ def _counted(sentence: str) -> Iterator[_Counted]:
 
 
 def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted], index: int) -> int | None:
-    """Return the number of points that the tags beside a stated number have; None if the stated number is right.
+    """Return the number of points of the tags directly before or after a wrong stated number; None if it is not wrong.
 
-    For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags beside it have three
-    points. A tag is an XML element with points at objects. The result is also None if no tags are beside the number, or
-    if the points cannot be counted. ``found`` are the stated numbers of the sentence with their nouns, and ``index``
-    selects one of them.
+    For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags after it have three
+    points. A tag is an XML element with points at objects. If only the first tag can be compared with the number, the
+    result is the number of points of this tag (:func:`_above`). The result is also None if no tags are directly before
+    or after the number, or if their points cannot be counted. ``found`` are the stated numbers of the sentence with
+    their nouns, and ``index`` selects one of them.
     """
     counted, text = found[index], sentence.text
     last = index
@@ -128,9 +130,10 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
 def _above(counted: _Counted, run: list[Marked]) -> int | None:
     """Return the number of points of the first tag in ``run`` if it is larger than the stated number; else None.
 
-    A tag is an XML element with points at objects. The stated number is ``counted.number``, such as 2 in "two squares,
-    [3 points]". Only the first tag is used, because the later tags may belong to another part of the image or to
-    another number. If the first tag alone has more points, the stated number is wrong in any case.
+    ``run`` is the list of tags directly before or after this number. A tag is an XML element with points at objects.
+    The stated number is ``counted.number``, such as 2 in "two squares, [3 points]". Only the first tag is used, because
+    the later tags may belong to another part of the image or to another number. If the first tag alone has more points,
+    the stated number is wrong in any case.
     """
     first = _points(run[:1], counted.noun)
     return first if first is not None and first > counted.number else None

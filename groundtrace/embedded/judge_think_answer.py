@@ -288,9 +288,11 @@ def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def _parted(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the question without its choices, and the choices.
+    """Split the text of a question into the question and its choices.
 
-    If the question is not followed by its choices as lines ``A. text``, return the text and ().
+    The choices are the last lines of ``text``, which must begin with "A. ", "B. " and so on. Returns the text before
+    these lines, and the choices without their letters. If ``text`` does not end with such lines, the result is the
+    whole text and ().
     """
     lines = text.split("\n")
     start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))

@@ -1,8 +1,8 @@
 """Converts a reasoning to plain text in which each tag is replaced by one character, the tag's mark.
 
 A tag is an XML element with a label and points or boxes, by which a reasoning points at objects. The checks of counts,
-colours and places use this text to find the tags beside a number, a colour or a place. They check only the sentences
-that assert something (:func:`assertions`).
+colours and places use this text to find the tags to which a number, a colour or a place belongs. They check only the
+sentences that assert something (:func:`assertions`).
 """
 
 import re

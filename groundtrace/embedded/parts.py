@@ -48,9 +48,9 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
     contains the clause. A part is ignored if its word is in ``asked`` or in ``label``.
 
-    If the answer requires that the object exists, ``asked`` holds the words of the question; otherwise it is empty. The
-    question may name a part ("how many squares are in the left box?"). A denial in this part contradicts the answer, so
-    it must not count as limited to a part.
+    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. For
+    example, the answer to "how many squares are in the left box?" is 2. A clause that denies squares in the left box
+    then contradicts the answer. So the part "left" is ignored, because the question names it.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:

@@ -3,7 +3,8 @@
 If a reasoning points at objects, it needs no concluding sentence: its answer is taken as the conclusion. The judge
 searches every sentence for contradictions of these kinds:
 
-- The question asks whether a statement is true, and the sentence calls it true, but the answer is no, or the reverse.
+- The question asks whether a statement is true. The sentence calls the statement true, but the answer is no; or the
+  sentence calls it false, but the answer is yes.
 - The sentence denies an object that the reasoning points at ("there is no circle").
 - The points contradict a count, a comparison, a colour or a place, or the arithmetic is wrong.
 - The reasoning withdraws its answer.
@@ -306,9 +307,9 @@ class _ReasoningReader:
         return frozenset(words_of(self._asked)) if is_there else frozenset()
 
     def _is_of_another(self, label: str, clause: str) -> bool:
-        """Return whether the clause only states that another object is not a ``label``.
+        """Return whether the clause only denies that some other object is the object with the name ``label``.
 
-        An example for the label "circle" is "the blue square is large, so it is not a circle". The reasoning must point
+        An example for the name "circle" is "the blue square is large, so it is not a circle". The reasoning must point
         at the other object ("blue square"), and the sentence must name this object before the clause.
         """
         denied, before = {*label.split()}, self._sentence.partition(clause)[0]

@@ -271,7 +271,7 @@ def _is_present(seen: _AttemptEvidence) -> bool:
 
 
 def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
-    """Return whether a claim is informative: it could be wrong about the objects that the question is about.
+    """Return whether a claim is informative, i.e. whether it states something that could be false.
 
     Two kinds of claims are not informative. The first kind denies an object that the question does not name, such as
     "no circles" for a question about squares. The second kind has neither a class nor a number: "there are things".

@@ -317,7 +317,8 @@ def _checked_answer(
 ) -> str:
     """Return the answer in the normal form of its type.
 
-    Examples are the text of a choice, a number without separators, and yes or no. Raises InvalidRecord.
+    Examples are the text of a choice, a number without separators, and yes or no. Raises InvalidRecord if not
+    exactly one choice matches the answer, or if the answer does not fit its type.
     """
     chosen = None if choices is None else _choice(answer, choices)
     try:

@@ -235,9 +235,13 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register the samples ``indices`` of the call ``asked`` as in flight, and return the coroutine that requests
-        them. They are registered before the coroutine runs, so that other calls wait for these samples and do not
-        request them again."""
+        """Register samples as requested, and return the coroutine that requests them. A sample is one text of a model.
+        The samples are registered before the coroutine runs, so that other calls wait for them and do not request them
+        again.
+
+        ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
+        limit of each sample.
+        """
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
         self._in_flight.update(flights)
@@ -251,9 +255,14 @@ class Models:
         flights: dict[str, _Flight],
         had_joined: bool,
     ) -> dict[str, CachedReply]:
-        """Request the samples ``indices`` of the call ``asked``, and return them by cache key. A sample that another
-        process has already requested is not requested again. Other calls of this process that wait for one of the
-        samples get it, too."""
+        """Request samples (texts of a model), and return them by cache key. A sample that another process has already
+        requested is not requested again. Other calls of this process that wait for one of the samples get it, too.
+
+        ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
+        limit of each sample. ``flights`` holds, by cache key, the futures for which the other calls wait.
+        ``had_joined`` is True if this process was already registered in the file that the processes of this machine
+        share, when it searched the cache.
+        """
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:

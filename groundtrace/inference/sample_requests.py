@@ -74,9 +74,9 @@ class SampleRequests:
         """Request the samples from the server, cache them, and return them.
 
         If the samples were truncated before, this request has a larger ``max_tokens``. The server may reject it,
-        because the model's context has no room for so many tokens. In this case, if all requested samples already exist
-        in truncated form, these truncated samples are cached for the larger ``max_tokens`` too. So they are not
-        requested again.
+        because the model's context has no room for so many tokens. If it does, and ``asked`` has a truncated sample for
+        each requested sample, no error is raised. The truncated samples are cached as the replies to the request with
+        the larger ``max_tokens``, and are returned. So the same request is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -94,8 +94,8 @@ class SampleRequests:
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
         """Send the request when the budget allows it, and write the usage of its reply to the run's notes. A reply may
-        arrive in several parts, and the usage of a part is noted when the part arrives. ``noted`` holds these parts.
-        Their usage is not noted again at the end."""
+        arrive in several parts. When a part arrives, the function ``request.arrived`` notes its usage, and appends the
+        part to ``noted``. At the end, this method notes only the usage that is not in these parts."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -156,9 +156,9 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples unless all of them are cached already.
 
-        ``stored`` holds the samples that were already cached when their part of the reply arrived. Some endpoints
-        return all samples together at the end; this method caches these samples. If a new sample replaces a truncated
-        one, the tokens of the truncated sample are counted as wasted.
+        Some endpoints return a reply in parts. The samples of a part were cached when the part arrived, and ``stored``
+        holds them by key. Other endpoints return all samples together at the end, and this method caches them. If a new
+        sample replaces a truncated one, the tokens of the truncated sample are counted as wasted.
 
         Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
         result has that reply.

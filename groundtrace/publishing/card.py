@@ -172,7 +172,7 @@ class Markdown(str):
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
-    """Return the number of rows of each source and licence; the largest number comes first."""
+    """Return the number of rows for each pair of source and licence; the pair with the most rows comes first."""
     query = """
         SELECT source, license, count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
         FROM (SELECT 'sft' AS side, source, license FROM sft UNION ALL SELECT 'rl', source, license FROM rl)

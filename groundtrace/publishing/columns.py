@@ -42,7 +42,7 @@ def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[Co
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """Return a description of each column that is not a core column, in the order of the shards.
+    """Return a description of each column that is not a core column, in the order of the shards' columns.
 
     The core columns, such as ``id`` and ``question``, are in the shards of every run. All other columns come from the
     input, or a stage (a step of the pipeline) added them. ``run`` is the run folder. ``sets`` are the names of the sets

@@ -228,9 +228,11 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Return one number for each row with images: how many rows of the set have the row's most frequent image.
+    """Return one number for each row with images: how many rows of the set have the same image as this row.
 
-    ``side`` is the name of the set. Only the paths of the images are read.
+    If a row has several images, the rows are counted for each of them, and the largest of these numbers is returned.
+    E.g. if a row has an image that is in 2 rows of the set, and another that is in 5 rows, its number is 5. ``side`` is
+    the name of the set. Only the paths of the images are read.
     """
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):

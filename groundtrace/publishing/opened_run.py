@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class OpenedRun:
-    """Holds a finished run, and reads its rows. A notebook shows the run as its report.
+    """Holds a finished run, and reads its rows.
 
-    ``folder`` is the run folder, and ``summary`` is the content of its ``run.json``.
+    A notebook that displays this object shows the run's report. ``folder`` is the run folder, and ``summary`` is the
+    content of its ``run.json``.
     """
 
     folder: Path

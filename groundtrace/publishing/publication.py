@@ -56,8 +56,8 @@ class Publication:
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         uses: all sources of the run (data sets from which its rows come) with their licences, published or not.
         strictest: the published source with the strictest licence; None if no source is published.
-        configs: file patterns by the names of configs other than the training sets, such as ``rejected``. A config is a
-            named part of a data set on the Hub.
+        configs: the published configs other than the training sets, such as ``rejected``. A config is a named part of
+            a data set on the Hub. The dict maps its name to the pattern of its files.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
     """
 
@@ -74,11 +74,11 @@ class Publication:
 
     @property
     def share_alike(self) -> list[str]:
-        """Return the share-alike licences of the published rows, by the Hub's ids, if the card has to name them.
+        """Return the Hub's ids of the share-alike licences of the published rows, for a sentence of the card.
 
-        A share-alike licence demands that adapted material has the same licence. The list is empty if no published row
-        has such a licence. It is also empty if the strictest licence of all published rows is the only share-alike
-        licence, because the card always names the strictest licence.
+        A share-alike licence demands that adapted material has the same licence. The card has no such sentence, and the
+        list is empty, in two cases: no published row has a share-alike licence; or the only share-alike licence is the
+        strictest licence of all published rows, which the card always names.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

@@ -35,8 +35,10 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
 
     Its columns are ``id`` and ``set`` of the record, ``trace`` (the number of the trace, from 1), ``scorer``,
     ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a
-    list of JSON texts for a kept trace, and null for any other trace. ``within`` is the database schema of the run's
-    other views, in which the new view is created; "" means that all these views are temporary.
+    list of JSON texts for a kept trace, and null for any other trace.
+
+    The view reads the run's other views, such as ``sft``. ``within`` is the database schema of these views, in which
+    the new view is created, too. If ``within`` is "", all these views are temporary.
     """
     place = f"{quoted_name(within)}." if within else ""
     parts, sft = [], _columns(db, f"{place}sft")

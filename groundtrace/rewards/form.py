@@ -173,7 +173,10 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if a position is outside a tag, else None. Questions about coordinates are not checked."""
+    """Return a fault if coordinates, such as "(120, 45)", are outside of tags, else None.
+
+    Questions about coordinates are not checked.
+    """
     if _is_of_coordinates(question):
         return None
     found = next(filter(None, map(place_in_prose, proses_of(text))), None)

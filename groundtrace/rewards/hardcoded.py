@@ -1,10 +1,10 @@
 """Detects code that prints the answer because the model wrote the answer into the code.
 
-A model that knows the answer can print it beside a value that the code really measures, as in ``print(mask.sum(),
-"circles: 5")``. The value ``mask.sum()`` depends on the objects in the image. So :mod:`groundtrace.rewards.pretence`,
-which changes the image, does not detect such code. This module changes the code instead of the image: each constant
-that is the answer is replaced by the next number (5 by 6). If the changed code prints 6 instead of 5, the printed
-answer came from this constant.
+A model that knows the answer can print it together with a value that the code really measures, as in
+``print(mask.sum(), "circles: 5")``. The value ``mask.sum()`` depends on the objects in the image. So
+:mod:`groundtrace.rewards.pretence`, which changes the image, does not detect such code. This module changes the code
+instead of the image: each constant that is the answer is replaced by the next number (5 by 6). If the changed code
+prints 6 instead of 5, the printed answer came from this constant.
 
 Some questions are answered by a calculation. The code for them honestly begins with numbers that the model read from
 the image. One of these numbers can be the answer, as in ``max(340, 391, 51)``. For such questions, the code is also

@@ -133,9 +133,11 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        The result has no masks if the label does not name an object, or if no model finds an object of the label. A
-        model that does not know the label or refuses it finds nothing (:func:`is_of_label`). Raises CallError if a call
-        fails for another reason. Raises BadReply if a reply cannot be parsed. Errors are not cached.
+        The result has no masks if the label does not name an object, or if no model finds an object of the label. If
+        a model does not know the label, or refuses it (:func:`is_of_label`), this counts as finding no object.
+
+        Raises CallError if a call fails for another reason, and BadReply if a reply cannot be parsed. Errors are not
+        cached.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)

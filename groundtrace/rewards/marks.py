@@ -102,8 +102,8 @@ def precision_of_marks(image: Pixels, original: Pixels, groups: Groups) -> float
     Marks are pixels that code drew in ``image``, a view of ``original``. ``groups`` are the question's objects, in
     groups of neighbours. A pixel is near an object if it is at most ``MARK_MARGIN_PX`` pixels away from the object's
     box. The precision depends on the share of the marks that is near an object. It is 0 for a share of at most 1/2, 1
-    for a share of at least 9/10, and linear between them. A share of 9/10 is enough, because a written label beside its
-    object is partly farther away.
+    for a share of at least 9/10, and linear between them. A share of 9/10 is enough, because code may write a label
+    next to an object: the label is a mark, too, and a part of it may be too far away to count as near.
     """
     share = _share_near(_marks(image, original), original, groups)
     return min(1.0, max(0.0, (share - _MARKS_NEAR) / (_PRECISE_NEAR - _MARKS_NEAR)))

@@ -3,8 +3,10 @@
 Each scorer declares conditions on the response, the question and the run's endpoints
 (:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of its conditions are true. With the
 planner ``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model
-always selects the scorers. No model is called to check the conditions. Each condition has a reason, so the verdict can
-explain why a scorer does not run.
+always selects the scorers.
+
+The conditions are checked without a call of a model. Each condition has a text that says why a scorer does not run if
+the condition is false. The verdict of this scorer then contains the text.
 """
 
 from collections.abc import Callable, Sequence

@@ -166,7 +166,8 @@ def selectivity(
     by the change of the image that caused it. For o, the objects are removed from the image. For e, the rest of the
     image is changed; the largest quotient of all ways to change it is used. The following rules apply:
 
-    - If a call has text and images as output, each has a value, and the higher value is used.
+    - If a call has text and images as output, the selectivity is computed once from the text and once from the images.
+      The higher of these two numbers is used.
     - A call may draw marks, such as boxes, at objects. The selectivity is then at least the precision of the marks
       (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an enlarged view, this precision is first
       multiplied by the share of the groups that have a mark.

@@ -89,8 +89,9 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
       label and further words, and the point's image shows an object that this entity names. For example, the labels
       "circle" and "object" are too general for the entity "black circle".
 
-    If a label names several things ("blue or red circle"), only the place decides. Raises CallError and BadReply if the
-    objects cannot be searched for.
+    If a label names several things ("blue or red circle"), only the place decides.
+
+    Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     question = case.question
     if names_several(point.label):
@@ -119,7 +120,7 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
       label "black square".
     - The targets are black circles, and the image also shows white circles. The result is False for the label "circle".
 
-    Raises CallError and BadReply if the objects cannot be searched for.
+    Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     if names_several(point.label):
         return False
@@ -140,7 +141,7 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     name the targets, the whole label is used. An example is "third black circle", if the targets are black circles.
 
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
-    Raises CallError and BadReply if the objects cannot be searched for.
+    Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -193,7 +194,7 @@ def gold_count(question: Question) -> int | None:
 
 
 async def _is_found(phrase: str, case: Case) -> bool:
-    """Return whether the phrase is found in an image of the question; clips are not searched."""
+    """Return whether an image of the question shows an object that the phrase names; clips are not searched."""
     for index, medium in enumerate(case.question.media):
         if not medium.frames and (await case.masks.of(phrase, index)).masks:
             return True
@@ -201,7 +202,7 @@ async def _is_found(phrase: str, case: Case) -> bool:
 
 
 async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Return whether one of the phrases is found in the point's image."""
+    """Return whether the point's image or frame shows an object that one of the phrases names."""
     for phrase in phrases:
         if (await case.masks.of(phrase, point.media_index, point.frame)).masks:
             return True
@@ -212,7 +213,7 @@ async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
     """Return whether a point is on an object that one of the phrases names, for example "red cup".
 
     The objects are searched for in the image or frame of the point; ``case`` is the response with its question. Raises
-    CallError and BadReply if they cannot be searched for.
+    CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)

@@ -115,7 +115,8 @@ class Trajectory:
         image's content (:attr:`Execution.is_overview`). If the first execution is an overview and a later execution
         succeeds, the first one is not counted, and so does not lower the reward. Each further overview is counted, and
         lowers the reward. The reason: a search for a colour that finds nothing can be an overview, too. If all
-        overviews were free, a policy that does not know the question's objects could search for each colour in turn.
+        overviews were free, a policy that does not know the question's objects could search for all colours, one
+        after the other.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)

@@ -1,9 +1,12 @@
 """Builds the seccomp filter for model-written code, which allows only system calls that Python and its libraries need.
 
 All other system calls fail with EPERM (not permitted). A few of them fail with ENOSYS (the kernel lacks this call)
-instead, because a library that gets ENOSYS uses an older call. Among the forbidden calls are those that start programs,
-send signals, open sockets, trace or read other processes, mount, create namespaces or load BPF, and those of io_uring,
-userfaultfd, perf, keyrings, System V IPC and message queues.
+instead, because a library that gets ENOSYS uses an older call. For example, the following calls are forbidden:
+
+- calls that start programs, send signals or open sockets;
+- calls that trace other processes or read their memory;
+- calls that mount file systems, create namespaces or load BPF programs;
+- the calls of io_uring, userfaultfd, perf, keyrings, System V IPC and message queues.
 """
 
 import errno

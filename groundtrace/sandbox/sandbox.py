@@ -102,12 +102,14 @@ class Sandbox:
         )
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close a session that was started but never returned, because :meth:`open_async` was cancelled meanwhile.
+        """Close the session that a cancelled call of :meth:`open_async` has started and not returned.
 
-        ``starting`` is the future of the start, and its result is the session. The start has already ended. For each
-        session, one of the ``sessions`` places in the sandbox is reserved before the start. If the start was cancelled
-        before it began, there is no session to close, and only this place is released. If the start failed, nothing is
-        done: the failed start has already released the place.
+        ``starting`` is the future of the session's start, which has already ended. Before the start, one of the
+        ``sessions`` places in the sandbox was reserved for the session. There are three cases:
+
+        - The start succeeded. Then the session is closed, which also releases its place.
+        - The start was cancelled before it began. Then there is no session to close, and only the place is released.
+        - The start failed. Then nothing is done, because the failed start has already released the place.
         """
         if starting.cancelled():
             self._places.release()

@@ -115,9 +115,10 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 
 
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
-    """Return the URL of the store's server, from the settings or else from environment variables.
+    """Return the URL of the store's server.
 
-    ``scheme`` is ``s3`` or ``gs``. The result is "" if the default server of the provider (AWS or Google) is used.
+    The URL is read from the settings. If it is not set there, it is read from an environment variable. ``scheme`` is
+    ``s3`` or ``gs``. The result is "" if the default server of the provider (AWS or Google) is used.
     """
     if scheme == "s3":
         return settings.endpoint_url or os.environ.get(_endpoint_variable(scheme), "")

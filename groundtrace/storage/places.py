@@ -94,9 +94,10 @@ def arrow_source(target: Place) -> Path | IO[bytes]:
 
 
 def endpoint_of(name: str, storage: StorageSettings) -> str:
-    """Return the URL of the server that stores the file ``name``, from the settings or else from environment variables.
+    """Return the URL of the server that stores the file ``name``.
 
-    The result is "" if ``name`` is a local path, or if the default server of the provider is used.
+    The URL is read from the settings. If it is not set there, it is read from an environment variable. The result is ""
+    if ``name`` is a local path, or if the default server of the provider is used.
     """
     return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
 

@@ -148,7 +148,7 @@ def _check_leaves(identity: Any) -> None:
         value = left.pop()
         count += 1
         if count + len(left) > MAX_VALUES:
-            raise ValueError(f"its description of the training has more than {MAX_VALUES} values")
+            raise ValueError(f"the checkpoint's description of the training has more than {MAX_VALUES} values")
         if isinstance(value, dict | list | tuple):
             left += value.values() if isinstance(value, dict) else value
 
@@ -163,7 +163,9 @@ def _check_sizes(file: Path) -> None:
     with zipfile.ZipFile(file) as parts:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]
         if len(sizes) < len(parts.infolist()) or sum(sizes) > file.stat().st_size:
-            raise ValueError("its parts are compressed, or larger than the file, unlike those that the trainer writes")
+            raise ValueError(
+                f"the parts of {file.name} are compressed, or larger than this file, unlike those the trainer writes"
+            )
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:

@@ -48,7 +48,8 @@ def encode_messages(
     - The last turn is not the assistant's.
     - The chat template cannot render the turns.
 
-    Raises ModelError if the chat template takes more than :data:`RENDERING_S` seconds in the main thread.
+    Raises ModelError if the chat template computes for more than :data:`RENDERING_S` seconds. This limit exists only in
+    the main thread.
     """
     if not messages or messages[-1]["role"] != "assistant":
         raise UnusableRow(

@@ -108,7 +108,8 @@ class Episode:
     async def _answer(self) -> Sample | None:
         """Return the tokens of the environment's observation after the last turn; None if the response has ended.
 
-        Raises EnvironmentLost or UnusableRow if the response cannot continue.
+        Raises EnvironmentLost if the environment fails or takes too long, and UnusableRow if its observation cannot be
+        encoded. In both cases, the response cannot continue.
         """
         if self._turns == 1:
             await self._in_time(self._environment.reset(self._row))

@@ -40,8 +40,8 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
         elif not _is_recorded(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
                 f"{checkpoint} names the base model {settings.path!r}, but run.json in its training's output folder "
-                "is missing or has another path: if the files of this model may become part of OUT, pass the path as "
-                "--model"
+                "is missing or has another path: to export with this model, whose files then become part of OUT, pass "
+                "its path as --model"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")

@@ -104,9 +104,13 @@ The limit of tokens is not included; the metric ``truncated`` is the share of re
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
     """Return the metrics of tool calls; empty if no response can have calls.
 
-    The metrics are the mean number of calls per response, the share of calls that succeeded, the number of lost
-    responses (unscored, because the environment failed or took too long), and the share of responses that reached each
-    limit of :data:`SHOWN_LIMITS`, such as the maximum number of turns.
+    The metrics are
+
+    - the mean number of calls per response;
+    - the share of calls that succeeded;
+    - the number of lost responses, which are unscored, because the environment failed or took too long;
+    - for each limit of :data:`SHOWN_LIMITS`, such as the maximum number of turns: the share of responses that reached
+      this limit.
     """
     executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
     lost = sum(bool(rollout.lost) for rollout in rollouts)

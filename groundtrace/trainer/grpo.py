@@ -93,8 +93,19 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for
     reinforcement learning. ``output`` is the folder of the training; if it has a checkpoint, the training continues
-    from the latest one. Before the first step, the function may raise NotServed, ShardError, ConfigError, ModelError,
-    SamplerError, CheckpointError or DoesNotFit. During training, it raises:
+    from the latest one.
+
+    Before the first step, the function may raise:
+
+    - NotServed if a model server that the reward calls does not serve its model;
+    - ShardError if the data cannot be used;
+    - ConfigError if a setting does not fit the data or the other settings;
+    - ModelError if the model cannot be loaded or trained;
+    - SamplerError if answers for the validation cannot be sampled;
+    - CheckpointError if the latest checkpoint cannot be used, or belongs to another training;
+    - DoesNotFit if a training step needs more memory than is available.
+
+    During training, it raises:
 
     - JudgesDown if the model servers that the reward calls do not answer;
     - SamplerError if responses cannot be sampled;
@@ -187,7 +198,10 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
     ``trainee`` holds the model and the other objects of the training. The returned groups (each with the responses to
     one prompt) are those that this rank sampled; a rank is the process of one GPU. The metrics are over the groups of
-    all ranks. ``step`` is the number of the step, counted from 0. Raises JudgesDown, SamplerError and NotFinite.
+    all ranks. ``step`` is the number of the step, counted from 0.
+
+    Raises JudgesDown if the model servers that the reward calls do not answer, SamplerError if responses cannot be
+    sampled, and NotFinite if a loss or gradient is not finite.
     """
     started = time.perf_counter()
     trainee.sampler.sync()
@@ -240,7 +254,8 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 
     A group holds a prompt, the responses to it and their scores. A rank is the process of one GPU. ``trainee`` holds
     the model, the sampler and the reward. ``count`` is the number of prompts that all ranks draw together. ``seed`` is
-    the seed of the sampling. Raises JudgesDown and SamplerError.
+    the seed of the sampling. Raises JudgesDown if the model servers that the reward calls do not answer, and
+    SamplerError if responses cannot be sampled.
 
     A row with two streams (forms of response) has two prompts, and so two groups. The prompts of a row are drawn
     together or not at all. So all ranks together may draw fewer than ``count`` prompts, e.g. if only one more prompt

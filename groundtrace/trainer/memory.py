@@ -91,8 +91,9 @@ def observed_patches(model: Any, settings: TrainerSettings) -> int:
     """Return the largest number of image patches that the observations of one response can have together.
 
     An observation is an environment's answer to a turn, such as a tool's result. The function assumes
-    ``environment.max_images`` images of the largest size that the environment and the model allow. The tokens of these
-    images must also fit into ``rollout.max_new_tokens``. The result is 0 if observations have no images.
+    ``environment.max_images`` images of the largest size that the environment and the model allow. If these images have
+    more than ``rollout.max_new_tokens`` tokens, the result is lowered to the patches of ``rollout.max_new_tokens``
+    tokens. The result is 0 if observations have no images.
     """
     environment, tower = settings.environment, model.config.vision_config
     in_pixels = environment.make().max_image_pixels()

@@ -60,12 +60,11 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
 
 def refuse_unsafe(output: Path) -> None:
-    """Raise UnsafeFile if a file or folder that a command writes or deletes in the folder ``output`` is a link, a pipe
-    or a device.
+    """Raise UnsafeFile if a command would write or delete a link, a pipe or a device in the folder ``output``.
 
-    The files and folders inside these folders are checked, too, at all depths. Another person may have sent the folder
-    ``output``. Without this check, a command could delete or replace the files to which a link leads, or wait for a
-    pipe. ``output`` itself may be a link.
+    The files and folders that a command writes or deletes are checked. The files and folders inside these folders are
+    checked, too, at all depths. Another person may have sent the folder ``output``. Without this check, a command could
+    delete or replace the files to which a link leads, or wait for a pipe. ``output`` itself may be a link.
     """
     names = (*WRITTEN, *ALSO_WRITTEN)
     refuse_links(output, *names)

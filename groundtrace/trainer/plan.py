@@ -195,8 +195,8 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full. For
     example, the batch lacks one prompt if only parts with two prompts per row are still below their goals.
 
-    If each row has one or two prompts, then after every batch the number of rows from each part differs by at most one
-    row from the number that the part's share requires.
+    Suppose that each row has one or two prompts. Then after every batch, the number of rows from each part is almost
+    the number that the part's share requires: the difference is at most one row.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -1,8 +1,9 @@
 """Lets several processes, one on each GPU of a machine, train one model together.
 
 Each process has a number, its *rank*. The processes exchange values through torch.distributed's default group, which
-:func:`join` makes. A training of one process has no such group. In this case, each function of this module returns or
-calls its argument without any exchange. So the training loops need no branches for one and several processes.
+:func:`join` makes. A training of one process has no such group. In this case, the functions of this module exchange
+nothing. A function that combines the values of all ranks then uses only the value of this process. A function that gets
+a function ``work`` then only calls it. So the training loops need no branches for one and several processes.
 
 A call that exchanges values is a *collective*. Every rank must make the same collectives in the same order. Otherwise
 all ranks wait forever. An error on one rank would break this order. So code that can fail on one rank alone, such as

@@ -71,7 +71,7 @@ class ForwardBatchSettings:
 
     def __post_init__(self) -> None:
         if self.max_tokens > self.tokens:
-            raise ValueError(f"max_tokens must be at most tokens = {self.tokens}, got {self.max_tokens}")
+            raise ValueError(f"max_tokens must be at most batch.tokens = {self.tokens}, got {self.max_tokens}")
 
 
 @settings
@@ -256,7 +256,7 @@ class EvalSettings:
 
     def __post_init__(self) -> None:
         if max(self.ks, default=0) > self.samples:
-            raise ValueError(f"k must be at most samples = {self.samples}, got {max(self.ks)}")
+            raise ValueError(f"k must be at most eval.samples = {self.samples}, got {max(self.ks)}")
 
     @property
     def ks(self) -> tuple[int, ...]:

@@ -37,9 +37,17 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     """Train a model by supervised fine-tuning, and return the folder of the trained model.
 
     ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for SFT.
-    ``output`` is the folder of the training; if it has a checkpoint, the training continues from the latest one. Before
-    the first step, the function may raise ShardError, ConfigError, ModelError, CheckpointError or DoesNotFit. During
-    training, it raises:
+    ``output`` is the folder of the training; if it has a checkpoint, the training continues from the latest one.
+
+    Before the first step, the function may raise:
+
+    - ShardError if the data cannot be used;
+    - ConfigError if a setting does not fit the data or the other settings;
+    - ModelError if the model cannot be loaded or trained;
+    - CheckpointError if the latest checkpoint cannot be used, or belongs to another training;
+    - DoesNotFit if a training step needs more memory than is available.
+
+    During training, it raises:
 
     - NotFinite if the loss or a gradient is not finite;
     - NothingLearnt if too many steps in succession have no gradient;

@@ -14,9 +14,9 @@ class TooLong(Exception):
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise :class:`TooLong` in the body of the ``with`` if the process computes for ``seconds`` in it.
+    """Raise :class:`TooLong` in the body of the ``with`` if the process computes for too long while the body runs.
 
-    The seconds are CPU time, so the time in which the process is stopped (as by Ctrl-Z) does not count. A single call
+    ``seconds`` is the maximum CPU time. The time in which the process is stopped (as by Ctrl-Z) does not count. A call
     of a C function, such as the power of two large numbers, is not ended before it returns. Only the main thread can be
     interrupted: in other threads, there is no limit.
     """

@@ -45,7 +45,7 @@ class ValidationSettings:
 
     def __post_init__(self) -> None:
         if self.share and self.data:
-            raise ValueError(f"share must be 0 if data is set, got {self.share}")
+            raise ValueError(f"share must be 0 if validation.data is set, got {self.share}")
 
     @property
     def is_on(self) -> bool:

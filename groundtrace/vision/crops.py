@@ -127,7 +127,8 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
     """Return the smallest rectangle in whole pixels that contains the corners.
 
-    Its sides are at least ``min_side_px`` long, or as long as the image's if these are shorter.
+    The width and the height of the rectangle are at least ``min_side_px``. If a side of the image is shorter than
+    ``min_side_px``, the rectangle has the full length of this side.
     """
     (width, height), (x1, y1, x2, y2) = size, corners
     left, right = _widened(math.floor(x1), math.ceil(x2), width, min_side_px)

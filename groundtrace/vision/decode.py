@@ -204,10 +204,11 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 
 
 def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
-    """Return the PNG with only the chunks that its pixels need. Its chunks must have been checked.
+    """Return the PNG file with only the chunks that its pixels need.
 
-    The other chunks hold colour profiles and other metadata, on which no pixel depends. libpng would print a warning on
-    the terminal about each of them that it does not accept.
+    The other chunks hold colour profiles and other metadata, on which no pixel depends. If libpng does not accept such
+    a chunk, it prints a warning on the terminal. ``data`` is the PNG file; the caller must have checked its chunks.
+    ``names`` are the types of these chunks.
     """
     if names <= _PIXEL_CHUNKS:
         return data

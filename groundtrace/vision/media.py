@@ -236,7 +236,11 @@ class MediaStore:
         return f"run:{relative}"
 
     def _split(self, uri: str) -> tuple[Place, str]:
-        """Return the root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
+        """Return the root (folder) to which a URI refers, and the validated relative path in this folder.
+
+        Raises :class:`MediaNotAllowed` if the URI has neither of the two forms of a media URI, or if its path is not a
+        relative path inside the data folder.
+        """
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative
@@ -346,8 +350,9 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
     """Return the file's bytes, or only the first ``head_bytes`` bytes if ``head_bytes`` is not negative.
 
-    If ``max_bytes`` is given, at most ``max_bytes`` + 1 bytes are requested. If the last of these bytes arrives, the
-    file is too large.
+    ``max_bytes`` is the maximum size of the file; None means no limit. A larger file is not read in full: at most
+    ``max_bytes`` + 1 bytes are requested. Raises :class:`UndecodableMedia` of the kind ``too_large`` if more than
+    ``max_bytes`` bytes arrive, and :class:`MediaMissing` if there is no such file.
     """
     bound = max_bytes + 1 if max_bytes is not None else None
     try:

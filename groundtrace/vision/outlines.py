@@ -21,10 +21,10 @@ and the first tolerance removes most of them. The second one is for parts that t
 class Outline:
     """Holds the outline of a mask.
 
-    ``rings`` are closed polygons, each as the numbers x1, y1, x2, y2, … in pixels of the mask's array: the corner of
-    the first pixel is (0, 0), and that of the last pixel is (width, height). A position is in the mask if an odd number
-    of polygons contains it, so a hole is a polygon inside another one. ``step_px`` is 1 if the mask was traced at full
-    resolution; otherwise the outline is up to ``step_px`` pixels outside of the mask.
+    ``rings`` are closed polygons, each as the numbers x1, y1, x2, y2, … in pixels of the mask's array. The top left
+    corner of the array is (0, 0), and its bottom right corner is (width, height). A position is in the mask if an odd
+    number of polygons contains it, so a hole is a polygon inside another one. ``step_px`` is 1 if the mask was traced
+    at full resolution; otherwise the outline is up to ``step_px`` pixels outside of the mask.
     """
 
     rings: tuple[tuple[float, ...], ...]

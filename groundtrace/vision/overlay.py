@@ -306,7 +306,11 @@ def _overlaps(rects: Floats, others: Floats) -> Floats:
 
 
 def _busy_integral(canvas: Pixels) -> Floats:
-    """Return the integral image of visual content: pixels that differ from the most frequent colour, and edges."""
+    """Return sums of visual content, from which :func:`_mean_busy` computes the mean in any rectangle.
+
+    Each pixel of a reduced copy of the image has a value of visual content. The value is high if the pixel differs from
+    the most frequent colour, or if it is on an edge. The result is the integral image of these values.
+    """
     step = -(-max(canvas.shape[:2]) // _MAP_SIDE_PX)
     small = np.ascontiguousarray(canvas[::step, ::step])
     red, green, blue = (channel.astype(np.int16) for channel in cv2.split(small))

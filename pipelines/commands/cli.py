@@ -159,7 +159,11 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"beam: {printable(message)}{advice}; see `{self.prog} --help`\n")
 
     def _advice_on_option(self, message: str) -> str:
-        """Return the remedy for an unknown option: the most similar option of this command, or a hint about Beam."""
+        """Return the remedy for an unknown option; "" for another error, or if no remedy is known.
+
+        If the command has a similar option, the remedy names this option. Otherwise, if the command accepts options of
+        Beam, the remedy states where to write these options.
+        """
         if not message.startswith("unrecognized arguments: --"):
             return ""
         word = message.split()[2].partition("=")[0]

@@ -124,10 +124,10 @@ async def _official_note(plan: Plan, role: str) -> str:
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """Return one line on the role's endpoint (model server).
+    """Check whether the endpoint (model server) of a role can answer requests, and return a line that describes it.
 
     Some servers are started by the run itself. This function does not start such a server: it only searches for the
-    program that starts the server.
+    program that starts the server. Raises CallError if the endpoint cannot answer requests.
     """
     models = Models(plan.models, cached=False)
     try:

@@ -46,10 +46,11 @@ class Seen:
 def held_out(seen: Sequence[Seen], share: float, seed: int) -> dict[int, str]:
     """Choose the records to hold out for the evaluation, and return the media group of each of them.
 
-    A media group consists of the records that are connected by common images.
+    A media group consists of the records that are connected by common images. The keys of the result are the indices
+    of the held-out records in ``seen``. The values are the names of the media groups to which these records belong.
 
-    The keys of the result are the indices of these records in ``seen``. The media groups are taken in the order of a
-    hash of their names. A group is skipped if it would make the held-out part larger than wanted.
+    The media groups are taken in the order of a hash of their names. A group is skipped if it would make the held-out
+    part larger than wanted, or if one of its records may not be held out.
 
     Args:
         seen: The facts about each record of the input, in the order of the input.

@@ -30,9 +30,9 @@ class PartMedia:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        Special case: a run rejects a question if a medium is a link to a file outside the input's folder. So that a run
-        that reads the part also rejects this question, the part gets a link to the same file. A link to a folder
-        outside the input's folder is left out, because other media would be written through this link.
+        Special case: the medium is a link to a file outside the input's folder. A run rejects a question with such a
+        medium. The part gets a link to the same file, so that a run that reads the part rejects the question, too. A
+        link to a folder outside the input's folder is left out, because other media would be written through this link.
 
         Raises SplitError if the medium has the path of the folder in which embedded media are stored. Raises UnsafeFile
         if the medium would be written through a link.

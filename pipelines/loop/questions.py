@@ -147,7 +147,7 @@ def _check_kept(rows: RowSettings) -> None:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
             raise SplitError(
                 f"input.keep has the column {name!r}, but the field {name!r} of the records is read from "
-                f"{rows.columns.get(name, 'a constant')!r}: rename the column"
+                f"{rows.columns.get(name, 'a constant')!r}: rename the input's column {name!r}"
             )
 
 

@@ -250,7 +250,7 @@ def _curves(folder: Path) -> list[Chart]:
 
 
 def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestion]:
-    """Return at most three held-out questions, which compare the first and the last model that were evaluated.
+    """Return at most three held-out questions, by which the page compares the first and the last evaluated model.
 
     There is at most one question of each of these kinds: only the last model answers it correctly, only the first model
     does, or neither does. Among the questions of a kind, a hash of the id decides which one is returned.

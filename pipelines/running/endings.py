@@ -133,8 +133,8 @@ def is_interrupt(error: BaseException | None) -> bool:
 def line_of(error: BaseException) -> str:
     """Return the user's message for an error, with notes such as the run's cost and the path of its report.
 
-    The message has one line, with the notes in brackets at its end. If the message itself has several lines, the notes
-    are on a separate line.
+    Each note is in brackets. If the message without the notes has one line, the notes are at the end of this line. If
+    it has several lines, each note is on a further line.
     """
     line = ending_of(error).line
     notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]

@@ -34,7 +34,7 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     if summary.recipe not in bundled_names():
         raise InspectError(
             f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
-            "--pipeline FILE`, which names this file"
+            "--pipeline FILE`, where FILE is the pipeline's file"
         )
     remedy = f"only on request: start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)

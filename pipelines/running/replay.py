@@ -68,7 +68,7 @@ class Replayed:
         requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them.
         traces: All traces with their verdicts, as :func:`groundtrace.publishing.view.record.traces_of` returns them.
         marks: The boxes, points and masks in the replies of detector, pointer and segmenter.
-        notes: The reasons why some of them are not drawn
+        notes: The reasons why the boxes, points and masks of some replies are not in ``marks``
             (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
     """
 
@@ -138,11 +138,12 @@ class _Unwritten(MediaStore):
 
 
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
-    """Yield the sources of the record, so that no other records are read than those with its id.
+    """Yield the input's files that hold the record, as sources from which only records with its id are read.
 
     If several records of the input have the same id, at most one of them keeps this id in the run, and the others get
-    the id ``ID#NUMBER``. A record without an id gets the id ``line#NUMBER``. NUMBER is the line or row of the record in
-    the input. Raises InspectError if the record is not found.
+    the id ``ID#NUMBER``. All these records are then read. A record without an id gets the id ``line#NUMBER``; only this
+    record is read. NUMBER is the line or row of the record in the input. Raises InspectError if the record is not
+    found.
     """
     store, places = _Unwritten("", ""), dict[tuple[int, int], str | None]()
     for place, source in enumerate(plan.context.sources):

@@ -92,5 +92,9 @@ def run_stage(stage: DraftStage, drafts: Sequence[Draft]) -> dict[str, list[Any]
 
 
 def _collect(element: Any, number: int, name: str) -> None:
-    """Store an element of a stage's output: the runner works in this process, so the caller finds it there."""
+    """Store an element of a stage's output in ``_collected``, from which :func:`run_stage` returns it.
+
+    This works because the runner works in the same process. ``number`` is the number of the call of :func:`run_stage`,
+    and ``name`` is the name of the output.
+    """
     _collected[number][name].append(element)

@@ -68,7 +68,7 @@ _SECTIONS = ("endpoints", "roles", "plugins", "verify")
 
 @settings
 class _VerifySections(RunSettings):
-    """Holds the values of these sections."""
+    """Holds the values of those sections of a config that :func:`verify` uses (:data:`_SECTIONS`)."""
 
     verify: VerifySettings = field(default_factory=VerifySettings)
 
@@ -110,7 +110,8 @@ def verify(
             built on OpenCV and needs no server.
         roles: The name of the endpoint of each role, such as ``judge``; None if the embedded engine has all roles.
         gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos, instead of ``verify.gate`` of the
-            config; None for those of the config, or the defaults.
+            config. None means that the values in the config are used. Without a config, and for values that the config
+            lacks, the defaults are used.
         scorers: The scorers that may run, each of which makes one verdict. By default, these are the scorers that the
             pipelines use. The scorers in ``verify.scorers`` of the config are added.
         cache: A folder for the replies of models. None means that they are kept only during this call.

@@ -128,8 +128,9 @@ def _register(kind: type) -> None:
     """Register a record type with Beam, so that PackedCoder, our compressing coder, encodes its records.
 
     A field of a record type may have another record type as its type. Beam accepts such a field only if RowCoder,
-    Beam's own coder, is registered for the field's type at that moment. So this function registers RowCoder for all
-    record types so far, then the new type, and at last PackedCoder for all of them.
+    Beam's own coder, is registered for the field's type at that moment. So this function first registers RowCoder for
+    the new type and for all earlier record types. Then it registers the schema (fields) of the new type. At last it
+    registers PackedCoder for all these types.
     """
     _KINDS.append(kind)
     for each in _KINDS:

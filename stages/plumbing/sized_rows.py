@@ -19,7 +19,7 @@ from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
 
 @dataclass(frozen=True)
 class SizedRow:
-    """Holds a row in packed (compressed) form, and its size in bytes together with its images.
+    """Holds a row in packed (compressed) form without its images, and the size in bytes of the row with its images.
 
     Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
     of its entry in the table of final outcomes, which lists the stages and calls of each record

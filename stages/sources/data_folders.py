@@ -6,8 +6,9 @@ data set, and the run would publish its text. So each data file must be inside t
 the Hub's cache may refer to other files of the same data set (:func:`groundtrace.vision.media.is_inside`).
 
 The library reads a name with ``::`` as a chain of files: it opens only the part of ``a.csv::b.csv`` before the ``::``.
-It opens a file ``a::/home/me/b.docx/c.txt`` in a zip archive as the file ``a/c.txt`` of ``/home/me/b.docx``. So ``::``
-is forbidden in the names of files, and in the names that an archive holds.
+If a zip archive holds a file with the name ``a::/home/me/b.docx/c.txt``, the library opens another file instead: the
+file ``a/c.txt`` in the user's archive ``/home/me/b.docx``. So ``::`` is forbidden in the names of files, and in the
+names that an archive holds.
 """
 
 import zipfile
@@ -155,7 +156,7 @@ def _texts(value: Any) -> Iterator[str]:
         count += 1
         if count + len(left) > MAX_VALUES:
             raise InputError(
-                f"the names of data files in the header of the data set have more than {MAX_VALUES} values: shorten "
+                f"the header of the data set has more than {MAX_VALUES} values that name data files: shorten "
                 "the entry 'configs' in README.md or .huggingface.yaml"
             )
         if isinstance(item, str):

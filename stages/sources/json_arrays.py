@@ -45,7 +45,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
     """
     text = _Window(stream)
     if text.next_sign() != "{":
-        raise text.wrong("expected a JSON object that holds arrays, which begins with {")
+        raise text.wrong("expected { at the beginning of a JSON object that holds arrays")
     text.pass_sign()
     while text.next_sign() == '"':
         name = text.next_value()

@@ -187,7 +187,7 @@ def _lines(text: TextIO) -> Iterator[str]:
     """Yield the lines of a file. Raises csv.Error for a line of more than :data:`MAX_LINE_BYTES` characters."""
     for line in iter(partial(text.readline, MAX_LINE_BYTES + 1), ""):
         if len(line) > MAX_LINE_BYTES:
-            raise csv.Error(f"it has more than {MAX_LINE_BYTES} characters")
+            raise csv.Error(f"the line has more than {MAX_LINE_BYTES} characters")
         yield line
 
 

@@ -167,7 +167,7 @@ def test_a_small_file_that_needs_much_memory(tmp_path: Path, kind: str) -> None:
                 changed.filelist.append(again)
     assert torch.load(path / STATE, weights_only=True)["progress"]["memory"] == {"note": "x" * 5_000}
     for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
-        with pytest.raises(CheckpointError, match="step-000001 cannot be read: its parts are compressed, or larger"):
+        with pytest.raises(CheckpointError, match=r"cannot be read: the parts of trainer\.pt are compressed, or"):
             read(path)
 
 
@@ -179,7 +179,7 @@ def test_a_description_with_more_values_than_bytes(tmp_path: Path) -> None:
         values = [values] * 10
     torch.save(state | {"identity": {"model.path": values}}, path / STATE)
     for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
-        with pytest.raises(CheckpointError, match="its description of the training has more than 10000 values"):
+        with pytest.raises(CheckpointError, match="description of the training has more than 10000 values"):
             read(path)
     torch.save(state | {"identity": 5}, path / STATE)
     with pytest.raises(CheckpointError, match="another version of the trainer wrote it"):

@@ -102,7 +102,7 @@ CONFIGS = [
     (("model.dtype=float16",), "model.dtype must be 'bfloat16' or 'float32', got 'float16'"),
     (("model.frame=norm",), "model.frame must be 'molmo100', "),
     (("model.frame=unit",), "cannot be written with one decimal"),
-    (("batch.tokens=8",), "batch.max_tokens must be at most tokens = 8, got 512"),
+    (("batch.tokens=8",), "batch.max_tokens must be at most batch.tokens = 8, got 512"),
     (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
     (
         (*VLM, "reward.roles.detector=vlm"),
@@ -116,7 +116,7 @@ CONFIGS = [
     (("reward.recipe=agros",), "reward.recipe must be one of argos, "),
     (("rollout.kind=sglang",), "rollout.kind must be 'transformers' or 'vllm', got 'sglang'"),
     (("reward.endpoints.own.kind=claude", "reward.endpoints.own.model=m"), "reward.endpoints.own.kind"),
-    (("eval.k=[1, 9]",), "eval.k must be at most samples = 2, got 9"),
+    (("eval.k=[1, 9]",), "eval.k must be at most eval.samples = 2, got 9"),
     (("log.keep=0",), "log.keep"),
     (("log.save_every=-1",), "log.save_every"),
     (("threads=-1",), "threads"),

@@ -107,7 +107,7 @@ def test_a_checkpoint_that_names_a_model_elsewhere(
     run.words(words, tmp_path).check_refused(
         2,
         f"step-000001 names the base model {str(private)!r}, but run.json in its training's output folder is missing "
-        "or has another path: if the files of this model may become part of OUT, pass the path as --model",
+        "or has another path: to export with this model, whose files then become part of OUT, pass its path as --model",
     )
     assert not (tmp_path / "new").exists()
     ran = run.words([*words, "--model", str(private)], tmp_path)

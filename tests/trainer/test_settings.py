@@ -53,7 +53,7 @@ def test_the_default_of_k_follows_the_samples(own, ks) -> None:
 
 
 def test_k_above_the_samples() -> None:
-    with pytest.raises(ConfigError, match=r"^eval\.k must be at most samples = 2, got 3$"):
+    with pytest.raises(ConfigError, match=r"^eval\.k must be at most eval\.samples = 2, got 3$"):
         build(TrainerSettings, TRAINING | {"eval": {"samples": 2, "k": [1, 3]}})
 
 

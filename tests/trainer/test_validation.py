@@ -196,7 +196,7 @@ def test_a_reward_that_rises_while_the_accuracy_falls_ends_the_training(
 
 REFUSED = [
     (("validation.share=1.0",), "validation.share must be less than 1, got 1.0"),
-    (("validation.share=0.1", "validation.data=x"), "validation.share must be 0 if data is set, got 0.1"),
+    (("validation.share=0.1", "validation.data=x"), "validation.share must be 0 if validation.data is set, got 0.1"),
     (("validation.every=0", "validation.share=0.1"), "validation.every"),
     (
         ("validation.share=0.01",),

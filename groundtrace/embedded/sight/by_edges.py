@@ -160,8 +160,8 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
     """Return how well each template (ideal outline of a shape) fits each box: float (boxes, templates) in [0, 1].
 
     The template is scaled to the box. The fit is the mean of the values of the points on the template's outline. The
-    value of a point is 1 if the image has an edge at the point (to within about a pixel), and the edge has the
-    direction of the outline. The value is lower if the directions differ, down to 0, and 0 if there is no edge. Points
+    value of a point is 0 if the image has no edge at the point (to within about a pixel). If it has an edge, the value
+    is between 0 and 1: it is 1 if the edge has the direction of the outline, and lower if the directions differ. Points
     on the image's border have no gradient, so the mean leaves them out. The fit is 0 if fewer than a third of the
     points are inside the border.
     """

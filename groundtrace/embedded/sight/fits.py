@@ -72,7 +72,11 @@ def _box_kind(width: float, height: float) -> str:
 
 
 def _tiny_kind(fill: float, box_fill: float) -> str | None:
-    """Return square, circle or triangle for a mask of so few pixels that corners cannot be counted; else None."""
+    """Return the kind of a mask that is too small to count its corners: square, circle or triangle; None if none fits.
+
+    ``fill`` is the share of the smallest enclosing rectangle, at any angle, that the mask covers. ``box_fill`` is the
+    share of its upright box.
+    """
     if box_fill > 0.87:
         return "square"
     if fill > 0.7 and box_fill > 0.66:

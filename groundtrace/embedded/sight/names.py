@@ -237,11 +237,11 @@ def _read(text: str) -> Name | None:
 
 
 def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
-    """Return the rank and the side of the image that a name mentions, and the name without these words.
+    """Split the name of an object into its rank, the side from which the rank is counted, and the rest of the name.
 
-    The rank is the position of an object, counted from the side: 2 in "second circle from the left", where the side is
-    (0, 1), the left. The rank is 1 if the name mentions no rank. The side is None if the name mentions no side.
-    :attr:`Name.end` explains the numbers of a side.
+    For example, "second circle from the left" is split into the rank 2, the left side (0, 1), and "circle". The rank is
+    1 if the name mentions no rank. The side is None if the rank is counted from no side. :class:`Name` explains the two
+    numbers of a side. A place at the end of the name, such as "on the left", is left out of the rest.
     """
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):

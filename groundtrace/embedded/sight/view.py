@@ -19,9 +19,9 @@ def coarse_view(
 
     `rng` is the random generator. `strength` is the degree of coarsening: 0 returns the image itself and scale 1;
     larger values give coarser views. If `strength` is above 0, the view is scaled, blurred, tinted, made noisy, and
-    shifted by less than one view pixel, by random amounts. The scale is view pixels / image pixels. A point (x, y) of
-    the view is at (x / scale, y / scale) in the image, with an error of at most one view pixel. Raises ValueError for
-    a negative strength.
+    shifted. The amounts of these changes are random; the shift is less than one view pixel. The scale is view pixels /
+    image pixels. A point (x, y) of the view is at (x / scale, y / scale) in the image, with an error of at most one
+    view pixel. Raises ValueError for a negative strength.
     """
     if strength < 0:
         raise ValueError(f"strength must not be negative, got {strength}")

@@ -341,7 +341,10 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options whose words occur in the text, except options that are part of a longer option in the text."""
+    """Return the positions (from 0) of the options whose words occur in the text.
+
+    If one such option is part of another, only the longer one is returned: "red car", and not "car".
+    """
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}

@@ -1,10 +1,11 @@
 """Compares mathematical answers with the library math-verify, in bounded time.
 
 math-verify (0.9) stops a slow computation with a signal. This works only on the main thread. So this module calls
-math-verify without timeouts, and refuses expressions that could take too long: long text, deep nesting, powers of
-powers, large exponents and factorials, sums, integrals, products with very many terms after expansion, and many
-functions of symbols. math-verify's function ``verify`` is asymmetric. This module always calls it with the arguments
-(gold, answer).
+math-verify without timeouts, and refuses expressions that could take too long. It refuses all limits, all integrals,
+and all sums and products over an index. It also refuses long text, deep nesting, powers of powers, large exponents and
+factorials, expressions with very many terms after expansion, and expressions with many functions such as sines.
+
+math-verify's function ``verify`` is asymmetric. This module always calls it with the arguments (gold, answer).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class MathsMatch(Enum):
     """Lists the possible results of comparing a predicted expression with the gold (correct) expression.
 
     ROUNDED means that the prediction is the rounded value of an irrational gold (4.24 for 3√2). GOLD_UNREADABLE means
-    that the gold is not one mathematical expression; PREDICTION_UNREADABLE means the same of the prediction.
+    that the gold is not one mathematical expression. PREDICTION_UNREADABLE means that the prediction is not.
     """
 
     EQUAL = "equal"

@@ -198,11 +198,11 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
     the fraction is rounded to the last place of the decimal (2/3 is 0.67).
 
-    If only one of the numbers has a percent sign, the absolute value of the number without the sign decides:
+    If only one of the numbers has a percent sign, the comparison depends on the absolute value of the other number:
 
     - The value is 0 or a whole number: the percent sign is ignored (2 is 2 %).
     - The value is between 0 and 1, such as 0.02: the percentage is divided by 100 (0.02 is 2 %). If the gold has
-      the percent sign, a prediction that equals the gold without this sign is also right (0.5 for 0.5 %).
+      the percent sign, a prediction that equals the gold without its percent sign is also right (0.5 for 0.5 %).
     - The value is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). The numbers are
       also the same if the percentage is exactly 100 times the value, without any tolerance (1.25 is 125 %).
     """

@@ -143,10 +143,11 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def _is_corrected(found: list[Conclusion], reasoning: str, start: int, question: Question) -> bool:
-    """Return whether the reasoning concludes the gold answer after the offset ``start``, where it corrects itself.
+    """Return whether the reasoning concludes the gold answer after it has corrected a wrong conclusion.
 
-    For a count, it is enough that the reasoning then mentions the gold answer, and concludes no other count: "That's
-    four. Hmm, I missed the one in the corner, which makes five."
+    ``found`` are all conclusions of the reasoning. ``start`` is the offset of the words of the correction, such as
+    "wait". For a count, it is enough that the reasoning mentions the gold answer after ``start``, and concludes no
+    other count there: "That's four. Hmm, I missed the one in the corner, which makes five."
     """
     later = [each for each in found if each.start >= start]
     if any(each.right for each in later):

@@ -231,7 +231,11 @@ def format_number(value: float) -> str:
 
 
 def _escape(label: str) -> str:
-    """Escape a label so that quotes, trimming and line-based tools do not change it."""
+    """Escape a label, so that it is still the same after it has been written into a tag and read again.
+
+    Quotes, backslashes, line ends, tabs and the signs ``&``, ``<`` and ``>`` are escaped, and so are spaces at the
+    start and the end.
+    """
     core = label.strip(_BLANK)
     head = label[: len(label) - len(label.lstrip(_BLANK))]
     tail = label[len(head) + len(core) :]

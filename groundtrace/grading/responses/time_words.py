@@ -77,7 +77,11 @@ class _Token(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Holds a moment, or the start or end of a span, and the index of the token after it."""
+    """Holds a moment, or the start or the end of a span.
+
+    ``frame`` is its frame number, and ``t_s`` is its time in seconds; each is None if the text does not state it.
+    ``at`` is the index of the token after its words.
+    """
 
     frame: int | None
     t_s: float | None
@@ -345,7 +349,11 @@ class _Reader:
         return self._moment(at, place + 1, None, time.value)
 
     def _listed(self, first: _Read) -> _Read:
-        """Read the moments of a list such as ``frames 3, 5 and 7``; each frame may have its time."""
+        """Read the other moments of a list such as ``frames 3, 5 and 7``, of which the first was read before.
+
+        ``first`` is the first moment, and the index of the token after it. Each frame may have its time. Returns all
+        moments of the list, and the index of the token after the list.
+        """
         found, at = first
         while True:
             begin = at + (self._tokens[at].kind == "comma")

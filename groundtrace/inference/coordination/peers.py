@@ -115,7 +115,7 @@ class Peers:
         return self._folder is None or self._db is not None
 
     def add(self, part: Part) -> None:
-        """Add ``part``, which holds one kind of state, such as the part of a run's budget that is spent.
+        """Add ``part``, which holds one kind of state, such as what a run has spent of its budget.
 
         From now on, :class:`Peers` calls the methods of ``part`` that move this state. The state goes from memory to
         the shared file when other processes start, and back to memory when these processes have ended.

@@ -57,8 +57,11 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close the pipe, either at the end of the thread or in a child process. After a fork, the child has a copy of
-        its parent's open pipe. If the copy stayed open, the parent would seem to be running even after it has ended.
+        """Close this process's descriptor of the pipe. The method is called in two cases:
+
+        - The thread ends.
+        - This process was forked, so it has a copy of its parent's open pipe. If the copy stayed open, the parent would
+          seem to be running even after it has ended.
         """
         _presences.discard(self)
         os.close(self._pipe)

@@ -135,9 +135,9 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """Correct the limit on tokens per minute after a request that used more or fewer tokens than expected.
-        ``tokens`` is the difference: positive if the request used more tokens than expected, negative if it used
-        fewer.
+        """Correct the number of tokens that were counted for a request, after the request has ended. The limit on
+        tokens per minute then counts the tokens that the request used, and not those that were expected. ``tokens`` is
+        the difference: positive if the request used more tokens than expected, negative if it used fewer.
         """
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
@@ -186,8 +186,9 @@ class Quota:
             self._next_beat(self._beat_s + HURRY_S)
 
     def _beat(self) -> None:
-        """Take the slots that this process may use now. Give back all slots if the process had no request
-        since the last update."""
+        """Update how many slots this process may use. A slot permits one concurrent request. A process without peers
+        may use all slots. A process with peers takes the slots that it may use now. But if it has had no request since
+        the last update, it gives back all its slots."""
         self._beat_s = self._now_s()
         if self._timer is not None:
             self._timer.cancel()

@@ -99,7 +99,8 @@ class ChatModel:
     def _processors(self, rows: Sequence[tuple[Chat, int]], sampling: Sampling) -> LogitsProcessorList:
         """Return the functions that change the logits before the best token is taken.
 
-        Image and video tokens are excluded, since such a token in a text marks the position of an image or a video.
+        One function prevents the model from writing image and video tokens, since such a token in a text marks the
+        position of an image or a video. If the temperature is above 0, other functions choose the tokens at random.
         """
         device, config = self.model.device, self.model.config
         media = [token for name in _MEDIA_TOKENS if isinstance(token := getattr(config, name, None), int)]

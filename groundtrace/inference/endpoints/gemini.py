@@ -148,10 +148,11 @@ class GeminiEndpoint:
         )
 
     async def _answered(self, asking: Awaitable[Any]) -> Any:
-        """Return the client's response. Raises CallError for all errors of client and connection.
+        """Wait for the response to a request, and return it. ``asking`` is the running call of Google's client.
 
-        The client's errors quote a broken body, which may echo the API key. So the CallError does not hold the client's
-        error as its cause.
+        Raises CallError for all errors of this client and of the connection. An error of the client quotes the body of
+        a response that it cannot read, and this body may repeat the API key. So the client's error is not set as the
+        cause of the CallError.
         """
         try:
             return await asking
@@ -227,8 +228,8 @@ class GeminiEndpoint:
 
 
 class _Session(aiohttp.ClientSession):
-    """Uses its own timeouts instead of those that the client passes. Follows no redirect, so that the API key is never
-    sent to another server."""
+    """Sends the HTTP requests of Google's client. The timeouts that this client passes are replaced by those of the
+    endpoint's settings. Redirects are not followed, so that the API key is never sent to another server."""
 
     def request(self, method: str, url: Any, **options: Any) -> Any:
         options.update(timeout=self.timeout, allow_redirects=False)

@@ -88,13 +88,15 @@ class Segmenter(ABC):
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """Return the features and sizes of an image. The model needs nothing else of the image."""
+        """Return all that the model needs of an image: its features, its size and, for SAM 1, the size of the model's
+        input."""
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}
 
     def _segment(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Return the masks (N, H, W) of boxes (1, N, 4) or points (1, N, 2)."""
+        """Return one mask for each place, as a bool tensor (N, H, W) of the image's size. ``places`` are boxes
+        (1, N, 4) or points (1, N, 2), in pixels of the image. ``seen`` is the result of :meth:`_features`."""
         scaled = self.scaled(seen, places).to(self.model.device)
         points = places.shape[-1] == 2
         asked = {"input_points": scaled[:, :, None]} if points else {"input_boxes": scaled}

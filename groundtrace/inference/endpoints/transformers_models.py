@@ -142,8 +142,9 @@ class TransformersEndpoint:
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
-        """Add the prompt to the batch of prompts that wait for the same image; return the batch and the prompt's index.
-        Prompts can be added until the thread that runs the model takes the batch."""
+        """Add a prompt to the waiting batch of prompts about its image, and return the batch and the prompt's index in
+        it. ``part`` is the image. A new batch is created if none waits. Prompts can be added until the thread that runs
+        the model takes the batch."""
         loop = asyncio.get_running_loop()
         with self._lock:
             batch = self._waiting.get(part.sha256)

@@ -1,7 +1,7 @@
-"""Implements endpoints of the kind ``vllm`` before a server for them is started. Every request to such an endpoint
-fails.
+"""Implements the endpoint of the kind ``vllm``, which is used only as long as its server is not started. Every request
+to this endpoint fails.
 
-A run starts the servers and replaces these endpoints by ``openai`` endpoints with the servers' URLs
+A run starts the servers of these endpoints. It then replaces them by ``openai`` endpoints with the servers' URLs
 (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
 

@@ -180,12 +180,13 @@ class Family:
         count: int,
         raw: Callable[[list[float]], Raw],
     ) -> ParsedPointing[Raw]:
-        """Parse the points or boxes of a reply for the label, in the family's form or in prose. The numbers are not
-        converted.
+        """Parse a reply, and return its points or boxes of the requested object. The numbers stay as the model wrote
+        them. The reply may have the family's form. If :attr:`reads_prose` is True, it may also be prose.
 
-        ``count`` is the number of coordinates of each point or box. Raises
-        :class:`groundtrace.inference.grounding.BadReply` if the reply is truncated, cannot be parsed, or is about
-        another object.
+        ``text`` is the reply, and ``label`` is the name of the requested object. ``reader`` parses the family's form.
+        ``count`` is the number of coordinates of each point or box, and ``raw`` makes a point or box of these numbers.
+        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply is truncated, cannot be parsed, or is
+        about another object.
         """
         answer = after_thinking(text)
         if cut := _CUT_TAG.search(answer.rstrip()):

@@ -6,7 +6,7 @@ Checkpoints trained on the form of Qwen2-VL write
 (QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
 
 The source is cookbooks/spatial_understanding.ipynb of QwenLM/Qwen2.5-VL. Images are resized as qwen-vl-utils does
-(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 28 px.
+(:func:`groundtrace.schemas.coordinates.smart_resize`): the width and the height become multiples of 28 px.
 
 Known limits: all coordinates are shifted if a server resizes differently (``max_pixels`` below the default, another
 version of vLLM). So serve the model with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.

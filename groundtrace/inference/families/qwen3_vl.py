@@ -2,8 +2,8 @@
 ``point_2d``.
 
 The sources are cookbooks/2d_grounding.ipynb and evaluation/ODinW-13 of QwenLM/Qwen3-VL. Images are resized as
-qwen-vl-utils does (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px. This matters only to
-the trainer, since the coordinates do not depend on the size of the image.
+qwen-vl-utils does (:func:`groundtrace.schemas.coordinates.smart_resize`): the width and the height become multiples of
+32 px. This matters only to the trainer, since the coordinates do not depend on the size of the image.
 
 Known limits: lists of more than about 40 instances can repeat until the token limit. A truncated list is requested
 again and never used in part.

@@ -34,8 +34,8 @@ class OutageTimer:
         return self.limit_s - waited_s
 
     def report(self, why: object) -> None:
-        """Show a message to the user: for which server the run waits, for how long so far, and ``why``, the reason,
-        e.g. the error of the last request.
+        """Show a message about the wait to the user. The message names the endpoint, how long the run has waited so
+        far, how long it waits at most, and the reason. ``why`` is this reason, e.g. the error of the last request.
         """
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()

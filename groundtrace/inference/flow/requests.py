@@ -309,7 +309,8 @@ def _wasted(reply: Reply) -> Reply:
 
 
 def _retried(reply: Reply, retries: int) -> Reply:
-    """Return the joined reply of all attempts of a request, with the number of retries in its usage."""
+    """Return a copy of ``reply`` whose usage holds the number of retries. ``reply`` is already joined from the replies
+    to all attempts of a request."""
     return replace(reply, usage=replace(reply.usage, retries=retries))
 
 

@@ -221,7 +221,12 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
-    """Raise ExportError if the output overlaps the run folder, or would replace a folder that must be kept."""
+    """Raise ExportError if the export cannot be written to the folder ``output``. The error is raised in these cases:
+
+    - The output is the run folder, is in it, or contains it.
+    - The output exists, and ``--replace`` is not given.
+    - The output exists, and is neither an older export nor an empty folder. Such a folder or file is never replaced.
+    """
     if output == run or run in output.parents:
         raise ExportError(
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside the run"
@@ -241,8 +246,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
     """Rename the finished folder ``unfinished`` to ``output``.
 
-    If ``is_replacing`` is True, an old export at ``output`` is first renamed, and is removed after the new export has
-    its place. Raises OSError if ``is_replacing`` is False and another export has been created at ``output`` meanwhile.
+    If ``is_replacing`` is True and ``output`` exists, the old folder is first renamed. It is removed after
+    ``unfinished`` was renamed, and gets its name back if this fails. Raises OSError if ``is_replacing`` is False and
+    another export has been created at ``output`` meanwhile.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():

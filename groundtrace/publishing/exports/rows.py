@@ -88,11 +88,12 @@ def ready_rows(
 ) -> tuple[ExportRow, ...]:
     """Prepare a row of a shard (Parquet file of the run) for an export format.
 
-    Return one export row, or one for each stream (prompt) of the row's question. ``fields`` holds the columns of the
-    row. ``side`` is its training set (sft or rl), and ``number`` is its index there. ``form`` is the export format, and
-    ``target`` describes the model to be trained. Raises LeftOut if the row cannot be exported. A row with streams must
-    have an id and a gold answer, because its reference (the text by which a reward finds the row) needs both. Both are
-    checked before anything is written, because the rows of all streams must be written or left out together.
+    An RL row with streams (prompts for the same question) becomes one export row for each stream. Any other row becomes
+    one export row. ``fields`` holds the columns of the row. ``side`` is its training set (sft or rl), and ``number`` is
+    its index there. ``form`` is the export format, and ``target`` describes the model to be trained. Raises LeftOut if
+    the row cannot be exported. A row with streams must have an id and a gold answer, because its reference (the text by
+    which a reward finds the row) needs both. Both are checked before anything is written, because the rows of all
+    streams must be written or left out together.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

@@ -55,9 +55,9 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 class ByAnswer(ParquetWriter):
     """Writes an SFT row with several turns as several rows: one for each turn of the assistant.
 
-    The prompt of such a row is all turns before the assistant's turn. The reason is that ``SFTTrainer`` computes its
-    loss on the whole completion. If a completion had several turns, the model would also learn to predict the results
-    of code.
+    In each written row, the completion is one turn of the assistant, and the prompt is all turns before it. A
+    completion must not have several turns, since ``SFTTrainer`` computes its loss on the whole completion. The model
+    would then also learn to predict the results of code.
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:

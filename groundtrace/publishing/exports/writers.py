@@ -130,7 +130,8 @@ class LinesWriter:
 
 
 class TarWriter:
-    """Writes rows in order to tar files of bounded size. For each row, its images come first, then its JSON.
+    """Writes rows to tar files of bounded size. The order of the rows is kept. For each row, its images come first,
+    then its JSON.
 
     ``side`` is the training set (sft or rl) of the rows. ``record`` is a function that converts a row and the names of
     its images to a JSON object. All files of a row have the same key, which is the part of the file name before the

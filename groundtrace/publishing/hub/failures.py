@@ -34,7 +34,7 @@ def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
 
 
 def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
-    """Return the PublishError or HubDown to raise for an error."""
+    """Return the error to raise for ``error``: PublishError if the user can correct the cause, else HubDown."""
     refused = _http_error(error)
     if refused is not None:
         return _refusal(refused, repo)

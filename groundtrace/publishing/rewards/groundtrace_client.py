@@ -216,9 +216,10 @@ def _lost_in(info: object) -> str:
 
 
 def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
-    """Return the score, or an unscored result if the sandbox failed, because this is not the fault of the policy.
+    """Return the score of a response; if its sandbox failed, return an unscored result instead.
 
-    ``why`` is the reason why the sandbox failed; "" if it did not fail.
+    ``why`` is the reason why the sandbox failed; "" if it did not fail. The policy (the model in training) did not
+    cause such a failure, so the response must not get a reward.
     """
     if not why:
         return score
@@ -387,8 +388,8 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 
     ``queries`` are the prompts followed by their responses. ``prompts`` are the prompts alone. ``labels`` are the
     references of the rows: JSON texts by which the reward finds the rows. Raises RewardUnavailable if the server does
-    not return rewards in time, and RewardRefused if the input cannot be scored. OpenRLHF ignores the reward if this
-    function raises an error.
+    not return rewards in time, and RewardRefused if the input cannot be scored. OpenRLHF only logs such an error, and
+    continues without a reward for the response.
     """
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()

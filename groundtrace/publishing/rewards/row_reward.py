@@ -69,8 +69,9 @@ class ScoreBatch:
 
     Attributes:
         parts: the groups. A group holds one or several prompts of a question, with the answers to each prompt.
-        places: for each answer, three indices: of its group, of its prompt in this group, and of the answer among the
-            answers to this prompt. None instead of indices if the answer needs a judge but the reward has no judge.
+        places: three indices for each answer: the index of its group, the index of its prompt in this group, and the
+            index of the answer among the answers to this prompt. If an answer needs a judge, but the reward has no
+            judge, None replaces its indices.
         texts: the answers as the model wrote them.
     """
 
@@ -82,8 +83,8 @@ class ScoreBatch:
         """Return the score of each answer (a response of a model), in the order of the call.
 
         ``found`` holds the scores as nested lists: ``found[group][prompt][answer]``. For each answer, ``places`` holds
-        these three indices. If it holds None instead, the answer needs a judge, but the reward has no judge. The score
-        of such an answer has the reward None.
+        these three indices. If ``places`` holds None for an answer, the answer needs a judge, but the reward has no
+        judge. The score of such an answer has the reward None.
         """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]

@@ -2,9 +2,9 @@
 
 In an audit, a person judges a random sample of a run's traces (a teacher's reasoning with answer). From these
 judgements, :mod:`groundtrace.publishing.view.audit_estimate` estimates how often the run's automatic verification is
-right. Half of the sample are kept (SFT) rows. The other half are records whose traces the verification rejected. In
-this half, the number of records with the same reason of rejection is proportional to their number in the run, but at
-least :data:`MIN_PER_REASON`.
+right. Half of the sample are kept (SFT) rows. The other half are records whose traces the verification rejected. The
+numbers of records for the single reasons of rejection are in the same proportion as in the whole run, but there are at
+least :data:`MIN_PER_REASON` records for each reason (or all, if the run has fewer).
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
 trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.

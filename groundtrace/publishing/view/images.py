@@ -125,7 +125,8 @@ def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
             return group, row
         row -= size
     raise InspectError(
-        "a file of the run has fewer rows than before: start `beam view` again, since the run may have been repeated"
+        "a shard (Parquet file) of the run has fewer rows than before: start `beam view` again, since the run may have "
+        "been repeated"
     )
 
 

@@ -106,8 +106,8 @@ class LiveRun:
         - ``failures``: the failed attempts, the most frequent first.
         - ``waiting``: what the processes wait for at present.
         - ``replies``: the newest replies of the cache.
-        - ``per_minute``: the number of replies in the last minute. It is too low if there are so many that the ends of
-          the log files do not hold all of them.
+        - ``per_minute``: the number of replies in the last minute. Only replies at the ends of the log files are
+          counted. So the number is too low if more replies were made in this minute than these ends hold.
         - ``idle_s``: the time since the last reply in seconds; None if there is no reply.
         """
         notes = max((path for path in (self.run / "ledger").glob("*") if path.is_dir()), default=None)
@@ -163,7 +163,7 @@ class LiveRun:
 
 
 def _entries_at_the_end(path: Path) -> list[LogEntry]:
-    """Return the entries in the last part of a log file; the part has at least one entry, if the file has one."""
+    """Return the last entries of a log file: at least one entry, unless the file has no entries."""
     size, tail = path.stat().st_size, _TAIL_BYTES
     while True:
         start = max(size - tail, 0)

@@ -1,8 +1,9 @@
-"""Turns the replies of detector, pointer and segmenter in a replay into marks that the page draws on the images.
+"""Converts replies of the detector, the pointer and the segmenter to marks that the page draws on the images.
 
-The marks show the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the
-points that the pointer found before the trace was written. The run parses replies with the same functions. A reply can
-have any text and any size, so the numbers of marks, notes and characters are limited.
+The replies are those of one record, from a replay (a repetition of the run's stages for this record). The marks show
+the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the points that the
+pointer found before the trace was written. The run parses replies with the same functions. A reply can have any text
+and any size, so the numbers of marks, notes and characters are limited.
 """
 
 import hashlib
@@ -73,7 +74,7 @@ class _NotDrawn(ValueError):
 
 
 def images_of(row: Mapping[str, Any], requests: Iterable[Json]) -> dict[str, ImageOfRow]:
-    """Return the images of a row that the requests to the :data:`ROLES` show, by the SHA-256 of their files.
+    """Return the images of a row that were sent to the :data:`ROLES`, by the SHA-256 of their files.
 
     ``row`` has the columns ``images`` and ``frames``, or ``media`` for a rejected record. ``requests`` are those of
     :func:`model_marks`. Images that cannot be decoded are left out.
@@ -156,7 +157,7 @@ class _Reader:
         digest, *others = _digests(request) or [""]
         image = self._images.get(digest)
         if others or image is None:
-            raise _NotDrawn("it is not about exactly one image of this record")
+            raise _NotDrawn("the request does not show exactly one image of this record")
         if request["role"] == "segmenter":
             return image, list(self._masks(request, reply, digest, image.medium))
         found = self._places(request, reply, image.medium)
@@ -169,7 +170,7 @@ class _Reader:
         variables, family = request["variables"], self._family_of(request["role"])
         label = variables.get("label") or variables.get("entity")
         if not label:
-            raise _NotDrawn(f"its prompt {request['prompt']} names no object")
+            raise _NotDrawn(f"the request with the prompt {request['prompt']} names no object")
         if reply.is_truncated:
             raise BadReply("its end is missing")
         read = family.boxes if request["role"] == "detector" else family.points
@@ -180,7 +181,9 @@ class _Reader:
             [written] = [request["variables"][name] for name in _SEGMENTED if name in request["variables"]]
             places = [json.dumps(each) for each in json.loads(written)]
         except (ValueError, TypeError, RecursionError) as error:
-            raise _NotDrawn(f"its prompt {request['prompt']} has no list of boxes or points") from error
+            raise _NotDrawn(
+                f"the request with the prompt {request['prompt']} has no list of boxes or points"
+            ) from error
         labels = (", ".join(self._labels[digest, place]) for place in places)
         return zip(labels, masks_of_reply(reply.text, len(places), medium), strict=True)
 

@@ -145,11 +145,12 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     """Return the traces of a row, after the verdict that rejected the record was marked with ``rejects`` = True.
 
-    ``traces`` are those of :func:`traces_of`, the best one first. The row names the scorer that rejected the record.
-    The first verdict of this scorer that has a value is marked. For all scorers except that of the answer, it is on the
-    best right trace, because a wrong trace has only the verdict on its answer. If the record was rejected because it
-    could not be checked, the first verdict of the scorer without a value is marked instead. Nothing is marked if the
-    row does not name a scorer.
+    ``traces`` are those of :func:`traces_of`, the best one first. The row names the scorer that rejected the record; if
+    it names none, nothing is marked. Of this scorer's verdicts on the traces, the first one with a value is marked. If
+    the record was rejected because it could not be checked, the first one without a value is marked instead.
+
+    A wrong trace has only the verdict on its answer. So, unless the scorer is that of the answer, the marked verdict is
+    on the best right trace.
     """
     has_value = row.get("reason") not in ("unverifiable", "execution_lost")
     held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))

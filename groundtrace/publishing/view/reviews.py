@@ -100,10 +100,11 @@ def flagged_ids(run: Path) -> frozenset[str]:
 def _mark(fields: dict[str, Any]) -> Mark:
     """Convert a line of ``marks.jsonl``, parsed as JSON, to a mark: the flag, tags and note of a record.
 
-    Raises KeyError or TypeError if the id or the tags are missing, if a field is unknown or has the wrong type.
+    Raises KeyError or TypeError if the id or the tags are missing, if a field is unknown, or if a field has the wrong
+    type.
     """
     mark = Mark(**{**fields, "tags": tuple(fields["tags"])})
     texts = (mark.id, mark.trace, mark.note, mark.at, *mark.tags)
     if not all(isinstance(each, str) for each in texts) or not isinstance(mark.flagged, bool):
-        raise TypeError("a field of the mark has the wrong type")
+        raise TypeError("'flagged' must be true or false, and id, trace, note, at and all tags must be texts")
     return mark

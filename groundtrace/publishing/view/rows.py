@@ -81,8 +81,8 @@ class ViewedRows:
         except duckdb.OutOfMemoryException as error:
             self._db.close()
             raise InspectError(
-                f"the rows of {run} need more memory than the view may take ({MEMORY} of this machine's): query the "
-                "rows with `beam inspect --sql`, or view them on a larger machine"
+                f"the rows of {run} need more memory than `beam view` may use ({MEMORY} of this machine's memory): "
+                "query the rows with `beam inspect --sql`, or view them on a machine with more memory"
             ) from error
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             self._db.close()
@@ -218,11 +218,11 @@ class ViewedRows:
 
     @contextmanager
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
-        """Yield a database connection, and an SQL condition with the values of its placeholders.
+        """Yield a database connection, an SQL condition, and the values of the condition's placeholders.
 
-        The user's filters are a text, categories and ranges. The connection has a temporary table ``found`` with the
-        rows that contain the text; without a text, ``found`` is a view of all rows. So the text is searched for only
-        once for all counts of a page. The condition is for queries of ``found``, and holds the categories and ranges.
+        ``filters`` has a text, categories and ranges. The text is searched for only once, and all counts of a page use
+        the result: the connection has a temporary table ``found`` with the rows that contain the text. Without a text,
+        ``found`` is a view of all rows. The condition is for queries of ``found``. It holds the categories and ranges.
         """
         with self._db.cursor() as cursor:
             if filters.text:

@@ -1,6 +1,6 @@
 """Serves the page of ``beam view`` to a web browser, with a run's rows, counts, records, images and marks.
 
-A mark is a flag, a tag or a note that a person sets on a record.
+A mark holds the flag, the tags and the note that a person sets on a record.
 """
 
 import asyncio
@@ -80,9 +80,9 @@ class ViewServer:
 
     ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
     tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
-    that a person judges; None if the run is viewed without an audit. ``other`` is a second run, whose outcome and
-    traces are shown beside those of a record; None if one run is viewed. ``replays`` repeats the stages for a record;
-    None if the view does not offer this.
+    that a person judges; None if the run is viewed without an audit. ``other`` is a second run; None if only one
+    run is viewed. For each record, the page also shows its outcome and its traces in the second run. ``replays``
+    repeats the stages for a record; None if the view does not offer this.
     """
 
     def __init__(
@@ -276,7 +276,10 @@ class ViewServer:
         return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
 
     def _filters(self, request: web.Request) -> Filters:
-        """Return the filters in the address of a request. Raises BadFilter."""
+        """Return the filters in the address of a request.
+
+        Raises BadFilter if the address contains an unknown column or a malformed range.
+        """
         return read_filters(filter_items(request.query.items()), self._rows.dimensions)
 
     def _place(self, n: int) -> RowPlace:

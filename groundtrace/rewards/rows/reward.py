@@ -158,7 +158,8 @@ class Reward:
     def check_endpoints(self) -> None:
         """Check that the models that the recipe uses can answer: the endpoint of each role gets one cheap request.
 
-        Raises :class:`groundtrace.inference.preflight.NotServed`; its message is one line with the role and a remedy.
+        Raises :class:`groundtrace.inference.preflight.NotServed` if an endpoint cannot be used for its role. The
+        message is one line with the role and a remedy.
         """
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 

@@ -232,7 +232,10 @@ class Shards:
 
 
 def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
-    """Return the rows of all files: in memory if they are small, else memory-mapped. Raises ShardError."""
+    """Return the rows of all files: in memory if the files are small, else memory-mapped.
+
+    Raises ShardError if the files cannot be read as shards.
+    """
     try:
         if sum(file.stat().st_size for file in files) <= MAX_BYTES_IN_MEMORY:
             return pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")

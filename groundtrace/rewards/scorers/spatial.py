@@ -113,8 +113,8 @@ async def score_spatial(case: Case) -> Verdict:
 
     The value is computed from the numbers of right and wrong points
     (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 if
-    the question has targets (objects to point at) and the response has no points. It is None if no targets are known,
-    and no point is right or wrong.
+    the question has targets (objects to point at) and the response has no points. If no point is right or wrong, the
+    value is None in two cases: the question has no targets, or it is unknown whether it has targets.
 
     The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
     or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has
@@ -163,7 +163,7 @@ class _Tally:
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
         """Count a point that is on an object of its label; ``mask`` is the mask of this object.
 
-        Raises CallError and BadReply if the objects of the question cannot be searched for.
+        Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
         """
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
@@ -193,7 +193,7 @@ class _Tally:
 
 
 def _count(*masks: Masks) -> int:
-    """Return the number of distinct objects."""
+    """Return the number of objects that the masks show. Masks of the same object in one image or frame count once."""
     places = {place for each in masks for place in each}
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
@@ -224,22 +224,21 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
+    The function counts the targets (objects that the question is about) that have a point. It is unknown whether the
+    dogs in two frames are the same dog. So for each kind of object, only the targets of one frame are counted: the
+    frame in which most targets have a point. Two labels are of one kind in two cases: they can name the same objects
+    ("dog" and "brown dog"), or a point with one label is on an instance (a detected object) of the other label.
+
     The returned function takes a point. It raises CallError if a model call fails, and BadReply if a reply cannot be
     parsed. It returns one of three values:
 
     - False: the point is not on an object that its label names.
-    - True: the point is on such an object, the object is a target (an object that the question is about), and the
-      number of counted targets grows by one.
+    - True: the point is on such an object, the object is a target, and the number of counted targets grows by one.
     - None: the point is on such an object, but does not change the score. The object is not a target, or the number of
       counted targets does not grow, e.g. because the target was counted before.
 
     ``media_index`` is the index of the clip among the question's media, and ``targets`` are the targets of the
     question.
-
-    It is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the targets of one
-    frame are counted: the frame in which most targets are pointed at. Two labels are of one kind if they can name the
-    same objects ("dog" and "brown dog"), or if a point with one label is on an instance (a detected object) of the
-    other label.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()
@@ -292,7 +291,7 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """Return whether the question can have targets (objects that it is about) for this response.
+    """Return whether the question can have targets (objects that it is about); if not, the scorer does not run.
 
     The result is True if the response has points, or if the pointer (the model that points at objects) found an object
     of the question. Otherwise the result is True only if both conditions are met:

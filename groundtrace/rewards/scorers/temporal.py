@@ -8,8 +8,8 @@ Three categories of statements are scored (App. D):
 
 Each statement has the score 0 or 1. The value of a category is the mean score of its statements. The points are an
 exception: their value is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images. The reward is the
-mean over the categories that have a scored statement. (§3.1 has two sets, S_f and S_e. As in App. D, S_f is divided
-into points and descriptions here.)
+mean over the categories that have a scored statement. §3.1 has only two sets of statements: S_f (on frames) and S_e (on
+spans of time). Here, as in App. D, the statements on frames are divided into points and descriptions.
 
 The paper leaves some cases open. They are decided as follows:
 
@@ -261,7 +261,9 @@ class _ClipScorer:
 
 
 def _plain(description: str) -> str:
-    """Return the description with each point tag replaced by the text inside the tag, or else by its label.
+    """Return the description with each point tag replaced by the text inside the tag.
+
+    A tag without a text inside is replaced by its label.
 
     The coordinates are removed, because the judge cannot see coordinates in a frame.
     """

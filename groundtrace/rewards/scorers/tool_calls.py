@@ -44,9 +44,10 @@ class Factor:
 class ToolCallSettings:
     """Holds the settings of the reward for tool calls, which are executions of code.
 
-    The defaults are the values of CodeDance's paper: γ = 4 and β = 0.2 (they determine how the reward depends on the
-    difficulty of the question), a reward of -0.5 for a failed execution, the discount 0.2, and the weight 0.2 for
-    turns.
+    The defaults are the values of CodeDance's paper: γ = 4, β = 0.2, a reward of -0.5 for a failed execution,
+    ``discount`` 0.2 and ``turn_weight`` 0.2. γ and β determine how the reward depends on the difficulty of the question
+    (:func:`difficulty_scale`). ``discount`` is the factor of the next turn's return (:func:`turn_returns`).
+    ``turn_weight`` is the factor of a turn's own return in its advantage (:func:`turn_advantages`).
     """
 
     gamma: PositiveWeight = 4.0
@@ -143,7 +144,9 @@ def tool_reward(
             kind.
     """
     if not 0 <= succeeded <= calls:
-        raise ValueError(f"succeeded must be from 0 to the number of calls, got succeeded={succeeded}, calls={calls}")
+        raise ValueError(
+            f"the number of successful calls must be from 0 to {calls}, the number of all calls, got {succeeded}"
+        )
     factor = settings.factor(kind)
     if calls == 0:
         return 0.0

@@ -176,7 +176,7 @@ class ShowInsteadOfWindows(MetaPathFinder):
         self._show, self._looking = show, False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return an import spec for cv2 (OpenCV) that replaces its window functions after it is loaded.
+        """Return an import spec with which Python loads cv2 (OpenCV), and then replaces the window functions of cv2.
 
         The import system of Python calls this method. For all other modules, the result is None.
         """

@@ -247,7 +247,10 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Wait until the other threads end, but only for a short time, in which a cancelled timer ends, for example."""
+    """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds.
+
+    For example, this time is long enough for the end of a timer's thread after the timer was cancelled.
+    """
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
     if threading is None:

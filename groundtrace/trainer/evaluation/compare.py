@@ -191,7 +191,8 @@ def comparison_lines(found: Comparison) -> list[str]:
 def comparison_json(found: Comparison) -> str:
     """Return a comparison as JSON text.
 
-    An estimate is an object with ``value``, ``low``, ``high`` (the 95 % interval) and ``questions``; null without data.
+    An estimate is an object with ``value``, ``low``, ``high`` (the 95 % interval) and ``questions``. An estimate
+    without data is null.
     """
     first, *others = found.evaluations
     plain = {

@@ -121,8 +121,8 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 def _interval(graded: Sequence[EvaluatedQuestion]) -> list[float] | None:
     """Return Wilson's 95 % interval of the accuracy.
 
-    The number of questions counts, and not that of the answers, which are not independent. A question with several
-    streams counts once.
+    The interval is computed for the number of questions. The number of answers is not used, because the answers to one
+    question are not independent. A question with several streams counts once.
     """
     accuracy, questions = mean([o for each in graded for o in each.outcomes]), len({each.row.id for each in graded})
     return None if accuracy is None else list(wilson(min(accuracy * questions, questions), questions))
@@ -180,11 +180,13 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
     A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
     the text of the response. A point matches a gold box that has its label and contains it. Each box is matched by at
     most one point. F1 is twice the number of matches, divided by the number of points plus the number of gold
-    boxes. It is 0 if the response itself has neither points nor boxes. The list is empty in three cases:
+    boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
     - The prompt does not ask for points: it belongs to a stream of iVGR, and asks for boxes or for text only.
     - The response has boxes but no points.
+
+    In all other cases, the F1 of a response without points is 0.
     """
     gold, points = row.question.gold_boxes, parse_points(scored.text)
     if not gold or row.context.stream is not None or (not points and parse_boxes(scored.text)):

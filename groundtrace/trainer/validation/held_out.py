@@ -61,7 +61,8 @@ def hold_out(shards: Shards, settings: TrainerSettings, output: Path) -> tuple[S
     Held-out questions are not trained on. If the settings define no validation, the results are ``shards`` and None.
     Raises ConfigError if ``validation.share`` cannot be applied, e.g. because nearly all rows show the same image and
     must stay together. Raises ShardError if ``validation.data`` cannot be read, or if no row is left to train on.
-    Raises StorageError or StoreUnavailable if ``validation.data`` is a URL that cannot be read.
+    For a URL in ``validation.data``, StoreUnavailable is raised if the store stays unreachable, and StorageError if the
+    URL has no files or cannot be copied to this machine.
     """
     own = settings.validation
     if not own.is_on:

@@ -179,7 +179,10 @@ class Validator:
 
     @contextlib.contextmanager
     def _leaving_no_trace(self) -> Iterator[None]:
-        """Give the reward an empty memory; afterwards restore the reward's memory and torch's random state."""
+        """Give the reward an empty memory while the body of the ``with`` runs.
+
+        At the end of the body, the reward's memory and torch's random state are restored.
+        """
         kept, self._reward.memory = self._reward.memory, Memory()
         devices = [self._vlm.device] if self._vlm.device.type == "cuda" else []
         try:

@@ -140,7 +140,7 @@ class Tracker:
 
 
 def _config(command: str, settings: TrainerSettings) -> dict[str, Any]:
-    """Return the settings that the tracker shows together with the metrics, such as those of the model."""
+    """Return the settings that the tracker shows with the metrics, such as the settings of the model."""
     sections = ("model", "batch", command) if command == "sft" else ("model", "batch", "rollout", command)
     found = {name: dataclasses.asdict(getattr(settings, name)) for name in sections}
     found.get("rollout", {}).pop("base_url", None)

@@ -51,9 +51,10 @@ class ShownQuestion:
 def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
     """Return the questions in the form that the page templates need, as one mapping for each question.
 
-    A mapping holds the question, its images with the points and boxes of its first answer, and its answers. Each
-    answer is divided into parts: plain text, structural tags such as ``<think>``, points and boxes. Images are embedded
-    until the page's limit of bytes is reached.
+    A mapping holds the question, the images of the question, and the answers. The points and boxes of the first answer
+    are drawn on the images. Each answer is divided into parts: plain text, structural tags such as ``<think>``, points
+    and boxes. All images of the page have a common limit of bytes. An image that does not fit is not shown, and its
+    caption gives the reason.
     """
     room = ImageRoom(sum(len(asked.images) for asked in questions))
     return [_entry(asked, room) for asked in questions]

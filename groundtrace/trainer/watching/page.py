@@ -47,7 +47,8 @@ class TrainPage:
     def refresh(self, at_once: bool = False) -> None:
         """Write the page ``train.html`` again if the existing page is old enough, or if ``at_once`` is True.
 
-        The page is old enough after ``LEAST_PAUSE_S`` seconds, or later if writing takes long.
+        The page is old enough ``LEAST_PAUSE_S`` seconds after its last writing began. If that writing took long, the
+        pause is longer, so that writing takes at most the share ``MOST_SHARE`` of the time.
         """
         if at_once or time.monotonic() >= self._next_s:
             self.write()

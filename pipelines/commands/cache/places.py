@@ -110,9 +110,10 @@ def opened(place: Place) -> Iterator[ReplyCache]:
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[str]:
-    """Yield the path of the cache's file, or of a copy if the file is not writable.
+    """Yield the path of the cache's SQLite file; if the cache is not writable, that of a temporary copy.
 
-    The file must be writable, since opening a cache writes the content of its logs into the file.
+    Opening a cache imports replies from its log files into the SQLite file. So the SQLite file must be writable. The
+    cache's folder, its lock and its folder of log files must be writable, too.
     """
     log, lock = file.parent / "log", file.parent / ".cache.lock"
     stores = sorted(file.parent.glob(f"{file.name}*"))

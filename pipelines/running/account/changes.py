@@ -20,8 +20,8 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
         root: The run folder.
         summary: The summary of the new run.
         config: The complete config of the new run, as TOML text.
-        other_input: Whether the inputs of the two runs differ in their content. If the inputs have the same name, the
-            result lists the changed content as a difference.
+        other_input: Whether the inputs of the two runs differ in their content. If True, the result lists this as a
+            difference, unless it already lists that the names of the inputs differ.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """

@@ -113,7 +113,8 @@ class Spending:
 
         Notes are files with the cost of each request. A run that failed, was stopped or was killed still has all its
         notes. Any other run has only late notes, which arrived after its sum was written and its notes were removed.
-        Late notes are removed, and do not change the sum. Folders with other names stay: no run has made them.
+        Late notes are removed, and do not change the sum. A folder stays if its name does not have the form of a run's
+        folder of notes, because no run has made it.
         """
         for notes in [path for path in self._folder.glob("*") if _is_notes(path)]:
             if self._has_all(notes):  # else only a late worker's notes, after the sum was written

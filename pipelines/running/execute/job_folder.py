@@ -1,9 +1,9 @@
 """Creates the folder into which one Beam job writes its files, and reads the outcome of the job from it.
 
 The folder is on this machine, or in a store (remote storage such as S3) if workers on other machines write the files. A
-manifest is a list of files that the job writes last. The outcome consists of the files that a manifest names; all other
-files are ignored. This is necessary because runners may run a part of a job twice, stop in the middle of it, or report
-a job as done although nothing ran.
+manifest is a list of the job's files; the job writes this list after the files. The outcome consists of the files that
+a manifest names; all other files are ignored. This is necessary because runners may run a part of a job twice, stop in
+the middle of it, or report a job as done although nothing ran.
 """
 
 import contextlib
@@ -221,8 +221,9 @@ def read_job(folder: Path) -> Job:
 def jobs_in(folder: Path) -> list[Job]:
     """Return the outcomes of the Beam job that wrote into a folder, one for each complete manifest.
 
-    A manifest is a list of the job's files, which the job writes last. If the job wrote it twice, the folder has two
-    manifests. The files that a manifest names may still be missing, e.g. because they were not yet downloaded.
+    A manifest is a list of the job's files; the job writes this list after the files. If the job wrote the list twice,
+    the folder has two manifests. The files that a manifest names may still be missing, e.g. because they were not yet
+    downloaded.
     """
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]

@@ -77,10 +77,10 @@ _forked: tuple[int, socket.socket] | None = None
 
 
 def fork_template() -> None:
-    """Fork a template from this process, which the next :class:`Template` uses. It ends if this process ends.
+    """Fork a template from this process. The next :class:`Template` uses the forked process.
 
-    Call it while this process has a single thread and has not imported any module of the user. Otherwise nothing is
-    done.
+    The forked process ends if this process ends. Call this function before this process imports a module of the user.
+    Nothing is done if this process has several threads, or if an unused template already exists.
     """
     global _forked
     if _forked is not None or threading.active_count() > 1:

@@ -97,12 +97,13 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     config's section ``[input]``, with these names and constants. ``are_rows`` is True for all input formats except JSON
     Lines, e.g. for Parquet files.
 
-    Special cases: the id is not required, and a column ``images`` or ``image`` also provides the media, if at least one
-    of these conditions is met:
+    There are three special cases:
 
     - ``are_rows`` is True.
     - The ids are generated: the config sets ``number_ids`` or ``file_ids``.
-    - The config names a special layout of the rows, such as that of LLaVA. The layout also provides some other fields.
+    - The config names a special layout of the rows, such as that of LLaVA. The layout also provides some fields.
+
+    In each of these cases, the id is not required, and a column ``images`` or ``image`` also provides the media.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}

@@ -69,7 +69,7 @@ class RemoteLedger:
     def begin(self) -> None:
         """Start a thread that copies the ledger (the costs of the runs) from and to the store every few seconds.
 
-        The thread is one of :mod:`groundtrace.storage.uploads`. :meth:`end` stops it.
+        The class :class:`groundtrace.storage.uploads.Uploads` runs the thread. :meth:`end` stops the thread.
         """
         self._uploads = Uploads()
         self._uploads.add(f"copy the ledger of {self._target}", self._copy)

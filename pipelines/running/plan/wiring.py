@@ -182,9 +182,9 @@ class _Outputs(dict[Any, PCollection]):
 class _StageVisitor(PipelineVisitor):
     """Collects nodes of a pipeline, and the inputs of all nodes. A node is one step in Beam's graph.
 
-    ``stages`` holds the nodes of whole stages, each of which contains smaller nodes. ``working`` holds pairs of a stage
-    and a node. Each stage has a pair with its whole node, and a pair with each smaller node that processes the stage's
-    records or calls its models. ``taken`` holds all collections that are inputs of a node.
+    A stage is a node that contains smaller nodes. ``stages`` holds the nodes of all stages. ``working`` holds pairs of
+    a stage and a node that works for it: the stage's own node, or a smaller node that processes the stage's records or
+    calls its models. ``taken`` holds all collections that are inputs of a node.
     """
 
     def __init__(self) -> None:

@@ -103,8 +103,8 @@ class Shape(abc.ABC):
         The function calls :meth:`read` with ``settings`` and with ``id_column``, the name of the column that holds the
         ids.
 
-        If the shape (layout of rows) needs further files beside the rows, e.g. a file of boxes (:meth:`files`), they
-        are read from ``folder``, the folder of the input.
+        If the shape (layout of rows) needs other files in addition to the rows, e.g. a file of boxes (:meth:`files`),
+        these files are read from ``folder``, the folder of the input.
         """
         return lambda row: self.read(row, settings, id_column)
 

@@ -166,7 +166,7 @@ def _chosen(row: Row, held: CocoFile, image_id: int) -> list[Annotation]:
         numbers = {held.ids.get(str(each), _number(each)) for each in wanted}
         if unknown := numbers - held.names.keys():
             lacking = counted(len(unknown), "is", "are")
-            raise BadRow(f"categories: the row names {excerpt(wanted)}, but {lacking} not in the COCO file")
+            raise BadRow(f"categories: of the categories {excerpt(wanted)} in the row, {lacking} not in the COCO file")
         return [each for each in found if each.category in numbers]
     return found
 

@@ -100,10 +100,19 @@ def test_a_mask_is_polygons_in_pixels_of_the_image(drawn: object, rings: list[tu
         (detected([4, 5, 400, 15]), "A reply of the detector is not drawn: box [4.0, 5.0, 400.0, 15.0]: x = 400 px"),
         (asked("detector", "I see no JSON.", label="cat"), "A reply of the detector is not drawn: the reply"),
         (asked("pointer", "<points", entity="cat"), "A reply of the pointer is not drawn: the reply ends within a tag"),
-        (detected(CAT, label=""), "A reply of the detector is not drawn: its prompt some.v1 names no object"),
-        (detected(CAT, shown=()), "A reply of the detector is not drawn: it is not about exactly one image"),
-        (detected(CAT, shown=("one", "twice")), "A reply of the detector is not drawn: it is not about exactly one"),
-        (detected(CAT, shown=("a crop",)), "A reply of the detector is not drawn: it is not about exactly one image"),
+        (
+            detected(CAT, label=""),
+            "A reply of the detector is not drawn: the request with the prompt some.v1 names no object",
+        ),
+        (detected(CAT, shown=()), "A reply of the detector is not drawn: the request does not show exactly one image"),
+        (
+            detected(CAT, shown=("one", "twice")),
+            "A reply of the detector is not drawn: the request does not show exactly one image",
+        ),
+        (
+            detected(CAT, shown=("a crop",)),
+            "A reply of the detector is not drawn: the request does not show exactly one image",
+        ),
         (segmented(mask("..", ".."), boxes=[CAT]), "Masks of the segmenter are empty: ''"),
         (
             segmented(boxes=[CAT]),
@@ -121,12 +130,18 @@ def test_a_mask_is_polygons_in_pixels_of_the_image(drawn: object, rings: list[tu
             segmented({"x": 38, "y": 1, "width": 4, "height": 2, "counts": [8]}, boxes=[CAT]),
             "A reply of the segmenter is not drawn: a 4x2 mask at (38, 1) is not inside the 40x30 image",
         ),
-        (asked("segmenter", "{}"), "A reply of the segmenter is not drawn: its prompt some.v1 has no list of boxes"),
+        (
+            asked("segmenter", "{}"),
+            "A reply of the segmenter is not drawn: the request with the prompt some.v1 has no list of boxes",
+        ),
         (
             asked("segmenter", "{}", boxes="cat"),
-            "A reply of the segmenter is not drawn: its prompt some.v1 has no list",
+            "A reply of the segmenter is not drawn: the request with the prompt some.v1 has no list",
         ),
-        (asked("segmenter", "{}", boxes="7"), "A reply of the segmenter is not drawn: its prompt some.v1 has no list"),
+        (
+            asked("segmenter", "{}", boxes="7"),
+            "A reply of the segmenter is not drawn: the request with the prompt some.v1 has no list",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_a_note(call: tuple[dict[str, Any], str], note: str) -> None:

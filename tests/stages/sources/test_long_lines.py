@@ -9,12 +9,13 @@ from groundtrace.schemas import json_lines
 from groundtrace.stages.sources import json_arrays, tables
 
 ROW = '{"id": "a", "question": "Which?", "answer": "1", "media": "a.png", "source": "s", "license": "l"}'
+LONG = "cannot be read as CSV (the line has more than 100000 characters): correct"
 FILES = [
     ("records.jsonl", '{"id": "', "line 1 of {path} has more than 100000 bytes: shorten this line, or remove it"),
     ("records.jsonl", f"{ROW}\n" * 1500 + '{"a": "', "line 1501 of {path} has more than 100000 bytes"),
-    ("q.csv", "id,question", "{path}, line 1, cannot be read as CSV (it has more than 100000 characters): correct"),
-    ("q.csv", "\n\nid,question\na,", "{path}, line 4, cannot be read as CSV (it has more than 100000 characters)"),
-    ("q.csv", "", "{path}, line 1, cannot be read as CSV (it has more than 100000 characters): correct"),
+    ("q.csv", "id,question", f"{{path}}, line 1, {LONG}"),
+    ("q.csv", "\n\nid,question\na,", f"{{path}}, line 4, {LONG}"),
+    ("q.csv", "", f"{{path}}, line 1, {LONG}"),
     ("q.json", '[{"id": "', "{path} is not a JSON array of objects (line 1, entry 1: "),
 ]
 

@@ -69,8 +69,8 @@ def one(**fields: Any) -> list[dict[str, Any]]:
     [
         ({"image_id": 9}, {}, "image_id: the COCO file has no image 9"),
         ({"image_id": None}, {}, "image_id: the COCO file has no image None"),
-        ({"categories": ["dog"]}, {}, "categories: the row names ['dog'], but 1 is not in the COCO file"),
-        ({"categories": [98, 99]}, {}, "categories: the row names [98, 99], but 2 are not in the COCO file"),
+        ({"categories": ["dog"]}, {}, "categories: of the categories ['dog'] in the row, 1 is not in the COCO file"),
+        ({"categories": [98, 99]}, {}, "categories: of the categories [98, 99] in the row, 2 are not in the COCO file"),
         ({"annotation_ids": [9]}, {}, "annotation_ids: the COCO file has no annotation 9 of image 1"),
         (
             {},
