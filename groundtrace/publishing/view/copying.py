@@ -13,6 +13,7 @@ from typing import Any
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.answers import finite
+from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import Filters
 from groundtrace.publishing.view.images import NoImage, RowImages
 from groundtrace.publishing.view.record import record_of
@@ -22,7 +23,7 @@ from groundtrace.schemas.text import counted
 
 MAX_ROWS = 2000
 """The maximum number of rows of a copy, because a browser holds all of them in memory."""
-_FILES = ("view.js", "audit.js", "replay.js", "view.css", "icon.svg", "copy.js")
+_FILES = (*FILES, "copy.js")
 _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif"}
 
 
@@ -96,5 +97,5 @@ def _put_page(folder: Path) -> None:
             shutil.copyfile(file, folder / name)
     page = package.joinpath("view.html").read_text("utf-8").replace('="/', '="')
     scripts = "".join(f'<script src="{name}" defer></script>\n' for name in ("data.js", "copy.js"))
-    page = page.replace('<script src="view.js"', f'{scripts}<script src="view.js"')
+    page = page.replace('<script src="page.js"', f'{scripts}<script src="page.js"')
     (folder / "index.html").write_text(page, "utf-8")

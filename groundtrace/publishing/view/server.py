@@ -18,6 +18,7 @@ from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.answers import apart, image_response, json_response
 from groundtrace.publishing.view.audit import Audit
 from groundtrace.publishing.view.audit_routes import AuditRoutes
+from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
@@ -33,14 +34,8 @@ from groundtrace.schemas.text import storable
 CHECK_EVERY_S = 0.5
 MAX_PAGE_ROWS = 200
 MAX_MARKED = 10_000
-_STATIC = {
-    "/": ("view.html", "text/html"),
-    "/view.js": ("view.js", "text/javascript"),
-    "/audit.js": ("audit.js", "text/javascript"),
-    "/replay.js": ("replay.js", "text/javascript"),
-    "/view.css": ("view.css", "text/css"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
-}
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(name).suffix]) for name in FILES}
 _CHANGED = ("flagged", "tags", "note")
 """The keys of a request that change the marks of records."""
 _OWN = ("offset", "limit", "id", "view")

@@ -63,7 +63,7 @@ def test_a_copy_has_the_filtered_rows_with_their_images_and_marks(folder: Path, 
 def test_a_copy_has_no_address_of_a_server_and_no_path_of_this_machine(folder: Path, tmp_path: Path) -> None:
     copied(folder, tmp_path / "copy")
     page = (tmp_path / "copy/index.html").read_text("utf-8")
-    assert '="/' not in page and page.index("data.js") < page.index("copy.js") < page.index('"view.js')
+    assert '="/' not in page and page.index("data.js") < page.index("copy.js") < page.index('"page.js')
     for file in (tmp_path / "copy").glob("*.*"):
         assert str(tmp_path) not in file.read_text("utf-8") and "/home/me" not in file.read_text("utf-8")
 

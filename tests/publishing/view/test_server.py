@@ -50,7 +50,7 @@ async def enter(client: Client, guard: Guard) -> None:
 
 def test_only_the_browser_with_the_token_gets_in(served: Callable[[Use], Any]) -> None:
     async def work(client: Client, guard: Guard) -> None:
-        paths = ("/", "/view.js", "/api/run", "/api/rows", "/image/0/images/0", "/thumbnail/0", "/api/ids", "/no")
+        paths = ("/", "/page.js", "/api/run", "/api/rows", "/image/0/images/0", "/thumbnail/0", "/api/ids", "/no")
         for path in paths:
             assert (await client.get(path)).status == 403, path
         for token in ("", "x", guard.token[:-1], guard.token + "x"):

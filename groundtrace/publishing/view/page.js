@@ -1,0 +1,67 @@
+// What all scripts of the page of `beam view` share. The address holds the whole state: filters, order, layout, page and open record.
+// Every text of a row becomes a text node: nothing that a model or a file wrote is read as HTML.
+"use strict";
+
+const OWN = new Set(["offset", "limit", "id", "view"]);
+const PAGE_ROWS = 48;
+const TABLE_COLUMNS = 10;
+const byId = id => document.getElementById(id);
+const COPY = typeof VIEW_COPY === "undefined" ? null : VIEW_COPY;  // the data of a copy, which has no server
+let run = null;
+let shown = { total: 0, rows: [] };
+let current = null;
+let chosen = -1;
+const varied = new Set();  // the dimensions with several values in the run or among the filtered rows
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+  }
+  made.append(...children.filter(each => each !== null && each !== undefined));
+  return made;
+}
+
+function drawn(name, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const state = () => new URLSearchParams(COPY ? location.hash.slice(1) : location.search);
+const filtersOf = given => new URLSearchParams([...given].filter(([name]) => !OWN.has(name)));
+const numbered = value => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
+const named = value => value === "" ? "(no value)" : value;
+
+async function fetched(path, options) {
+  if (COPY) return copied(path);
+  const response = await fetch(path, options);
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
+}
+
+function trouble(error) {
+  byId("trouble").textContent = error ? (error.message || String(error)) : "";
+  byId("trouble").hidden = !error;
+}
+
+function go(next, replaces = false) {
+  const text = next.toString();
+  if (COPY) {
+    location.hash = text;  // the event shows the new state
+    return null;
+  }
+  history[replaces ? "replaceState" : "pushState"](null, "", text ? `?${text}` : "/");
+  return show();
+}
+
+function changed(change, keepsPage = false) {
+  const next = state();
+  if (!keepsPage) next.delete("offset");
+  change(next);
+  return go(next);
+}

@@ -1,0 +1,168 @@
+// The rows that pass the filters, as a grid or a table, and the filters with their counts.
+"use strict";
+
+// Requests of an earlier state that arrive late are dropped.
+let turn = 0;
+let listed = null;
+
+async function show() {
+  const mine = ++turn;
+  const now = state();
+  const isAudit = run.has_audit && now.get("view") === "audit";
+  document.body.classList.toggle("is-audit", isAudit);
+  try {
+    if (isAudit) {
+      await showAudit(now, () => mine === turn);
+      trouble(null);
+      return;
+    }
+    const filters = filtersOf(now);
+    const key = `${filters}&offset=${now.get("offset") || 0}`;
+    if (key !== listed) {
+      const query = new URLSearchParams(filters);
+      query.set("offset", now.get("offset") || 0);
+      query.set("limit", PAGE_ROWS);
+      const [rows, counts] = await Promise.all([fetched(`/api/rows?${query}`), fetched(`/api/counts?${filters}`)]);
+      if (mine !== turn) return;
+      shown = rows;
+      chosen = -1;
+      listed = key;
+      for (const [name, count] of Object.entries(counts)) if (Array.isArray(count) ? count.length > 1 : count.low < count.high) varied.add(name);
+      showFacets(counts, now);
+    }
+    showList(now);
+    await showRecord(now, mine);
+    trouble(null);
+  } catch (error) {
+    if (mine === turn) trouble(error);
+  }
+}
+
+function showList(now) {
+  byId("q").value = now.get("q") || "";
+  const sort = now.get("sort") || "";
+  byId("sort").value = sort.replace(/^-/, "");
+  byId("descends").textContent = sort.startsWith("-") ? "↓" : "↑";
+  const isTable = now.get("view") === "table";
+  byId("layout").textContent = isTable ? "grid" : "table";
+  byId("count").textContent = `${shown.total.toLocaleString("en")} of ${run.rows.toLocaleString("en")} records`;
+  showChips(now);
+  byId("rows").replaceChildren(isTable ? table() : grid());
+  showPages(now);
+}
+
+function showChips(now) {
+  const chips = [];
+  for (const [name, value] of filtersOf(now)) {
+    if (name === "sort") continue;
+    const remove = () => changed(next => {
+      const kept = [...next].filter(([n, v]) => !(n === name && v === value));
+      for (const key of [...next.keys()]) next.delete(key);
+      for (const [n, v] of kept) next.append(n, v);
+    });
+    chips.push(element("button", { type: "button", onclick: remove, title: "remove this filter" }, `${name === "q" ? "text" : name}: ${named(value)} ×`));
+  }
+  byId("chips").replaceChildren(...chips);
+}
+
+function thumbnail(row) {
+  if (row.missing) return "no image";
+  const image = element("img", { src: COPY ? `images/${row.n}.jpg` : `/thumbnail/${row.n}`, alt: "", loading: "lazy" });
+  image.addEventListener("error", () => image.replaceWith("no image"));
+  return image;
+}
+
+function summaryOf(row) {
+  const parts = [element("span", { class: `set ${row.set}` }, row.set)];
+  if (row.reason) parts.push(` ${row.reason}`);
+  const final = row["score final"];
+  if (final !== null && final !== undefined) parts.push(` · ${numbered(final)}`);
+  if (row.pass_rate !== null && row.pass_rate !== undefined) parts.push(` · pass rate ${numbered(row.pass_rate)}`);
+  return parts;
+}
+
+function grid() {
+  return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
+    "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
+    element("span", { class: "pic" }, thumbnail(row)),
+    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), element("span", { class: "q t" }, row.question || row.detail || row.id)),
+  )));
+}
+
+function table() {
+  const names = run.dimensions.map(each => each.name).filter(name => varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false)).slice(0, TABLE_COLUMNS);
+  const head = element("tr", {}, ...["id", "question", "answer", ...names].map(name => element("th", { scope: "col" }, name)));
+  const rows = shown.rows.map((row, index) => element(
+    "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
+    element("td", {}, element("code", { class: "t" }, row.id)), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
+    ...names.map(name => element("td", { class: "short t" }, typeof row[name] === "string" ? row[name].slice(0, 60) : numbered(row[name]))),
+  ));
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+}
+
+function showPages(now) {
+  const offset = Number(now.get("offset") || 0);
+  const to = step => changed(next => {
+    const at = Math.max(Number(next.get("offset") || 0) + step, 0);
+    at ? next.set("offset", at) : next.delete("offset");
+  }, true);
+  const last = Math.min(offset + PAGE_ROWS, shown.total);
+  byId("pages").replaceChildren(
+    element("button", { type: "button", disabled: offset === 0, onclick: () => to(-PAGE_ROWS) }, "previous page"),
+    shown.total ? `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")}` : "no rows",
+    element("button", { type: "button", disabled: last >= shown.total, onclick: () => to(PAGE_ROWS) }, "next page"),
+  );
+}
+
+function showFacets(counts, now) {
+  const parts = [];
+  for (const dimension of run.dimensions) {
+    const count = counts[dimension.name];
+    const isOn = now.has(dimension.name);
+    if (dimension.is_number) {
+      if (isOn || count.low < count.high && count.rows.some(each => each)) parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...histogram(dimension.name, count, now));
+    } else if (isOn || count.length > 1 || dimension.name === "set") {
+      parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...classes(dimension.name, count, now));
+    }
+  }
+  byId("facets").replaceChildren(...parts);
+}
+
+function classes(name, count, now) {
+  const wanted = new Set(now.getAll(name));
+  const most = Math.max(1, ...count.map(([, rows]) => rows));
+  const missing = [...wanted].filter(value => !count.some(([each]) => each === value)).map(value => [value, 0]);
+  return [...count, ...missing].map(([value, rows]) => {
+    const bar = element("span", { class: "bar" });
+    bar.style.width = `${100 * rows / most}%`;
+    const toggle = () => changed(next => {
+      const left = next.getAll(name).filter(each => each !== value);
+      next.delete(name);
+      left.forEach(each => next.append(name, each));
+      if (!wanted.has(value)) next.append(name, value);
+    });
+    return element("button", { type: "button", class: "class", "aria-pressed": String(wanted.has(value)), onclick: toggle, title: named(value) }, bar, element("span", {}, named(value)), element("span", {}, rows.toLocaleString("en")));
+  });
+}
+
+function histogram(name, bins, now) {
+  const most = Math.max(1, ...bins.rows);
+  const width = (bins.high - bins.low) / bins.rows.length;
+  const [low, high] = (now.get(name) || "..").split("..");
+  const set = (from, to) => changed(next => from === "" && to === "" ? next.delete(name) : next.set(name, `${from}..${to}`));
+  const edge = index => String(Number((bins.low + index * width).toPrecision(6)));
+  const bars = bins.rows.map((rows, index) => {
+    const bar = element("i");
+    bar.style.height = `${100 * rows / most}%`;
+    const isOn = now.has(name) && Number(low || -Infinity) <= Number(edge(index)) + 1e-9 && Number(edge(index + 1)) - 1e-9 <= Number(high || Infinity);
+    return element("button", { type: "button", "aria-pressed": String(isOn), title: `${edge(index)} to ${edge(index + 1)}: ${rows}`, "aria-label": `${name} ${edge(index)} to ${edge(index + 1)}: ${rows} rows`, onclick: () => isOn ? set("", "") : set(edge(index), edge(index + 1)) }, bar);
+  });
+  const from = element("input", { value: low, inputmode: "decimal", "aria-label": `${name} from`, placeholder: "from" });
+  const to = element("input", { value: high || "", inputmode: "decimal", "aria-label": `${name} to`, placeholder: "to" });
+  for (const input of [from, to]) input.addEventListener("change", () => set(from.value.trim(), to.value.trim()));
+  return [
+    element("div", { class: "bins" }, ...bars),
+    element("div", { class: "ends" }, element("span", {}, numbered(bins.low)), element("span", {}, bins.missing ? `${bins.missing.toLocaleString("en")} without` : ""), element("span", {}, numbered(bins.high))),
+    element("div", { class: "range" }, from, to),
+  ];
+}
