@@ -203,7 +203,8 @@ class Registry(Generic[T]):
         the registry requires.
         """
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
-        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
+        wanted = wanted.replace(":", ".")
+        return f"names the {self.what} {path}, which must be {wanted}, but is {is_class}: name another value"
 
     def _unknown(self, name: object, form: str) -> str:
         known = tuple(self)
@@ -249,7 +250,7 @@ def load(path: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
-        remedy = _remedy(error, module)
+        remedy = _remedy(error, module) + near(name, getattr(sys.modules.get(module), "__dict__", ()))
         raise RegistryError(f"{path} cannot be imported ({' '.join(message.split())}{line}): {remedy}") from error
 
 
@@ -338,7 +339,8 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
             try:
                 registry[name]
             except RegistryError as error:
-                raise RegistryError(f"{where}.{registry.kind}.{name} cannot be used: {error}") from error
+                fault = str(error) if str(error).startswith("names ") else f"cannot be used: {error}"
+                raise RegistryError(f"{where}.{registry.kind}.{name} {fault}") from error
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
