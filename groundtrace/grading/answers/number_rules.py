@@ -9,6 +9,8 @@ Plain numbers (Argos Eq. 7-8):
 - Several different numbers ("3-5", "5 or 6") are wrong. If the other numbers only explain the right number ("7 (3 on
   the left and 4 on the right)"), a judge decides.
 - "About 5" is 5. A judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+").
+- A judge decides on an answer that leaves the number open ("5, or any other number", "5 if both are red", "not sure,
+  5").
 - In a chain of equations ("2 + 3 = 5"), the last side is the answer. "2 + 3" alone is 5.
 - "Third" is 3, and "none" is 0. A judge decides on words without a number ("several", "VII"). A refusal to answer is
   wrong.
@@ -110,6 +112,13 @@ _NO_NOUNS = frozenset(
 
 _gold_numerals = functools.lru_cache(GOLDS_KEPT)(read_numerals)
 _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
+_LEFT_OPEN = re.compile(
+    r"\b(?:any|another|(?:some|every|the) other|a different) (?:number|answer|amount|value|count)s?\b"
+    r"|\b(?:any|some|every)thing\b|\b(?:or|oder|ou) (?:else|not|none|nothing|any|another|whatever)\b|\bwhichever\b"
+    r"|\bwhatever\b|\bunless\b|\bif\b|\bcould be\b|\bandere? zahl(?:en)?\b|\bautres? nombres?\b",
+    re.IGNORECASE,
+)
+"""Matches words with which an answer does not commit itself to one number."""
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
@@ -229,11 +238,13 @@ def _unscaled(numeral: Numeral) -> Numeral:
 def _stated(predicted: str, reason: str) -> Grade:
     """Return the grade of an answer that contains the right number: usually 1.0 (right).
 
-    There is one exception: if the words of the answer deny the number ("not 5") or make it a bound ("more than 5"), the
-    answer is unscored, and a judge must decide.
+    There are two exceptions: the words of the answer deny the number ("not 5") or make it a bound ("more than 5"), or
+    they leave the number open ("5, or any other number"). The answer is then unscored, and a judge must decide.
     """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
+    if _LEFT_OPEN.search(predicted) or is_refusal(predicted):
+        return Grade(None, "judge", "the words leave the number open")
     return Grade(1.0, "numeric", reason)
 
 

@@ -9,6 +9,7 @@ result 5 is read as a count, not 2 and 3 (:mod:`groundtrace.grading.responses.st
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -191,16 +192,16 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):
         plain = _CONTRACTED.sub(r"\1 is", _DRESSING.sub(" ", sentence.group()))
-        plain = " ".join(_ASIDE.sub(" ", plain).split())
+        plain = " ".join(_ASIDE.sub(" ", unicodedata.normalize("NFKC", plain)).split())  # 𝟓 and ⁵ are 5
         is_dressed = bool(_DRESSING.search(sentence.group()))
         head, tail = (without_addends(part) for part in (plain[:MAX_SENTENCE_CHARS], plain[-MAX_SENTENCE_CHARS:]))
         found = _claims(head, phrase, words)
         if index == len(sentences) - 1 and not text[sentence.end() :].startswith("?"):
             found = _either(head, phrase, words) or found or _final(tail, phrase, words)
-        alone = None if found else _ALONE.match(plain)
+        alone = None if found or len(plain) > MAX_SENTENCE_CHARS else _ALONE.match(plain)
         if alone is not None and (is_dressed or index == len(sentences) - 1):
             found = [(value_of(alone["n"]), True)]
-        if not found and (foreign := foreign_count(plain)) is not None:
+        if not found and (foreign := foreign_count(plain[:MAX_SENTENCE_CHARS])) is not None:
             found = [(foreign, True)]
         written = sentence.group().strip()
         start = sentence.start() + sentence.group().index(written)

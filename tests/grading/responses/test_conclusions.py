@@ -145,6 +145,9 @@ WHOLE = [
     "The image shows seven yellow squares.",
     "7 yellow squares can be seen.",
     "There are 7 of them altogether.",
+    "There are ⁷ yellow squares.",
+    "There are 𝟟 yellow squares.",
+    "𝕋𝕙𝕖𝕣𝕖 are seven yellow squares.",
     "Looking at all of it, there are 7 yellow squares.",
     "One, so 1. Another, so 2. So 7. Looking over the whole picture, there are 6 yellow squares.",
 ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groundtrace.grading.responses.stated_counts import spoken_label
+from groundtrace.grading.responses.stated_counts import spoken_label, stated_counts
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,11 @@ from groundtrace.grading.responses.stated_counts import spoken_label
 )
 def test_spoken_label(label: str, points: int, before: str, expected: str) -> None:
     assert spoken_label(label, points, before) == expected
+
+
+@pytest.mark.parametrize("junk", ["1,", "٠", "5 ", "1/", "- ", "\n", "x"])
+def test_a_long_sentence_of_junk_is_read(junk: str) -> None:
+    """A time that is quadratic in the length would be many minutes here."""
+    words = frozenset({"square"})
+    counts = [count.value for count in stated_counts(f"There are 2 squares. {junk * 500_000} So 2.", words, words)]
+    assert counts[0] == counts[-1] == 2
