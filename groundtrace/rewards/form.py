@@ -101,9 +101,8 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question. Its field ``answer`` must be the answer that the response gives, because a reasoning
-            that concludes another answer than this field is a fault. So for a wrong response, the caller must replace
-            the gold answer in this field by the answer of the response.
+        question: a copy of the question in which the caller has replaced the gold answer by the answer of the response.
+            It is a fault if the reasoning concludes another answer than this one.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)

@@ -207,12 +207,11 @@ def _of_marks(image: Pixels, original: Pixels, groups: Groups) -> float:
 
 
 def _apart_or_resized(shown: Output, elsewhere: Output) -> float:
-    """Return how much the images of two outputs of a call (an execution of code) differ visibly, in colour levels.
+    """Return how much the displayed images differ between two executions of the same code, in colour levels.
 
-    ``shown`` is the output for the question's image, and ``elsewhere`` is the output for an image that was changed only
-    outside the question's objects. The result is infinite if the number or the size of the images differs between the
-    two outputs. Number and size then depend on other things than the question's objects. So the output does not show
-    only these objects, and the selectivity computed from its images is 0.
+    ``shown`` is the output for the question's image. ``elsewhere`` is the output for a copy of this image that was
+    changed only outside the question's objects. The result is infinite if the two outputs differ in the number or in
+    the size of their images. The code then depends on more than the question's objects, so its selectivity is 0.
     """
     if any(image.shape != other.shape for image, other in zip(shown.images, elsewhere.images, strict=False)):
         return math.inf

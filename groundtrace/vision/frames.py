@@ -213,7 +213,11 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
 
 
 def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
-    """Return whether the container declares a length of more than ``size`` bytes."""
+    """Return whether a video file is cut off.
+
+    The format of the file, such as MP4 or Matroska, declares the length of the file. A file is cut off if it declares
+    more bytes than it has. ``size`` is the number of bytes that it has, and ``head`` holds the first of them.
+    """
     at, length, unknown = 0, 0, 0
     if head.startswith(b"RIFF"):
         return size < int.from_bytes(head[4:8], "little") + 8 < 2**32

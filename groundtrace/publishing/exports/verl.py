@@ -1,15 +1,19 @@
 """Exports to verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` in place of each image.
 
 ``reward_model.ground_truth`` is the row's reference: JSON text by which Groundtrace's reward finds the row in its run.
-``extra_info`` holds the reference as well, and the data that a user's own verifier may need: the question, its gold
-answer, boxes, choices, the stream (which of several prompts of the question the row has), the number of export rows
-with this question (``question_prompts``), the sizes of the images, and columns that stages (steps of the pipeline)
-added, such as rubrics. verl adds further keys to ``extra_info``.
+``extra_info`` holds the reference as well, and the data that a user's own verifier may need:
 
-With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. In RL rows ``agent_name`` selects verl's tool agent,
-and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
-limits of its sandbox. verl 0.9.1 calls ``create`` for each tool call, and passes the trajectory to ``execute`` as
-``agent_data``.
+- the question, its gold answer, choices and boxes;
+- the stream: which of several prompts of the question the row has;
+- ``question_prompts``: the number of export rows with this question;
+- the sizes of the images;
+- the columns that stages (steps of the pipeline) added, such as rubrics.
+
+verl adds further keys to ``extra_info``.
+
+With ``--turns tools``, the rows have further columns. SFT rows have ``tool_calls`` and ``tools``. RL rows have
+``agent_name``, which selects verl's tool agent, and ``tools_kwargs``. verl passes the content of ``tools_kwargs`` to
+the method ``create`` of the tool ``execute_python_code``: the row's reference and the limits of its sandbox.
 """
 
 from pathlib import Path
