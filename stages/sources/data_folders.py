@@ -29,8 +29,9 @@ _INFO: Final = "dataset_info.json"
 """The file with the columns of a data set that ``save_to_disk`` wrote."""
 MAX_VALUES: Final = 1_000_000
 """The maximum number of values that name data files. Few data sets have more than some thousand files."""
-_UNCHECKED: Final = ("harbor", "lance")
-"""The library's names of formats whose readers open files beside the listed data files."""
+_UNCHECKED: Final = ("harbor", "hdf5", "lance")
+"""The library's names of formats whose readers open files beside the listed data files. An HDF5 file can name other
+files as its raw storage."""
 
 
 def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":

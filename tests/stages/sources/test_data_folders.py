@@ -267,6 +267,14 @@ def test_the_table_of_an_image_folder_is_a_data_file(write_scene: Callable[..., 
         texts(tmp_path / "images")
 
 
+def test_hdf5_is_refused(tmp_path: Path) -> None:
+    """Such a file may name other files as its raw storage."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    with pytest.raises(InputError, match="cannot be an input, because its files have the format hdf5: convert them"):
+        texts(tmp_path / "own")
+
+
 def test_a_format_whose_reader_opens_other_files_is_refused(tmp_path: Path, data: Path) -> None:
     (tmp_path / "tasks/one").mkdir(parents=True)
     (tmp_path / "tasks/one/task.toml").write_text("[task]\nname = 'a'\n")
