@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from groundtrace.schemas.safe_files import read_json, read_regular, refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
+from groundtrace.stages.sources.header_keys import check_keys
 from groundtrace.vision.media import is_elsewhere
 
 if TYPE_CHECKING:
@@ -111,14 +112,15 @@ def _value_of(file: Path, key: str) -> Any:
 
 
 def _check_header(folder: Path) -> None:
-    """Raise InputError if the header of the data set names files outside the folder.
+    """Raise InputError if the header of the data set names files outside the folder, or has a key or a value that is
+    not allowed (:func:`groundtrace.stages.sources.header_keys.check_keys`).
 
     The library must not see such a header: it would search the disk, or send requests, before it returns the files.
     """
     for name, configs in _headers(folder):
-        for config in configs if isinstance(configs, list) else []:
-            given = [config.get("data_files"), config.get("data_dir")] if isinstance(config, dict) else []
-            for pattern in _texts(given):
+        for config in filter(lambda each: isinstance(each, dict), configs if isinstance(configs, list) else []):
+            check_keys(folder / name, config)
+            for pattern in _texts([config.get("data_files"), config.get("data_dir")]):
                 if _leaves(pattern):
                     raise InputError(
                         f"the file {folder / name} names data files outside its folder ({pattern!r} in 'configs'): "
