@@ -11,7 +11,6 @@ file ``a/c.txt`` in the user's archive ``/home/me/b.docx``. So ``::`` is forbidd
 names that an archive holds.
 """
 
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from groundtrace.schemas.safe_files import read_json, read_regular, refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.stages.sources.header_keys import check_keys
+from groundtrace.stages.sources.packed_files import refuse_packed
 from groundtrace.vision.media import is_elsewhere
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":
         )
     files = [file for listed in (builder.config.data_files or {}).values() for file in listed]
     _check_names(files)
-    read = _read_files(builder, files)
+    media = _media_endings(builder)
+    read = [file for file in files if PurePosixPath(file).suffix.lower() not in media]
     _check_files(Path(folder), read)
-    _check_archives(read)
+    refuse_packed(read, media)
     return builder.as_streaming_dataset(split=rows.split)  # pyright: ignore[reportReturnType] (one split is named)
 
 
@@ -176,16 +177,15 @@ def _leaves(pattern: str) -> bool:
     )
 
 
-def _read_files(builder: "datasets.DatasetBuilder", files: Iterable[str]) -> list[str]:
-    """Return those data files of which the library reads the content.
+def _media_endings(builder: "datasets.DatasetBuilder") -> tuple[str, ...]:
+    """Return the endings of the files of an image folder that the library only lists; no endings for other formats.
 
-    The media files of an image folder are left out, since each of them is the medium of a record. The later check of
-    the record's media refuses a link to a file outside the folder.
+    Each of these files is the medium of a record. The later check of the record's media refuses a link to a file
+    outside the folder.
     """
     from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
 
-    media = builder.EXTENSIONS if isinstance(builder, FolderBasedBuilder) else ()
-    return [file for file in files if PurePosixPath(file).suffix.lower() not in media]
+    return tuple(builder.EXTENSIONS) if isinstance(builder, FolderBasedBuilder) else ()
 
 
 def _check_files(folder: Path, files: Iterable[str]) -> None:
@@ -210,16 +210,4 @@ def _check_names(files: Iterable[str]) -> None:
             raise InputError(
                 f"the path {file!r} has '::' or '://', so the library datasets would open another file: rename this "
                 "file or folder"
-            )
-
-
-def _check_archives(files: Iterable[str]) -> None:
-    """Raise InputError for the first zip archive that holds a name with ``::``. Raises the errors of ``zipfile``."""
-    for file in filter(zipfile.is_zipfile, files):
-        with zipfile.ZipFile(file) as archive:
-            chain = next((name for name in archive.namelist() if "::" in name), None)
-        if chain is not None:
-            raise InputError(
-                f"the archive {file} holds the name {chain!r} with '::', so the library datasets would open another "
-                "file: rename this file in the archive"
             )

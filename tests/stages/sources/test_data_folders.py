@@ -165,7 +165,7 @@ def test_a_name_that_the_library_reads_as_a_chain_is_refused(
     assert err.startswith(f"beam: {said}") and err.count("\n") == 1 and SECRET not in out
 
 
-ODD_NAMES = ["a[1].txt", "a*.txt.gz", "~.txt", "%2e%2e.txt", "a?b#c.txt", "hf:.txt", "a b;c.txt"]
+ODD_NAMES = ["a[1].txt", "a*.txt", "~.txt", "%2e%2e.txt", "a?b#c.txt", "hf:.txt", "a b;c.txt"]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -173,10 +173,10 @@ def test_other_signs_in_a_name_are_its_own(name: str, data: Path) -> None:
     """The library rewrites no other name: a pattern in the name of a file leads to this file only."""
     (data / "own").mkdir()
     text = b"of the data set\n"
-    (data / "own" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (data / "own" / name).write_bytes(text)
     (data / "own/a1.txt").symlink_to("own.txt")
     (data / "own/own.txt").write_bytes(text)
-    (data / "own/ab.txt.gz").write_bytes(gzip.compress(text))
+    (data / "own/ab.txt").write_bytes(text)
     assert texts(data / "own") == ["of the data set"] * 4
 
 
