@@ -26,6 +26,7 @@ from groundtrace.stages.sources.base import (
     is_run_folder,
     refuse_link_out,
 )
+from groundtrace.stages.sources.parquet_rows import read_rows
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
@@ -79,7 +80,7 @@ class Parquet(Format):
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Media
         that a row contains as bytes are written to ``store``.
         """
-        return row_records(_rows(source.place), source, rows, store)
+        return row_records(_rows(source.place, READ_ROWS), source, rows, store)
 
     def count(self, source: Source) -> int:
         """Return the number of records of a file. ``source`` is the part of the input to read.
@@ -102,9 +103,9 @@ class Parquet(Format):
             return
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             column = media_column(rows, file.schema_arrow.names)
-            if column is not None:
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=_without_bytes(file, column)):
-                    yield from batch.column(0).to_pylist()
+            kept = [] if column is None else _without_bytes(file, column)
+        if column is not None:
+            yield from (row[column] for row in _rows(source.place, BATCH_ROWS, kept))
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """Yield the fields about the answer of each record, as a mapping from field names to values. These are the
@@ -119,8 +120,8 @@ class Parquet(Format):
             return
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=sorted(named)) if named else ():
-                yield from (row_fields(row, rows) for row in batch.to_pylist())
+        if named:
+            yield from (row_fields(row, rows) for row in _rows(source.place, BATCH_ROWS, sorted(named)))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """Yield the rows. A medium that a row contains as bytes is yielded without these bytes.
@@ -129,8 +130,7 @@ class Parquet(Format):
         """
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):
-                yield from batch.to_pylist()
+        yield from _rows(source.place, BATCH_ROWS, kept)
 
 
 PARQUET = Parquet()
@@ -166,10 +166,9 @@ def _identity(file: Place) -> bytes:
         return hashlib.file_digest(stream, "sha256").digest()
 
 
-def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
+def _rows(path: Place, batch_rows: int, columns: list[str] | None = None) -> Iterator[Mapping[str, Any]]:
     with _naming(str(path)), path.open("rb") as stream:
-        for batch in pq.ParquetFile(stream).iter_batches(batch_size=READ_ROWS):
-            yield from batch.to_pylist()
+        yield from read_rows(stream, str(path), batch_rows, columns)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,139 @@
+"""Reads the rows of a Parquet file within a bounded memory.
+
+The file may come from a stranger. A file of some kilobytes may hold a long text once, to which each row refers: as
+Python values, each row has a copy of its own. So texts are read as dictionaries (each different text once, and a number
+for each row), and their lengths are checked before the copies are made.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from groundtrace.stages.sources.base import InputError
+
+MAX_TEXT_BYTES: Final = 16 * 2**20
+"""The maximum size of a text in UTF-8: that of a cell of a table in the layout of VLMEvalKit."""
+MAX_ROW_BYTES: Final = 2**30
+"""The maximum size of all texts and media in a row together. A single medium has a limit of 256 MiB."""
+SPLIT_BYTES: Final = 64 * 2**20
+"""The size of a batch from which its rows are converted one at a time."""
+MEDIA_ROWS: Final = 4
+"""The maximum number of rows in a batch that has the bytes of media."""
+_UNTYPED: Final = "NONE"
+"""The library's name of the type of bytes that are not marked as a text."""
+
+
+def read_rows(
+    source: Path | IO[bytes], path: str, batch_rows: int, columns: Sequence[str] | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a Parquet file, as mappings from column names to values.
+
+    ``source`` is the file, or its opened stream, and ``path`` is its name in errors. At most ``batch_rows`` rows are
+    read at a time. ``columns`` are the columns or subfields to read; None for all of them. Raises InputError for a text
+    of more than :data:`MAX_TEXT_BYTES` bytes, and for a row of more than :data:`MAX_ROW_BYTES` bytes. Raises the errors
+    of pyarrow for a damaged file.
+    """
+    with pq.ParquetFile(source) as plain:
+        texts, blobs = _byte_columns(plain, columns)
+        types = {field.name: field.type for field in plain.schema_arrow}
+        # As an extension type, such as arrow.json, a text would not be read as a dictionary.
+        file = pq.ParquetFile(source, metadata=plain.metadata, read_dictionary=texts, arrow_extensions_enabled=False)
+        first = 1
+        for batch in file.iter_batches(min(batch_rows, MEDIA_ROWS) if blobs else batch_rows, columns=columns):
+            yield from _rows_of(batch, types, path, first)
+            first += batch.num_rows
+
+
+def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Return the paths of all columns of texts, and those of the columns of other bytes that are read."""
+    found = [file.schema.column(index) for index in range(len(file.schema))]
+    found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
+    texts = [each.path for each in found if each.logical_type.type != _UNTYPED]
+    blobs = [each.path for each in found if each.logical_type.type == _UNTYPED]
+    read = tuple(f"{name}." for name in columns or ())
+    return texts, [path for path in blobs if columns is None or f"{path}.".startswith(read)]
+
+
+def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str, first: int) -> Iterator[Any]:
+    """Yield the rows of a batch. ``first`` is the number of its first row in the file, counted from 1."""
+    if _checked_bytes(batch, path, first) <= SPLIT_BYTES:
+        yield from _decoded(batch, types).to_pylist()
+        return
+    for index in range(batch.num_rows):
+        row = batch.slice(index, 1)
+        size = _checked_bytes(row, path, first + index)
+        if size > MAX_ROW_BYTES:
+            raise InputError(
+                f"{path}, row {first + index}: the row has {size} bytes of texts and media, the limit is "
+                f"{MAX_ROW_BYTES}: shorten or remove this row"
+            )
+        yield from _decoded(row, types).to_pylist()
+
+
+def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
+    """Return the bytes that all texts and media of a batch have as Python values.
+
+    Raises InputError for the first column with a text of more than :data:`MAX_TEXT_BYTES` bytes.
+    """
+    total = 0
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for lengths, is_text in _lengths(column):
+            longest = _computed("max", lengths)
+            if is_text and longest > MAX_TEXT_BYTES:
+                number = first + next(index for index in range(len(column)) if _has_long(column.slice(index, 1)))
+                raise InputError(
+                    f"{path}, row {number}, column {name}: the text has {longest} bytes, the limit is "
+                    f"{MAX_TEXT_BYTES}: shorten this text, or remove the row"
+                )
+            total += _computed("sum", lengths)
+    return total
+
+
+def _has_long(column: pa.Array) -> bool:
+    return any(is_text and _computed("max", lengths) > MAX_TEXT_BYTES for lengths, is_text in _lengths(column))
+
+
+def _computed(function: str, lengths: pa.Array) -> int:
+    """Return the result of an aggregation of pyarrow, such as "max" or "sum"; 0 if all values are null."""
+    return pc.call_function(function, [lengths]).as_py() or 0
+
+
+def _lengths(column: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
+    """Yield the lengths in bytes of all values in a column, also in its lists and subfields, and whether the values are
+    texts. Columns without texts and bytes yield nothing.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        for lengths, is_text in _lengths(column.dictionary):
+            yield lengths.take(column.indices), is_text
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            yield from _lengths(part)
+    elif pa.types.is_map(kind):
+        begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()  # keys and items ignore a slice
+        for part in (column.keys, column.items):
+            yield from _lengths(part[begin:end])
+    elif pa.types.is_nested(kind):
+        yield from _lengths(column.flatten())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield pc.call_function("binary_length", [column]), True
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        yield pc.call_function("binary_length", [column]), False
+
+
+def _decoded(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    """Return a batch in which no column is a dictionary, because the conversion of a dictionary to Python is slow.
+
+    ``types`` holds the types of the file's columns, by name. Columns of extension types, such as UUIDs, get them back.
+    """
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        dense = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        kind = types[name]
+        is_stored = isinstance(kind, pa.BaseExtensionType) and kind.storage_type == dense.type
+        columns.append(kind.wrap_array(dense) if is_stored else dense)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
