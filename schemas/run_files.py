@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from groundtrace.schemas.safe_files import read_json, refuse_special
+from groundtrace.schemas.safe_files import own_file, read_json, refuse_special
 
 SHARDS = "*.parquet"
 
@@ -53,15 +53,19 @@ def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str],
     return ""
 
 
-def shards_of(run: Path, name: str) -> list[Path]:
+def shards_of(run: Path, name: str, *, accepts_links: bool = False) -> list[Path]:
     """Return the shards (Parquet files) of a set in a run folder, sorted by name; an empty list if there are none.
 
     ``run`` is the run folder, and ``name`` is the set, such as "sft". Raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the shards is a pipe or a device, because reading it
-    would never end.
+    would never end. Raises this error also if a link leads from a shard out of the run folder, because a stranger may
+    have sent the run with a link to private rows. ``accepts_links`` is True if the caller has checked the links
+    itself, or if they are its own.
     """
     shards = sorted((run / name).glob(SHARDS))
     for shard in shards:
+        if not accepts_links:
+            own_file(run, str(shard.relative_to(run)))
         refuse_special(shard)
     return shards
 
@@ -82,9 +86,10 @@ def files_of(run: Path) -> dict[str, FileEntry] | None:
     hash.
 
     The result is None if there is no ``run.json``, or if it has no list of files because an earlier version of the code
-    wrote it. Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
+    wrote it. Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a link to a file outside the folder.
     """
-    file = run / "run.json"
+    file = own_file(run, "run.json")
     if not file.is_file():
         return None
     fields = read_json(file)

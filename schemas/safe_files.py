@@ -1,7 +1,7 @@
 """Opens files of a folder that another person may have sent, such as a run folder.
 
 The sender decides what the folder contains. An entry may be a link to a file of the user, a pipe that nobody writes to,
-or a device without an end. Therefore commands read only regular files of such a folder, and never write or
+or a device without an end. Therefore commands read only regular files that are in such a folder, and never write or
 delete through a link in it. The folder itself may be a link, because the user has named it.
 """
 
@@ -37,6 +37,50 @@ def refuse_links(root: Path, *names: str) -> None:
                     f"{path} is a link, but only files and folders of {root} itself are written or deleted: replace "
                     "the link by what it leads to, or remove it"
                 )
+
+
+def is_inside(file: Path, root: Path) -> bool:
+    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
+
+    In the Hub's cache, the folder of a data set has the subfolders ``snapshots/<revision>/``, with links, and
+    ``blobs``, with the files to which these links lead. ``file`` and ``root`` must be resolved paths, i.e. without
+    links.
+    """
+    if file.is_relative_to(root):
+        return True
+    snapshots = [folder.parent for folder in (root, *root.parents) if folder.parent.name == "snapshots"]
+    return any(file.parent == folder.parent / "blobs" for folder in snapshots)
+
+
+def is_elsewhere(path: Path, folder: Path) -> bool:
+    """Return whether a path in a folder leads out of the folder, because the path or a folder above it is a link.
+
+    The folder itself may be a link. As an exception, a link may lead to a file in the ``blobs`` of the same Hub data
+    set (:func:`is_inside`). The result is False for links that form a cycle, which cannot be opened.
+    """
+    try:
+        target, root = path.resolve(), folder.resolve()
+    except RuntimeError:  # Python before 3.13 raises it for a cycle of links
+        return False
+    return not (target.is_relative_to(root) if target.is_dir() else is_inside(target, root))
+
+
+def own_file(root: Path, name: str) -> Path:
+    """Return the path of the file ``name`` in the folder ``root``, for reading. The file may be missing.
+
+    ``name`` is the path relative to ``root``, e.g. "reviews/audit.json". Raises :class:`UnsafeFile` if a link leads to
+    a file outside ``root`` (:func:`is_elsewhere`): through such a link, a private file of the user could get into a
+    published data set or a page. Links to files in ``root`` are accepted, and ``root`` itself may be a link.
+    """
+    path = root / name
+    if is_elsewhere(path, root):
+        above = [root.joinpath(*path.relative_to(root).parts[:depth]) for depth in range(1, len(Path(name).parts))]
+        link = next((each for each in above if each.is_symlink() and is_elsewhere(each, root)), path)
+        raise UnsafeFile(
+            f"{link} is a link to a place outside {root}, so nothing is read through it: replace the link by a copy of "
+            "the file or folder to which it leads, or remove it"
+        )
+    return path
 
 
 def opened_regular(path: Path) -> BinaryIO:

@@ -87,7 +87,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
     ``run`` is the run folder, and ``name`` is sft, rl or rejected.
     """
     used, rows = set[str](), 0
-    for file in shards_of(run, name):
+    for file in shards_of(run, name, accepts_links=True):  # see columns_of
         with pq.ParquetFile(file) as shard:
             rows += shard.metadata.num_rows
             for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last

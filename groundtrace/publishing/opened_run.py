@@ -11,6 +11,7 @@ from groundtrace.publishing.reading import SHARDS, InspectError, check_files, on
 from groundtrace.publishing.rows import Row, Rows
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import own_file, read_regular
 from groundtrace.storage.mirror import local_copy
 
 if TYPE_CHECKING:
@@ -108,11 +109,15 @@ class OpenedRun:
         return f"<run {self.folder}: {self.summary.recipe}, {rows}, {counts.rejected_records} rejected>"
 
     def _repr_html_(self) -> str | None:
-        """Return the run's report in a frame; None if the run has no report."""
+        """Return the run's report in a frame; None if the run has no report.
+
+        Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the report is a link to a file outside the run
+        folder.
+        """
         from groundtrace.pages.frame import framed
 
-        report = self.folder / "report.html"
-        return framed(report.read_text("utf-8", errors="replace")) if report.is_file() else None
+        report = own_file(self.folder, "report.html")
+        return framed(read_regular(report).decode("utf-8", errors="replace")) if report.is_file() else None
 
 
 def _check_set(name: str) -> None:

@@ -19,7 +19,7 @@ from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.safe_files import read_json, read_regular
+from groundtrace.schemas.safe_files import own_file, read_json, read_regular
 from groundtrace.storage.mirror import RUN_MARKER
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
@@ -41,13 +41,16 @@ class InspectError(UserError):
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the ``run.json`` of a run folder. Raises :class:`InspectError` if the folder holds no finished run.
 
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if ``run.json`` is a link to a file outside the folder.
+
     If ``checked`` is True, the names and sizes of the shards (Parquet files) are compared with those in ``run.json``,
-    and InspectError is raised if they differ. If ``digests`` is True, their SHA-256 is compared as well, so that all
+    and InspectError is raised if they differ. A shard that is a link to a file outside the folder is refused with
+    UnsafeFile. If ``digests`` is True, their SHA-256 is compared as well, so that all
     their bytes are read. ``digests`` has no effect if ``checked`` is False.
     """
-    file = run / "run.json"
     if not run.is_dir():
         raise InspectError(f"there is no folder {run}: give the --output folder of a `beam run`")
+    file = own_file(run, "run.json")
     if not file.is_file():
         begun = (run / RUN_MARKER).is_file()
         advice = (
@@ -102,10 +105,13 @@ def check_files(
 
     Their names and sizes are compared with those in ``summary``, the content of ``run.json``. If ``digests`` is True,
     their SHA-256 is compared as well. ``sets`` are the names of the sets to check: sft, rl, rejected. A ``run.json`` of
-    an older version lists no files; nothing is then checked. Raises :class:`InspectError` for a shard that was changed,
-    added or removed.
+    an older version lists no files; only the links are then checked. Raises :class:`InspectError` for a shard that was
+    changed, added or removed, and :class:`groundtrace.schemas.safe_files.UnsafeFile` for a shard that is a link to a
+    file outside the run folder.
     """
     if summary.files is None:
+        for name in sets:
+            shards_of(run, name)
         return
     try:
         problem = problem_of(run, summary.files, sets, digests=digests)
@@ -121,9 +127,10 @@ def read_config(run: Path) -> Mapping[str, Any]:
     """Return the values of the run's ``config.toml`` as nested mappings; empty if the file is missing.
 
     Raises :class:`InspectError` if the file cannot be read or is damaged, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a pipe or a device.
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a pipe, a device, or a link to a file outside the run
+    folder.
     """
-    file = run / "config.toml"
+    file = own_file(run, "config.toml")
     try:
         data = read_regular(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -147,9 +154,10 @@ def read_rubrics(run: Path) -> Any:
 
     A rubric is a criterion for grading a response. Only runs that mine rubrics from data write the file.
     :func:`groundtrace.rewards.mined_rubrics.rubrics_json` defines its fields. A file of an older version lacks two of
-    them: the confidence intervals of the measurements, and the reasons why rubrics were not kept.
+    them: the confidence intervals of the measurements, and the reasons why rubrics were not kept. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file is a link to a file outside the folder.
     """
-    file = run / "rubrics.json"
+    file = own_file(run, "rubrics.json")
     return read_json(file) if file.is_file() else None
 
 
@@ -157,9 +165,10 @@ def columns_of(run: Path, name: str) -> pa.Schema:
     """Return the Arrow schema of a set, read from its first shard (Parquet file).
 
     All shards of a set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the
-    set has no shards, the schema of the core columns (the columns that every run has) is returned.
+    set has no shards, the schema of the core columns (the columns that every run has) is returned. Links are accepted:
+    :func:`read_summary` has checked those of a run, and `beam publish` makes some in its temporary folder.
     """
-    file = next(iter(shards_of(run, name)), None)
+    file = next(iter(shards_of(run, name, accepts_links=True)), None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
@@ -234,7 +243,7 @@ def _add_run(
     ``scratch`` is a folder for files of the views. ``within`` is the database schema of the views; "" for the default
     one.
     """
-    shards = {name: shards_of(run, name) for name in SHARDS}
+    shards = {name: shards_of(run, name, accepts_links=True) for name in SHARDS}  # see columns_of
     for name, schema in SHARDS.items():
         try:
             add_view(connection, name, shards[name], schema, scratch, within)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import UnsafeFile, read_json, refuse_special
-from groundtrace.vision.media import is_elsewhere
+from groundtrace.schemas.safe_files import UnsafeFile, is_elsewhere, read_json, refuse_special
 
 INDEX = ".index.json"
 """The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""

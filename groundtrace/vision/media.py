@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, TypeVar
 
+from groundtrace.schemas.safe_files import is_inside
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
 from groundtrace.vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
 from groundtrace.vision.hashing import sha256_bytes
@@ -255,32 +256,6 @@ class MediaStore:
                 f"{uri!r} is not a path inside the data folder: {remedy}give the path relative to the records' folder"
             )
         return place(self.input_root, self.storage), relative
-
-
-def is_inside(file: Path, root: Path) -> bool:
-    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
-
-    In the Hub's cache, the folder of a data set has the subfolders ``snapshots/<revision>/``, with links, and
-    ``blobs``, with the files to which these links lead. ``file`` and ``root`` must be resolved paths, i.e. without
-    links.
-    """
-    if file.is_relative_to(root):
-        return True
-    snapshots = [folder.parent for folder in (root, *root.parents) if folder.parent.name == "snapshots"]
-    return any(file.parent == folder.parent / "blobs" for folder in snapshots)
-
-
-def is_elsewhere(path: Path, folder: Path) -> bool:
-    """Return whether a path in a folder leads out of the folder, because the path or a folder above it is a link.
-
-    The folder itself may be a link. As an exception, a link may lead to a file in the ``blobs`` of the same Hub data
-    set (:func:`is_inside`). The result is False for links that form a cycle, which cannot be opened.
-    """
-    try:
-        target, root = path.resolve(), folder.resolve()
-    except RuntimeError:  # Python before 3.13 raises it for a cycle of links
-        return False
-    return not (target.is_relative_to(root) if target.is_dir() else is_inside(target, root))
 
 
 @dataclass(frozen=True)

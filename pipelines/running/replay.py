@@ -42,6 +42,7 @@ from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
 from groundtrace.publishing.view.replies import read_replies
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import own_file
 from groundtrace.schemas.text import printable, storable
 from groundtrace.stages.plumbing.recipe import Draw
 from groundtrace.stages.sources.base import Source
@@ -102,7 +103,7 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             pipeline or str(bundled_file(summary.recipe)),
             summary.input,
             str(here / "run"),
-            config=str(run / "config.toml"),
+            config=str(own_file(run, "config.toml")),
             overrides=("write.other_traces=true", "max_failed=1.0"),
         )
         plan = _without_requests(make_plan(arguments), run, here, summary.fresh_since or "")

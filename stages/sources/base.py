@@ -11,11 +11,11 @@ from groundtrace.config.settings import OneOf, PartName, settings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
-from groundtrace.schemas.safe_files import UnsafeFile, read_json
+from groundtrace.schemas.safe_files import UnsafeFile, is_elsewhere, read_json
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, is_in_store, place
-from groundtrace.vision.media import MediaStore, is_elsewhere
+from groundtrace.vision.media import MediaStore
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
 FieldName = Annotated[str, OneOf(FIELDS)]
@@ -241,8 +241,8 @@ def refuse_link_out(file: Place, folder: Place, remedy: str = "set --input to th
 
     The user named only the ``folder``. If the folder comes from a stranger, a link in it can lead to any file of the
     user. As an exception, links in the Hub's cache may lead to files of this cache
-    (:func:`groundtrace.vision.media.is_inside`). ``remedy`` is the end of the message: how the user can name the file
-    itself.
+    (:func:`groundtrace.schemas.safe_files.is_inside`). ``remedy`` is the end of the message: how the user can name the
+    file itself.
     """
     if not isinstance(file, RemotePath) and is_elsewhere(file, Path(str(folder))):
         raise InputError(f"{file} is a link to a file outside its folder: copy this file into the folder, or {remedy}")

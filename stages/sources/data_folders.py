@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from groundtrace.schemas.safe_files import read_json, read_regular, refuse_special
+from groundtrace.schemas.safe_files import is_elsewhere, read_json, read_regular, refuse_special
 from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.stages.sources.header_keys import check_keys
 from groundtrace.stages.sources.packed_files import refuse_packed
-from groundtrace.vision.media import is_elsewhere
 
 if TYPE_CHECKING:
     import datasets

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.safe_files import is_inside
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.data_folders import open_folder, saved_split
 from groundtrace.stages.sources.hub_names import SCHEME, may_be_hub_id
@@ -20,7 +21,7 @@ from groundtrace.stages.sources.hub_sets import as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
 from groundtrace.storage.places import Place, RemotePath
 from groundtrace.vision.decode import DEFAULT_LIMITS
-from groundtrace.vision.media import MediaStore, is_inside
+from groundtrace.vision.media import MediaStore
 
 if TYPE_CHECKING:
     import datasets

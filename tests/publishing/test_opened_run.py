@@ -12,6 +12,7 @@ import pytest
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.opened_run import open_run
 from groundtrace.publishing.reading import SHARDS, InspectError, read_config
+from groundtrace.schemas.safe_files import UnsafeFile
 
 ROWS = 3
 
@@ -144,3 +145,61 @@ def test_the_commands_that_read_the_config_refuse_a_damaged_one(
     name, *more = command
     assert cli.main([name, str(run), *([str(run)] if name == "diff" else []), *more]) == 2
     assert f"beam: {run}/config.toml is damaged (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        ("run.json", ["inspect", "diff", "export", "publish", "view"]),
+        ("rejected", ["inspect", "diff", "export", "publish", "view"]),
+        ("rejected/train-00000-of-00001.parquet", ["inspect", "diff", "export", "publish", "view"]),
+        ("config.toml", ["diff", "publish"]),
+        ("input.json", ["diff"]),
+        ("ledger", ["inspect"]),
+        ("ledger/20260101T000000-0123abcd.json", ["inspect"]),
+    ],
+)
+def test_no_command_reads_through_a_link_out_of_the_run(
+    run: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    commands: list[str],
+) -> None:
+    """A stranger may have sent the run, in which a name is a link to private data. Its run.json names no files."""
+    summary = json.loads((run / "run.json").read_text("utf-8"))
+    (run / "run.json").write_text(json.dumps({key: summary[key] for key in summary if key != "files"}), "utf-8")
+    private, target = tmp_path_factory.mktemp("private"), tmp_path_factory.mktemp("out")
+    (run / name).parent.mkdir(exist_ok=True)
+    if (run / name).exists():
+        (run / name).rename(private / "data")
+    else:
+        (private / "data").write_text('{"fingerprint": "secret"}', "utf-8")
+    (run / name).symlink_to(private / "data")
+    more = {
+        "diff": [str(run)],
+        "export": ["--format", "trl", "--output", str(target / "rows")],
+        "publish": ["--repo", "a/b"],
+        "view": ["--export", str(target / "copy")],
+    }
+    for command in commands:
+        assert cli.main([command, str(run), *more.get(command, [])]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"beam: {run / name} is a link to a place outside {run}") and said.count("\n") == 1
+    assert not any(target.iterdir())
+
+
+def test_a_run_with_links_out_is_not_opened_or_shown(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    private = tmp_path_factory.mktemp("private")
+    (private / "report.html").write_text("<p>secret</p>", "utf-8")
+    (run / "report.html").symlink_to(private / "report.html")
+    opened = open_run(run)
+    with pytest.raises(UnsafeFile, match=r"report\.html is a link to a place outside"):
+        opened._repr_html_()
+    (run / "report.html").unlink()
+    assert opened._repr_html_() is None
+    (run / "rejected").rename(private / "rejected")
+    (run / "rejected").symlink_to(private / "rejected")
+    for read in (lambda: open_run(run), lambda: opened.table("rejected"), lambda: opened.record("0")):
+        with pytest.raises(UnsafeFile, match=r"rejected is a link to a place outside"):
+            read()

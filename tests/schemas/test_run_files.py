@@ -82,6 +82,23 @@ def test_a_pipe_among_the_shards_is_refused(run: Path) -> None:
             problem_of(run, named_shards(run), SETS, digests=digests)
 
 
+@pytest.mark.parametrize("name", ["sft", "sft/a.parquet"])
+def test_shards_behind_a_link_out_of_the_run_are_refused(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """A stranger may have sent the run, in which a name is a link to private rows."""
+    private = tmp_path_factory.mktemp("private") / "rows"
+    (run / name).rename(private)
+    (run / name).symlink_to(private)
+    with pytest.raises(UnsafeFile, match=rf"^{run / name} is a link to a place outside {run}, so nothing is read"):
+        shards_of(run, "sft")
+    assert [path.name for path in shards_of(run, "sft", accepts_links=True)] == ["a.parquet", "b.parquet"]
+    private.rename(run / "more")
+    (run / name).unlink()
+    (run / name).symlink_to(run / "more")
+    assert [path.name for path in shards_of(run, "sft")] == ["a.parquet", "b.parquet"]
+
+
 def named_shards(run: Path) -> dict[str, FileEntry]:
     """Return entries of all files, as a stranger's run.json may have one of the pipe."""
     return {f"{each.parent.name}/{each.name}": FileEntry(0, "") for each in run.glob("*/*.parquet")}

@@ -8,8 +8,10 @@ import pytest
 
 from groundtrace.schemas.safe_files import (
     UnsafeFile,
+    is_elsewhere,
     opened_for_writing,
     opened_regular,
+    own_file,
     read_regular,
     refuse_links,
     refuse_special,
@@ -94,3 +96,51 @@ def test_a_file_is_appended_to_or_written_anew(run: Path) -> None:
 def test_only_a_regular_file_is_written(run: Path, name: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         opened_for_writing(run, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("file", False),
+        ("missing", False),
+        ("inner", False),
+        ("loop", False),
+        ("out", True),
+        ("out/key", True),
+        ("dangling", True),
+        ("blob", False),
+        ("blobs", True),
+    ],
+)
+def test_a_path_that_leads_out_of_its_folder(tmp_path: Path, name: str, expected: bool) -> None:
+    folder = tmp_path / "set/snapshots/01"
+    for each in (folder / "deep", tmp_path / "private", tmp_path / "set/blobs"):
+        each.mkdir(parents=True)
+    for each in (folder / "file", tmp_path / "private/key", tmp_path / "set/blobs/a0"):
+        each.touch()
+    links = {"inner": "deep", "loop": "loop", "out": tmp_path / "private", "dangling": "../none"}
+    for link, target in (links | {"blob": "../../blobs/a0", "blobs": "../../blobs"}).items():
+        (folder / link).symlink_to(target)
+    (tmp_path / "named").symlink_to(folder)
+    assert (
+        is_elsewhere(folder / name, folder) == is_elsewhere(tmp_path / "named" / name, tmp_path / "named") == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [("away", "away"), ("away/letter.txt", "away"), ("dangling", ""), ("inner/letter.txt", "inner/letter.txt")],
+)
+def test_a_file_behind_a_link_out_of_the_folder_is_not_read(run: Path, name: str, link: str) -> None:
+    (run / "inner").symlink_to("folder")
+    (run / "folder/letter.txt").symlink_to("../../elsewhere/letter.txt")
+    if not link:
+        assert own_file(run, name) == run / name, "its target would be in the folder"
+        return
+    with pytest.raises(UnsafeFile, match=rf"^{run / link} is a link to a place outside {run}, so .*, or remove it$"):
+        own_file(run, name)
+
+
+@pytest.mark.parametrize("name", ["file", "linked", "folder/new", "missing", "pipe"])
+def test_other_files_are_of_the_folder(run: Path, name: str) -> None:
+    assert own_file(run, name) == run / name

@@ -20,7 +20,7 @@ from PIL import Image
 from groundtrace.storage.places import RemotePath
 from groundtrace.vision.decode import Limits, UndecodableMedia
 from groundtrace.vision.hashing import sha256_bytes
-from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, is_elsewhere, sniff_kind
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind
 
 
 def png(shade: int, side: int = 10) -> bytes:
@@ -341,32 +341,3 @@ def test_roots_in_a_store(bucket: RemotePath) -> None:
     assert store.open_bytes("input:a[1].png", max_bytes=size) == png(5)
     with pytest.raises(UndecodableMedia, match=f"{size} bytes, the limit is {size - 1}"):
         store.open_bytes("input:a[1].png", max_bytes=size - 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("file", False),
-        ("missing", False),
-        ("inner", False),
-        ("loop", False),
-        ("out", True),
-        ("out/key", True),
-        ("dangling", True),
-        ("blob", False),
-        ("blobs", True),
-    ],
-)
-def test_a_path_that_leads_out_of_its_folder(tmp_path: Path, name: str, expected: bool) -> None:
-    folder = tmp_path / "set/snapshots/01"
-    for each in (folder / "deep", tmp_path / "private", tmp_path / "set/blobs"):
-        each.mkdir(parents=True)
-    for each in (folder / "file", tmp_path / "private/key", tmp_path / "set/blobs/a0"):
-        each.touch()
-    links = {"inner": "deep", "loop": "loop", "out": tmp_path / "private", "dangling": "../none"}
-    for link, target in (links | {"blob": "../../blobs/a0", "blobs": "../../blobs"}).items():
-        (folder / link).symlink_to(target)
-    (tmp_path / "named").symlink_to(folder)
-    assert (
-        is_elsewhere(folder / name, folder) == is_elsewhere(tmp_path / "named" / name, tmp_path / "named") == expected
-    )

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
 from groundtrace.inference.flow.note_files import NoteFiles
-from groundtrace.schemas.safe_files import opened_regular, read_regular
+from groundtrace.schemas.safe_files import opened_regular, own_file, read_regular
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
 from groundtrace.storage.uploads import Uploads
@@ -172,7 +172,7 @@ def waiting(root: str) -> list[str]:
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
-            messages.add(read_regular(path).decode("utf-8"))
+            messages.add(read_regular(own_file(Path(root), path.name)).decode("utf-8"))
     return sorted(messages - {""})
 
 
@@ -182,7 +182,7 @@ def paid_in(root: Path) -> Iterator[Paid]:
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
-        with io.TextIOWrapper(opened_regular(path), encoding="utf-8", errors="replace") as lines:
+        with io.TextIOWrapper(opened_regular(own_file(root, path.name)), encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 with contextlib.suppress(ValueError, TypeError):
                     paid = Paid(**json.loads(line))

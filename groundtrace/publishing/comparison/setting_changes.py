@@ -22,7 +22,7 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.publishing.comparison.section import Section
 from groundtrace.publishing.reading import read_config
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.safe_files import read_json
+from groundtrace.schemas.safe_files import own_file, read_json
 from groundtrace.schemas.text import excerpt
 
 ABSENT = "–"
@@ -133,7 +133,7 @@ def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> l
 def _fingerprint(root: Path) -> str:
     """Return the fingerprint of a run's input; "" if it cannot be read from the run folder."""
     try:
-        return str(read_json(root / "input.json")["fingerprint"])
+        return str(read_json(own_file(root, "input.json"))["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

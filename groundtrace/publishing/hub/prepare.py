@@ -28,6 +28,7 @@ from groundtrace.publishing.reading import open_tables, read_config, read_rubric
 from groundtrace.publishing.view.audit_figures import audit_figures
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import own_file, read_regular
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
@@ -113,7 +114,8 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
     Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
-    requested audit.
+    requested audit. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file to publish is a link to a file
+    outside the run folder.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
@@ -254,8 +256,8 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
             pq.write_table(table, staging / RUBRICS / "train-00000-of-00001.parquet", compression="zstd")
             found[RUBRICS] = f"{RUBRICS}/*.parquet"
     for name in (*ARTIFACTS, "rubrics.json"):
-        if (run / name).is_file():
-            (staging / name).write_text(public_artifact(run / name, staging), "utf-8")
+        if (file := own_file(run, name)).is_file():
+            (staging / name).write_text(public_artifact(file, staging), "utf-8")
     return found
 
 
@@ -264,9 +266,9 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
 
     ``rows`` is the summary with the counts of the published rows.
     """
-    config = run / "config.toml"
+    config = own_file(run, "config.toml")
     if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses
-        (staging / "config.toml").write_bytes(config.read_bytes())
+        (staging / "config.toml").write_bytes(read_regular(config))
     with open_tables(staging, summary) as tables:
         write_card(staging, summary, tables, balances(staging, tables, summary.sets), publication, rows)
     (staging / "config.toml").unlink(missing_ok=True)

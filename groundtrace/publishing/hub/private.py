@@ -15,6 +15,7 @@ from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.shards import Change
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import read_json
 from groundtrace.schemas.text import last_part
 
 PRIVATE = ("recipe_file", "replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
@@ -61,7 +62,7 @@ def public_artifact(file: Path, published: Path) -> str:
     ``published``. Raises PublishError for a damaged file.
     """
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = read_json(file)
         content.pop(PROBLEMS, None)
         for part in content["parts"] if file.name == PLAN else ():
             part["rows"] = _asked_in(published, part["streams"])

@@ -20,7 +20,7 @@ from groundtrace.inference.cache.log import MAX_LINE_BYTES, LogEntry, decode_lin
 from groundtrace.inference.flow.notes import waiting
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.publishing.view.replies import times_of
-from groundtrace.schemas.safe_files import UnsafeFile, opened_regular
+from groundtrace.schemas.safe_files import UnsafeFile, is_elsewhere, opened_regular, own_file
 from groundtrace.storage.mirror import RUN_MARKER
 
 MAX_REPLIES = 30
@@ -110,7 +110,7 @@ class LiveRun:
           counted. So the number is too low if more replies were made in this minute than these ends hold.
         - ``idle_s``: the time since the last reply in seconds; None if there is no reply.
         """
-        notes = max((path for path in (self.run / "ledger").glob("*") if path.is_dir()), default=None)
+        notes = max((path for path in (self.run / "ledger").glob("*") if self._is_own_folder(path)), default=None)
         if notes != self._notes:
             self._notes, self._sums = notes, _Sums()
         if notes is not None:
@@ -133,11 +133,15 @@ class LiveRun:
             "idle_s": now_s - replies[0].created_s if replies else None,
         }
 
+    def _is_own_folder(self, path: Path) -> bool:
+        return path.is_dir() and not is_elsewhere(path, self.run)
+
     def _add(self, notes: Path) -> None:
         """Add the new lines of the run's notes to the sums. ``notes`` is the folder of the notes."""
         for path in sorted(notes.glob("*.jsonl")):
             lines = self._sums.files.setdefault(path, _Lines(path))
-            with contextlib.suppress(OSError, UnsafeFile):  # a file that is gone, or no file
+            with contextlib.suppress(OSError, UnsafeFile):  # a file that is gone, no file, or one of another folder
+                own_file(self.run, str(path.relative_to(self.run)))
                 for line in lines.new():
                     self._add_line(path.name.partition("-")[0], line)
 
@@ -155,6 +159,7 @@ class LiveRun:
         found = []
         for path in logs(self.run / "cache" / "log")[-MAX_LOGS:]:
             with contextlib.suppress(OSError, UnsafeFile):
+                own_file(self.run, str(path.relative_to(self.run)))
                 size = path.stat().st_size
                 if self._tails.get(path, (-1,))[0] != size:
                     self._tails[path] = size, _entries_at_the_end(path)

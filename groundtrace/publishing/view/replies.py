@@ -15,6 +15,7 @@ from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.log import LogEntry
 from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.publishing.reading import InspectError
+from groundtrace.schemas.safe_files import own_file
 
 CACHE = Path("cache") / "replies.sqlite"
 """The place of the cache in a run folder."""
@@ -42,9 +43,10 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
 
     ``run`` is the run folder. Replies that its cache does not hold are left out. SQLite opens the cache as a file that
     no process changes, so that it does not create files of its own in the run folder. Raises InspectError if the run
-    folder has no cache, or if the cache cannot be read.
+    folder has no cache, or if the cache cannot be read, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if a link leads from the cache out of the run folder.
     """
-    file = run / CACHE
+    file = own_file(run, str(CACHE))
     if not file.is_file():
         raise InspectError(
             f"{file} does not exist, so the replies cannot be shown: the run used another cache (--cache), or its "

@@ -15,7 +15,8 @@ from groundtrace.rewards.streams import GROUNDED
 from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
 from groundtrace.schemas.json_lines import read_lines
 from groundtrace.schemas.records import MediaRef, Question, RawRecord
-from groundtrace.vision.media import HEAD_BYTES, MediaStore, is_elsewhere, sniff_kind
+from groundtrace.schemas.safe_files import is_elsewhere
+from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 """Maps a form of prompt to its stream of iVGR, which is one of two ways to ask a question.

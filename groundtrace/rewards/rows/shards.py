@@ -32,7 +32,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of, shards_of
-from groundtrace.vision.media import is_elsewhere
+from groundtrace.schemas.safe_files import is_elsewhere
 
 MAX_BYTES_IN_MEMORY = 64_000_000
 """Larger sets are copied into a memory-mapped file, which takes longer to open."""
@@ -356,7 +356,7 @@ def _own_shards(data: Path, name: str) -> list[Path]:
     Raises ShardError if a link leads from ``data`` to a shard outside it. The reason is that a stranger may have sent
     ``data``, with a link to private rows of the user. The trained model would then contain these rows.
     """
-    shards = shards_of(data, name)
+    shards = shards_of(data, name, accepts_links=True)  # they are checked below, with an error of this module
     for shard in shards:
         if is_elsewhere(shard, data):
             raise ShardError(

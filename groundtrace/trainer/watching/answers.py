@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundtrace.schemas.safe_files import read_json
+from groundtrace.schemas.safe_files import is_elsewhere, read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.row_sampler import Drawn
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion
 from groundtrace.trainer.watching.records import as_line, read_lines
-from groundtrace.vision.media import is_elsewhere
 
 FOLDER = "validation"
 """The name of the folder with the questions and answers of validations, in the output folder."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from groundtrace.inference.flow.notes import paid_in
 from groundtrace.schemas.run_summary import PaidFigures
-from groundtrace.schemas.safe_files import read_json
+from groundtrace.schemas.safe_files import own_file, read_json
 from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
@@ -88,13 +88,14 @@ class Spending:
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:
+        own_file(self._folder.parent, self._folder.name)
         for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             if path.is_dir():
                 if _is_notes(path) and self._has_all(path):
                     yield _sum_of(path, KILLED)
             elif path.suffix == ".json" and not self._has_all(path.with_suffix("")):
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
-                    yield _Sum(**read_json(path))
+                    yield _Sum(**read_json(own_file(self._folder, path.name)))
 
     def _has_all(self, notes: Path) -> bool:
         """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.

@@ -16,7 +16,7 @@ import json
 from pathlib import Path
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import read_json
+from groundtrace.schemas.safe_files import own_file, read_json
 from groundtrace.storage.files import write_atomically
 
 FRESH = ".fresh.json"
@@ -35,7 +35,7 @@ def fresh_since(root: Path) -> str:
     time, the run uses replies of any age. ``root`` is the run folder RUN (the output folder of a pipeline's runs).
     Raises FreshnessError if the file RUN/.fresh.json is damaged.
     """
-    file = root / FRESH
+    file = own_file(root, FRESH)
     try:
         return datetime.datetime.fromisoformat(read_json(file)["since"]).isoformat()
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from pathlib import Path
 from groundtrace.pipelines.running.plan.freshness import begin_fresh
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import UnsafeFile, read_json, refuse_links
+from groundtrace.schemas.safe_files import UnsafeFile, own_file, read_json, refuse_links
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.files import is_unfinished, locked, write_atomically
 from groundtrace.storage.places import Place, RemotePath
@@ -99,7 +99,7 @@ class LocalRun:
             folder = LocalRun(marker.parent)
             # suppressed if it is not a run folder, or unreadable
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, UnsafeFile):
-                if folder.root != self.root and read_json(marker)["fingerprint"] == fingerprint:
+                if folder.root != self.root and _fingerprint_of(folder.root) == fingerprint:
                     found.append((Path(folder.cache_path).stat().st_mtime, folder))
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
@@ -171,7 +171,7 @@ class LocalRun:
                 raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
             return
         try:
-            known = read_json(marker)
+            known = read_json(own_file(self.root, RUN_MARKER))
             name, found = str(known["input"]), str(known["fingerprint"])
         except (ValueError, TypeError, KeyError) as error:
             raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
@@ -187,7 +187,7 @@ class LocalRun:
         ``fingerprint`` is the digest of this run's input. Without a marker file, the result is False.
         """
         marker = self.root / RUN_MARKER
-        return marker.exists() and read_json(marker)["fingerprint"] != fingerprint
+        return marker.exists() and _fingerprint_of(self.root) != fingerprint
 
     def _outputs(self) -> list[str]:
         """Return the names of the outputs in the folder. ``run.json``, which names the artifacts, is last."""
@@ -283,6 +283,11 @@ def _is_artifact(name: str) -> bool:
     folder, and for the name of a file or folder of the run that is not an artifact.
     """
     return name == Path(name).name and not name.startswith(".") and name not in (RUN_MARKER, *STAGED)
+
+
+def _fingerprint_of(root: Path) -> object:
+    """Return the digest of the input of the run in the folder ``root``, as the run's marker file names it."""
+    return read_json(own_file(root, RUN_MARKER))["fingerprint"]
 
 
 def _is_ours(name: str) -> bool:

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.safe_files import is_elsewhere
 from groundtrace.schemas.text import counted, excerpt, printable
 from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
-from groundtrace.vision.media import is_elsewhere
 
 SLACK = 0.01
 """The share of the image's side by which a box may extend beyond the image, as in all other inputs."""

@@ -577,7 +577,26 @@ def test_a_source_that_no_row_has(beam: Beam, run: Path) -> None:
 
 def test_a_shard_that_is_a_link_goes_out_as_its_bytes(hub: StandIn, beam: Beam, run: Path, tmp_path: Path) -> None:
     [file] = shards_of(run, "rl")
-    shutil.move(file, tmp_path / "elsewhere.parquet")
-    file.symlink_to(tmp_path / "elsewhere.parquet")
-    assert beam("publish", run, "--repo", REPO).returncode == 0
-    assert hub.read(REPO, "rl/train-00000-of-00001.parquet") == (tmp_path / "elsewhere.parquet").read_bytes()
+    (run / "more").mkdir()
+    shutil.move(file, run / "more/rows.parquet")
+    file.symlink_to("../more/rows.parquet")
+    (tmp_path / "named").symlink_to("run")
+    assert beam("publish", tmp_path / "named", "--repo", REPO).returncode == 0
+    assert hub.read(REPO, "rl/train-00000-of-00001.parquet") == (run / "more/rows.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["sft", "rl", "rl/train-00000-of-00001.parquet", "batch_plan.json", "crops.json"])
+def test_nothing_is_published_through_a_link_out_of_the_run(
+    hub: StandIn, beam: Beam, run: Path, tmp_path: Path, name: str
+) -> None:
+    """A stranger may have sent the run, in which a name is a link to private data of the user."""
+    (tmp_path / "private").mkdir()
+    if (run / name).exists():
+        shutil.move(run / name, tmp_path / "private/data")
+    else:
+        (tmp_path / "private/data").write_text('{"password": "secret", "parts": []}', "utf-8")
+    (run / name).symlink_to("../private/data" if "/" not in name else "../../private/data")
+    done = beam("publish", run, "--repo", REPO)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"beam: {run / name} is a link to a place outside {run}, so nothing is read through ")
+    assert REPO not in hub.repos

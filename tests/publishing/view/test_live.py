@@ -167,3 +167,13 @@ def test_the_page_follows_the_run(browser: Any, going: GoingRun, serve_app: Any)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert printed == []
     page.close()
+
+
+@pytest.mark.parametrize("name", ["ledger", "ledger/20260101T000000-aa", "cache/log", "cache"])
+def test_nothing_is_followed_through_a_link_out_of_the_run(going: GoingRun, tmp_path: Path, name: str) -> None:
+    going.reply(1)
+    (tmp_path / "private").mkdir()
+    (going.folder / name).rename(tmp_path / "private/data")
+    (going.folder / name).symlink_to(tmp_path / "private/data")
+    state = LiveRun(going.folder).state()
+    assert (state["calls"] if "ledger" in name else state["replies"]) == []
