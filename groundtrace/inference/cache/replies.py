@@ -37,7 +37,7 @@ from groundtrace.inference.cache.log import (
     stamp,
     write_log,
 )
-from groundtrace.schemas.safe_files import UnsafeFile, opened_for_writing, refuse_links
+from groundtrace.schemas.safe_files import UnsafeFile, opened_for_writing, refuse_links, refuse_special
 
 __all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache", "check_files"]
 
@@ -265,14 +265,19 @@ class ReplyCache:
 
 
 def check_files(path: Path) -> None:
-    """Raise :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder that a cache writes is a link.
+    """Raise :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder that a cache writes is a link, a
+    pipe or a device.
 
     ``path`` is the cache's SQLite file. Through a link, which another person may have made, the cache would change or
-    delete files outside of its folder. It is no error if the cache's folder itself is a link. The error is also raised
-    if the cache's two lock files are the same file, because the cache would then wait for itself without end.
+    delete files outside of its folder. It would wait for a pipe without end. It is no error if the cache's folder
+    itself is a link. The error is also raised if the cache's two lock files are the same file, because the cache would
+    then wait for itself without end.
     """
     files = [path.name, *(f"{path.name}{suffix}" for suffix in ("-wal", "-shm", "-journal")), LOCK, REBUILD_LOCK]
-    refuse_links(path.parent, *files, "log", "coordination/.lock", "coordination/peers.sqlite")
+    files += ["coordination/.lock", "coordination/peers.sqlite"]
+    refuse_links(path.parent, *files, "log")
+    for name in files:
+        refuse_special(path.parent / name)
     locks = path.parent / LOCK, path.parent / REBUILD_LOCK
     if all(each.exists() for each in locks) and locks[0].samefile(locks[1]):
         raise UnsafeFile(f"{locks[0]} and {locks[1]} are the same file, so the cache cannot be locked: remove both")

@@ -265,6 +265,21 @@ def test_the_locks_are_regular_files_of_their_own(opened: Opened, path: Path, na
         opened()
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", "replies.sqlite-journal",
+        "coordination/.lock", "coordination/peers.sqlite",
+    ],
+)  # fmt: skip
+def test_a_pipe_in_the_cache_is_not_waited_for(opened: Opened, path: Path, name: str) -> None:
+    pipe = path.parent / name
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    with pytest.raises(UnsafeFile, match=rf"^{pipe} is not a regular file, but a pipe: move it away$"):
+        opened()
+
+
 def test_only_files_with_the_names_of_logs_are_read_and_deleted(opened: Opened, path: Path) -> None:
     opened().put([entry("a")])
     [log] = (path.parent / "log").iterdir()

@@ -1,5 +1,6 @@
 """``beam cache stats``: figures, also of a cache that may only be read."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
 from groundtrace.inference.request import Completion
+from groundtrace.schemas.safe_files import UnsafeFile
 
 Command = Callable[..., int]
 
@@ -45,3 +47,11 @@ def test_a_name_that_would_drive_the_terminal_is_spelt_out(
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
     assert "[bold]p" in printed
+
+
+@pytest.mark.parametrize("name", ["replies.sqlite", "replies.sqlite-wal"])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(run: Path, command: Command, name: str) -> None:
+    (run / "cache" / name).unlink(missing_ok=True)
+    os.mkfifo(run / "cache" / name)
+    with pytest.raises(UnsafeFile, match=rf"{name} is not a regular file, but a pipe: move it away$"):
+        command("stats", run)
