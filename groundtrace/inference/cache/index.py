@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from groundtrace.inference.cache.foreign_files import check_schema
 from groundtrace.inference.cache.log import (
     CacheEntry,
     LogEntries,
@@ -149,7 +150,8 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
     file: a truncated last page, and pages that were damaged because a process died while the database was open.
     ``check`` may be True only if no other process has the database open.
 
-    Raises :class:`Damaged` if the database is damaged.
+    Raises :class:`Damaged` if the database is damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it has
+    views, triggers or tables that our code does not make.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -158,6 +160,7 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
             _check_length(Path(path))
         db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=256)
         try:
+            check_schema(db, path)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")

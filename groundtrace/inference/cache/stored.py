@@ -1,34 +1,60 @@
 """Reads a reply cache (the stored replies of models) while no process changes it. No file is created or changed."""
 
 import sqlite3
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.request import pathname2url
 
-from groundtrace.inference.cache.index import find
-from groundtrace.inference.cache.log import LogEntry
+from groundtrace.inference.cache.foreign_files import check_schema
+from groundtrace.inference.cache.index import Damaged, find, reporting_damage
+from groundtrace.inference.cache.log import MAX_LINE_BYTES, LogEntry
 from groundtrace.inference.cache.replies import KEYS_PER_QUERY, CachedReply
+from groundtrace.schemas.safe_files import refuse_links
+
+READ_S = 10.0
+"""The maximum time of one look-up in seconds. The file may be of another person, with data that take long to read."""
+_STEPS = 1000
+"""The number of steps of SQLite's virtual machine after which it looks at the time."""
 
 
 class StoredReplies:
     """Looks up replies in the cache with the SQLite file ``path``.
 
-    The constructor raises FileNotFoundError if the file does not exist. The methods raise
-    :class:`groundtrace.inference.cache.index.Damaged` if the database or a reply is damaged. They raise sqlite3.Error
-    if the file cannot be read for another reason.
+    The constructor raises FileNotFoundError if the file does not exist, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a link, or if the database has more than the tables of a
+    cache. The constructor and the methods raise :class:`groundtrace.inference.cache.index.Damaged` if the database or a
+    reply is damaged, or if a look-up takes longer than :data:`READ_S`. They raise sqlite3.Error if the file cannot be
+    read for another reason.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist")
         uri = f"file:{pathname2url(str(path))}?immutable=1"
+        refuse_links(path.parent, path.name)
+        self._ends_s = time.monotonic() + READ_S
         self._db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        try:
+            self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LINE_BYTES)
+            self._db.set_progress_handler(lambda: time.monotonic() > self._ends_s, _STEPS)
+            with reporting_damage():
+                check_schema(self._db, str(path))
+        except BaseException:
+            self._db.close()
+            raise
 
     def entries(self, keys: Iterable[str]) -> list[LogEntry]:
         """Return the stored entries (replies with their keys and times) of these keys, in no particular order."""
         wanted = list(keys)
+        self._ends_s = time.monotonic() + READ_S
         parts = (wanted[first : first + KEYS_PER_QUERY] for first in range(0, len(wanted), KEYS_PER_QUERY))
-        return [entry for part in parts for entry in find(self._db, part)]
+        try:
+            return [entry for part in parts for entry in find(self._db, part)]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise Damaged(f"the look-up took longer than {READ_S:.0f} s") from error
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
         """Return the stored replies of these keys, by key."""

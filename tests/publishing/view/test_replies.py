@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.request import Completion
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, keys_of, read_replies
+from groundtrace.schemas.safe_files import UnsafeFile
 
 
 def row_of(run: Path, name: str, column: str) -> dict[str, object]:
@@ -116,3 +118,27 @@ def test_a_cache_that_cannot_be_read_is_one_line(run: Path, tmp_path: Path, dama
         read_replies(folder, keys)
     assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
     assert sorted(folder.rglob("*")) == before
+
+
+def test_a_cache_whose_rows_never_end_is_not_read(tmp_path: Path) -> None:
+    """A stranger may have sent the run, in which the table of replies is a view."""
+    ReplyCache(str(tmp_path / CACHE)).close()
+    with closing(sqlite3.connect(tmp_path / CACHE)) as db:
+        db.execute("DROP TABLE replies")
+        db.execute(
+            "CREATE VIEW replies AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT "
+            "'' || n AS key, '' role, '' prompt, '' model, 1 max_tokens, 0.0 created_s, '' body, 0 tokens_in, "
+            "0 tokens_out, NULL crc FROM c"
+        )
+    with pytest.raises(UnsafeFile, match=rf"^{tmp_path / CACHE} holds 'replies', which is not a table"):
+        read_replies(tmp_path, ["a" * 64])
+
+
+@pytest.mark.parametrize("name", ["cache", "cache/replies.sqlite"])
+def test_no_replies_are_read_through_a_link_out_of_the_run(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    ReplyCache(str(run / CACHE)).close()
+    (run / name).rename(tmp_path / "private")
+    (run / name).symlink_to(tmp_path / "private")
+    with pytest.raises(UnsafeFile, match=rf"^{run / name} is a link to a place outside {run}"):
+        read_replies(run, ["a" * 64])

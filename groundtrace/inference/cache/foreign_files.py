@@ -1,0 +1,33 @@
+"""Checks the SQLite database of a reply cache that another person may have sent, before the first query.
+
+A database can hold code of its sender. For example, a table can be replaced by a view whose rows never end, and
+triggers and generated columns are computed when rows are written or read.
+"""
+
+import re
+import sqlite3
+
+from groundtrace.schemas.safe_files import UnsafeFile
+
+_OWN = re.compile(r"""CREATE TABLE (IF NOT EXISTS )?["'`\[]?(replies|logs|sqlite_\w+)["'`\]]?\s*\(.*""", re.DOTALL)
+"""The form of the statements that make the tables of a cache, and those of SQLite itself, such as ``sqlite_stat1``."""
+_COMPUTED = re.compile(r"\b(AS|CHECK)\b", re.IGNORECASE)
+"""The words that begin the expression of a generated column or of a constraint. No table of a cache has any."""
+
+
+def check_schema(db: sqlite3.Connection, path: str) -> None:
+    """Check that a reply cache (the stored replies of models) has only tables that our code makes.
+
+    ``db`` is the open database, and ``path`` its file, for the message. Only the list of tables is read, and no code of
+    the database is executed. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` for a view, a trigger, another
+    table, an index that a statement made, and a table with computed columns. Raises sqlite3.Error if the file cannot be
+    read.
+    """
+    db.execute("PRAGMA trusted_schema=OFF")
+    for name, sql in db.execute("SELECT name, sql FROM sqlite_master"):
+        # The column "type" is not needed: the statement states it. Indices of SQLite itself have no statement.
+        if sql is not None and (not _OWN.fullmatch(str(sql)) or _COMPUTED.search(str(sql))):
+            raise UnsafeFile(
+                f"{path} holds {str(name)[:60]!r}, which is not a table that Groundtrace makes: move this file away; "
+                "the cache is then built again from the files in its folder log"
+            )
