@@ -19,6 +19,8 @@ INDEX = ".index.json"
 """The end of the name of an index: a file that maps the name of each weight to the file that holds the weight."""
 LIBRARY_SETTINGS = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 """The files in which transformers finds the arguments of the tokenizer and of the processor."""
+ADAPTER = "adapter_config.json"
+"""The file from which transformers makes adapters of any size and applies them to the model, without being asked."""
 PATH_KEYS = ("vocab", "merges", "init_inputs", "gguf_file", "audio_tokenizer")
 """Keys of these files whose value can be the path of any file or model, which the library then reads. No model of the
 trainer's families has them. The library replaces the values of other keys, such as ``vocab_file``."""
@@ -32,9 +34,14 @@ def check_model_files(folder: Path) -> None:
     """Check the files in a model's folder, and in the folders below it.
 
     Raises ModelError if an index of weights, or the settings of the tokenizer or the processor, name a file in another
-    folder or cannot be read. Also raises the errors of :func:`own_files`.
+    folder or cannot be read, and if the folder has an adapter. Also raises the errors of :func:`own_files`.
     """
     for path in own_files(folder):
+        if path.name == ADAPTER and path.parent == folder:
+            raise ModelError(
+                f"{path} is an adapter, but model.path must be a whole model: merge the adapter into the model first, "
+                "or remove this file"
+            )
         if path.name.endswith(INDEX):
             _check_index(path)
         elif path.name in LIBRARY_SETTINGS:

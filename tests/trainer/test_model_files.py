@@ -145,6 +145,21 @@ def test_settings_of_the_tokenizer_that_name_other_files(name: str, added: Any, 
     assert str(refused.value).startswith(f"{model / name} {said}")
 
 
+@pytest.mark.parametrize("opened", [load, outline_of])
+def test_an_adapter_that_transformers_would_apply(opened: Callable[[ModelSettings], Any], model: Path) -> None:
+    """Its layers can be a pattern that matches without end, and its rank any number."""
+    (model / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 1, "target_modules": ["q_proj"]}', "utf-8")
+    with pytest.raises(ModelError) as refused:
+        opened(ModelSettings(str(model)))
+    assert str(refused.value) == (
+        f"{model / 'adapter_config.json'} is an adapter, but model.path must be a whole model: merge the adapter into "
+        "the model first, or remove this file"
+    )
+    (model / "adapter").mkdir()
+    (model / "adapter_config.json").rename(model / "adapter/adapter_config.json")  # transformers does not look there
+    opened(ModelSettings(str(model), dtype="float32"))
+
+
 def test_the_index_of_a_model_in_several_files(model: Path) -> None:
     load(ModelSettings(str(model), dtype="float32")).model.save_pretrained(model, max_shard_size="100KB")
     assert len({*json.loads((model / INDEX).read_text("utf-8"))["weight_map"].values()}) > 1
