@@ -19,6 +19,7 @@ from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.trainer import attention, ranks
 from groundtrace.trainer.model_path import ModelError, check_model_path
+from groundtrace.trainer.model_sizes import check_size
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
 from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
@@ -139,7 +140,10 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     auto: Any = AutoModelForImageTextToText
     check_model_path(settings)
     try:
-        family = family_of(AutoConfig.from_pretrained(settings.path, **source), settings)
+        config = AutoConfig.from_pretrained(settings.path, **source)
+        family = family_of(config, settings)
+        if Path(settings.path).is_dir():
+            check_size(config, Path(settings.path))
         processor = AutoProcessor.from_pretrained(settings.path, **source)
         model, report = auto.from_pretrained(
             settings.path,

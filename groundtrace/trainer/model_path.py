@@ -15,6 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers import AutoConfig
 
 from groundtrace.trainer.model_files import ModelError, check_model_files
+from groundtrace.trainer.model_sizes import check_counts
 from groundtrace.trainer.settings import ModelSettings
 
 TINY = "runs/tiny/model"
@@ -29,7 +30,8 @@ def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
     A path that exists on this machine is accepted if the files of the folder are safe to read
-    (:func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile). Any other path must have
+    (:func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile, and
+    :func:`groundtrace.trainer.model_sizes.check_counts`). Any other path must have
     the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local
     cache holds the model. Otherwise, the id is refused in two cases: its first part is a local folder (ModelError), or
     the Hub does not reply to one request (HubUnreachable). If the Hub replies with an error, or if HF_HUB_OFFLINE is
@@ -39,6 +41,7 @@ def check_model_path(settings: ModelSettings) -> None:
     try:
         if Path(path).exists():
             check_model_files(Path(path))
+            check_counts(Path(path))
             return
         validate_repo_id(path)
     except OSError as error:  # a name that is too long, or a folder that this user may not read

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText
+from transformers import AutoConfig
 
 from groundtrace.trainer.model import family_of, prepare
 from groundtrace.trainer.model_path import HubUnreachable, ModelError, model_config
+from groundtrace.trainer.model_sizes import outlined
 from groundtrace.trainer.settings import ModelSettings
 
 ARCHITECTURES = Path(__file__).parent / "architectures.toml"
@@ -26,9 +27,8 @@ def outline_of(settings: ModelSettings) -> Any:
     known = _architectures().get(settings.path)
     config = _config(settings) if known is None else AutoConfig.for_model(**known)
     family_of(config, settings)
-    auto: Any = AutoModelForImageTextToText
+    model = outlined(config, getattr(torch, settings.dtype))
     with torch.device("meta"):
-        model = auto.from_config(config, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa")
         prepare(model, settings)
     return model
 
