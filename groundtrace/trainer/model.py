@@ -20,6 +20,7 @@ from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.trainer import attention, ranks
 from groundtrace.trainer.model_path import ModelError, check_model_path
 from groundtrace.trainer.model_sizes import check_size
+from groundtrace.trainer.processor_limits import bound_images, check_image_processor
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
 from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
@@ -165,7 +166,8 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
         raise ModelError(
             f"the model {settings.path} has no chat template: set model.path to a model with a chat template"
         )
-    _bound_images(processor.image_processor, settings)
+    check_image_processor(processor.image_processor, settings)
+    bound_images(processor.image_processor, settings)
     prepare(model, settings)
     return VisionLanguageModel(
         model.to(where),
@@ -282,17 +284,6 @@ def _gathered_state(model: Any) -> dict[str, torch.Tensor]:
                     copies[id(value)] = value.detach().to("cpu", copy=True)
                 state[prefix + name] = copies[id(value)]
     return state
-
-
-def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
-    """Limit the processor's image size to ``max_pixels``. :func:`_speech` uses this limit to convert coordinates."""
-    if settings.max_pixels is None:
-        return
-    size = image_processor.size
-    if settings.max_pixels < size["shortest_edge"]:
-        raise ModelError(f"model.max_pixels must be at least this model's minimum of {size['shortest_edge']} pixels")
-    bound = min(settings.max_pixels, size["longest_edge"])
-    image_processor.size = type(size)(**{**dict(size), "longest_edge": bound})
 
 
 def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Speech:
