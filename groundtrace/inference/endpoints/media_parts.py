@@ -3,6 +3,7 @@ files also stay unchanged if their EXIF orientation is upright. All other images
 """
 
 from groundtrace.grading.messages import MediaPart
+from groundtrace.vision.checked_medium import MAX_CLIP_BYTES
 from groundtrace.vision.media import MediaStore
 from groundtrace.vision.overlay import encode_png
 
@@ -14,8 +15,10 @@ def media_bytes(media: MediaStore, part: MediaPart) -> tuple[bytes, str]:
     """Return the bytes to send for an image or a video, and their MIME type. ``media`` is the store from which ``part``
     is read. Videos are never re-encoded. An image is re-encoded as PNG only if it is neither PNG nor JPEG, or if its
     EXIF orientation is not upright.
+
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if the file is larger than the pipeline accepts.
     """
-    data = media.open_bytes(part.uri)
+    data = media.open_bytes(part.uri, MAX_CLIP_BYTES if part.kind == "video" else media.limits.max_bytes)
     if part.kind == "video":
         return data, _video_mime(data)
     mime = next((mime for magic, mime in _IMAGE_MIMES.items() if data.startswith(magic)), None)

@@ -16,7 +16,8 @@ from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
 from groundtrace.schemas.json_lines import read_lines
 from groundtrace.schemas.records import MediaRef, Question, RawRecord
 from groundtrace.schemas.safe_files import is_elsewhere
-from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
+from groundtrace.vision.decode import UndecodableMedia
+from groundtrace.vision.media import MediaStore
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
 """Maps a form of prompt to its stream of iVGR, which is one of two ways to ask a question.
@@ -65,19 +66,21 @@ class Records:
     def __getitem__(self, index: int) -> TrainingRow:
         """Return the record with this index as a row.
 
-        Raises UnusableRow if the record is invalid, if it has a video, or if its image files are missing.
+        Raises UnusableRow if the record is invalid, if it has a video, or if one of its image files is missing or too
+        large (:class:`groundtrace.vision.decode.Limits`).
         """
         number, line = self._lines[index]
         try:
             record = parse_record(RawRecord(number, line))
-            images = tuple((self._store.open_bytes(uri), uri) for uri in record.media)
-        except (InvalidRecord, OSError) as error:
+            files = [(*self._store.open_sniffed(uri, None), uri) for uri in record.media]
+        except (InvalidRecord, OSError, UndecodableMedia) as error:
             raise UnusableRow(f"line {number}: {error}") from error
-        if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
+        if any(kind == "video" for kind, _, _ in files):
             raise UnusableRow(
                 f"{record.id}: the record has a video, which cannot be evaluated: evaluate shards instead of "
                 "records.jsonl, because shards hold the frames of videos"
             )
+        images = tuple((data, uri) for _, data, uri in files)
         media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
         question = Question(
             record.id,

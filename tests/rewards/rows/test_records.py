@@ -79,6 +79,18 @@ def test_broken_records(broken: Any, reason: str, tmp_path: Path) -> None:
     assert [rows[0].id, rows[2].id] == [record["id"], "last"]
 
 
+def test_an_image_file_that_is_too_large(tmp_path: Path) -> None:
+    """A sparse file of a few bytes on the disk would fill the memory; it is not read."""
+    (record,) = records("662-1-0-c0")
+    rows = Records(write_records(tmp_path, [record]))
+    with (tmp_path / MEDIA).open("r+b") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(
+        UnusableRow, match=r"line 1: too_large: the file has 1099511627776 bytes, the limit is 268435456"
+    ):
+        rows[0]
+
+
 def test_videos_are_left_out(tmp_path: Path) -> None:
     writer = cv2.VideoWriter(str(tmp_path / "clip.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 5, (32, 32))
     for _ in range(3):
