@@ -170,8 +170,8 @@ def _check_sizes(file: Path) -> None:
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
-        f"{path} cannot be read: {' '.join(str(error).split())[:160]}: choose another checkpoint, or delete "
-        "this one so that the run resumes from an earlier one"
+        f"{path} cannot be read: {' '.join(str(error).split())[:160]} ({type(error).__name__}): choose another "
+        "checkpoint, or delete this one so that the run resumes from an earlier one"
     )
 
 
@@ -206,10 +206,22 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
         )
     try:
         optimiser.load_state_dict(_optimiser_state(path, state["optimiser"], optimiser))
+        progress = Progress(**state["progress"])
+        _check_progress(progress)
+        torch.set_rng_state(progress.random["torch"])
+        if progress.random["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(progress.random["cuda"])
     except (ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: {error}") from error
-    progress = Progress(**state["progress"])
-    torch.set_rng_state(progress.random["torch"])
-    if progress.random["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all(progress.random["cuda"])
+    except (TypeError, KeyError, AttributeError, IndexError) as error:  # values of other types than the trainer writes
+        raise _unreadable(path, error) from error
     return progress
+
+
+def _check_progress(progress: Progress) -> None:
+    """Raise TypeError if a value of the progress, which comes from a file, has another type than the trainer writes."""
+    position = progress.position if isinstance(progress.position, tuple) else (progress.position,)
+    if not all(type(number) is int for number in (progress.step, *position)):
+        raise TypeError("the step or the position in the data is not a whole number")
+    if not isinstance(progress.memory, dict) or not isinstance(progress.random, dict):
+        raise TypeError("the memory of the reward or the state of the random generators is not a dict")

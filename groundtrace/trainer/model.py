@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from PIL import Image
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from groundtrace.config.extras import require_extra
@@ -18,6 +17,7 @@ from groundtrace.inference.families.registry import trainable_families
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.trainer import attention, ranks
+from groundtrace.trainer.model_files import reading
 from groundtrace.trainer.model_path import ModelError, check_model_path
 from groundtrace.trainer.model_sizes import check_size
 from groundtrace.trainer.processor_limits import bound_images, check_image_processor
@@ -27,6 +27,7 @@ from groundtrace.trainer.sharding import gathered_parts, is_sharded, parts
 
 PROJECTOR = ("merger", "deepstack_merger_list")
 """The modules of ``visual`` that map image features into the language model. The other modules are the vision tower."""
+PROCESSOR_FILES = "tokenizer.json, tokenizer_config.json or processor_config.json"
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 
 
@@ -140,12 +141,15 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     source = {"revision": settings.revision, "trust_remote_code": False}
     auto: Any = AutoModelForImageTextToText
     check_model_path(settings)
-    try:
+    with reading(settings.path, "its config.json"):
         config = AutoConfig.from_pretrained(settings.path, **source)
         family = family_of(config, settings)
+    with reading(settings.path, "its config.json or weights"):
         if Path(settings.path).is_dir():
             check_size(config, Path(settings.path))
+    with reading(settings.path, f"the files of its tokenizer and processor, such as {PROCESSOR_FILES}"):
         processor = AutoProcessor.from_pretrained(settings.path, **source)
+    with reading(settings.path, "its config.json or weights"):
         model, report = auto.from_pretrained(
             settings.path,
             dtype=getattr(torch, settings.dtype),
@@ -154,10 +158,6 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
             output_loading_info=True,
             **source,
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ModelError(
-            f"cannot load {settings.path}: {_line(error)}: check model.path and the files of the model"
-        ) from error
     if missing := sorted(report["missing_keys"]):
         raise ModelError(
             f"the model {settings.path} lacks {len(missing)} weights, such as {missing[0]}: download the complete model"
@@ -166,18 +166,13 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
         raise ModelError(
             f"the model {settings.path} has no chat template: set model.path to a model with a chat template"
         )
-    check_image_processor(processor.image_processor, settings)
-    bound_images(processor.image_processor, settings)
+    with reading(settings.path, f"generation_config.json, config.json, {PROCESSOR_FILES}"):
+        check_image_processor(processor.image_processor, settings)
+        bound_images(processor.image_processor, settings)
+        speech = _speech(settings, family, processor.image_processor)
+        ends, banned = _end_ids(model, processor.tokenizer), _banned_ids(model.config)
     prepare(model, settings)
-    return VisionLanguageModel(
-        model.to(where),
-        processor,
-        _speech(settings, family, processor.image_processor),
-        model.config.image_token_id,
-        _end_ids(model, processor.tokenizer),
-        _banned_ids(model.config),
-        settings,
-    )
+    return VisionLanguageModel(model.to(where), processor, speech, model.config.image_token_id, ends, banned, settings)
 
 
 def family_of(config: Any, settings: ModelSettings) -> Family:
@@ -319,7 +314,3 @@ def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 def _banned_ids(config: Any) -> tuple[int, ...]:
     names = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
     return tuple(sorted({getattr(config, name) for name in names if getattr(config, name, None) is not None}))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

@@ -7,8 +7,9 @@ tokenizer and of the processor, the values of some keys are paths of further fil
 are checked in the same way.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,24 @@ trainer's families has them. The library replaces the values of other keys, such
 
 class ModelError(UserError):
     """Raised if the model cannot be loaded or trained; the message contains the reason and the remedy."""
+
+
+@contextlib.contextmanager
+def reading(model: str, content: str) -> Iterator[None]:
+    """Raise ModelError for each error in the body of the ``with``, which reads files of a model.
+
+    transformers raises any type of error if a file of a stranger has values of other types than it expects. ``model``
+    is the model's folder or id, and ``content`` names the files, for the message. A UserError is not changed.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"cannot load {model}: {' '.join(str(error).split())[:300]} ({type(error).__name__} in {content}): check "
+            "model.path and the files of the model"
+        ) from error
 
 
 def check_model_files(folder: Path) -> None:

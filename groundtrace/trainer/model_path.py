@@ -70,14 +70,14 @@ def model_config(settings: ModelSettings) -> Any:
     path = settings.path
     try:
         return AutoConfig.from_pretrained(path, revision=settings.revision, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # transformers raises any type if a value has another type than it expects
         if is_offline_mode() and not Path(path).exists():
             raise HubUnreachable(
                 f"cannot load {path}: this folder does not exist, the Hub's cache does not hold the model, and "
                 "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE"
             ) from error
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"cannot load the config of {path}: {reason}: check model.path") from error
+        reason = f"{' '.join(str(error).split())[:300]} ({type(error).__name__})"
+        raise ModelError(f"cannot load the config of {path}: {reason}: check model.path and its config.json") from error
 
 
 def _ask_once(path: str, revision: str) -> None:

@@ -31,7 +31,7 @@ from groundtrace.trainer.output_folder import recorded_run
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
 from groundtrace.trainer.watching.page import TrainPage
-from groundtrace.trainer.watching.records import as_line, read_lines, read_metrics, write_lines
+from groundtrace.trainer.watching.records import as_line, read_lines, read_metrics, read_steps, write_lines
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
@@ -114,9 +114,9 @@ class Monitor:
         UserError if a tracker (W&B or trackio) cannot start.
         """
         metrics = read_metrics(self.output / "metrics.jsonl")
-        validations = read_lines(self.output / "validation.jsonl")
+        validations = read_steps(self.output / "validation.jsonl")
         sent = {prefix: _last(lines) for prefix, lines in (("", metrics), (VALIDATION, validations))}
-        left_out = read_lines(self.output / "left_out.jsonl") if step else []
+        left_out = read_lines(self.output / "left_out.jsonl", ("row",)) if step else []
         self.validations = [line for line in validations if 0 <= line["step"] <= step] if step else []
         write_lines(self.output / "metrics.jsonl", [line for line in metrics if line["step"] <= step])
         write_lines(self.output / "validation.jsonl", self.validations)

@@ -9,6 +9,7 @@ import torch
 from transformers import AutoConfig
 
 from groundtrace.trainer.model import family_of, prepare
+from groundtrace.trainer.model_files import reading
 from groundtrace.trainer.model_path import HubUnreachable, ModelError, model_config
 from groundtrace.trainer.model_sizes import outlined
 from groundtrace.trainer.settings import ModelSettings
@@ -27,7 +28,8 @@ def outline_of(settings: ModelSettings) -> Any:
     known = _architectures().get(settings.path)
     config = _config(settings) if known is None else AutoConfig.for_model(**known)
     family_of(config, settings)
-    model = outlined(config, getattr(torch, settings.dtype))
+    with reading(settings.path, sizes_from(settings)):
+        model = outlined(config, getattr(torch, settings.dtype))
     with torch.device("meta"):
         prepare(model, settings)
     return model

@@ -98,6 +98,24 @@ def without_template(folder: Path) -> None:
             path.write_text(json.dumps(fields))
 
 
+def with_values(name: str, **values: Any) -> Callable[[Path], None]:
+    """Values that transformers does not expect; "text_config" has further ones."""
+
+    def changed(folder: Path) -> None:
+        fields = json.loads((folder / name).read_text("utf-8"))
+        inner = values.pop("text_config", None)
+        fields.update(values)
+        if inner:
+            fields["text_config"].update(inner)
+        (folder / name).write_text(json.dumps(fields), "utf-8")
+
+    return changed
+
+
+def other_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text('{"a":1}', "utf-8")
+
+
 MODELS: list[tuple[str, Callable[[Path], None], str]] = [
     ("text model", bert, ""),
     ("another family", llava, "has the model type 'llava', but the trainer supports qwen2_5_vl, qwen3_vl"),
@@ -108,6 +126,13 @@ MODELS: list[tuple[str, Callable[[Path], None], str]] = [
     ("config cut short", cut("config.json"), "cannot load"),
     ("weights missing", lacking, "lacks"),
     ("no chat template", without_template, "has no chat template"),
+    ("type is a list", with_values("config.json", model_type=["x"]), "config.json"),
+    ("text for a number", with_values("config.json", text_config={"head_dim": "x"}), "config.json"),
+    ("text for a section", with_values("config.json", vision_config="x"), "config.json"),
+    ("number for a section", with_values("processor_config.json", image_processor=5), "processor_config.json"),
+    ("list for a size", with_values("processor_config.json", image_processor={"size": [1]}), "processor_config.json"),
+    ("another tokenizer", other_tokenizer, "tokenizer.json"),
+    ("list of lists of ends", with_values("generation_config.json", eos_token_id=[[1]]), "generation_config.json"),
 ]
 
 

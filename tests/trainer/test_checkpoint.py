@@ -116,6 +116,29 @@ def test_a_damaged_file(tmp_path: Path, damage: str) -> None:
         load_checkpoint(path, _optimiser(), RUN)
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("progress", "step", "x"),
+        ("progress", "position", [1]),
+        ("progress", "memory", 5),
+        ("progress", "random", {}),
+        ("progress", "random", {"torch": 5, "cuda": []}),
+        ("progress", "more", 5),
+        ("optimiser", "masters", 5),
+        ("optimiser", "optimisers", 5),
+        ("optimiser", "optimisers", [5]),
+    ],
+)
+def test_values_that_no_trainer_wrote(section: str, key: str, value: Any, tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
+    state = torch.load(path / STATE, weights_only=True)
+    state[section][key] = value
+    torch.save(state, path / STATE)
+    with pytest.raises(CheckpointError, match="step-000001"):
+        load_checkpoint(path, _optimiser(), RUN)
+
+
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
     torch.save({"identity": Path("a class of its own")}, path / STATE)

@@ -12,7 +12,7 @@ from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
 from groundtrace.trainer.watching.entries import entries_of
-from groundtrace.trainer.watching.records import read_lines, read_metrics
+from groundtrace.trainer.watching.records import read_metrics, read_steps
 
 PAGE = "train.html"
 LEAST_PAUSE_S = 20.0
@@ -73,7 +73,7 @@ class TrainPage:
 def train_page(output: Path) -> str:
     """Return the HTML page of a training, made from the files in its output folder ``output``."""
     run = read_json(output / "run.json")
-    metrics, validations = read_metrics(output / "metrics.jsonl"), read_lines(output / "validation.jsonl")
+    metrics, validations = read_metrics(output / "metrics.jsonl"), read_steps(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
     first, more = charts(metrics, validations, best)
     questions = shown_questions(output, [line["step"] for line in validations])

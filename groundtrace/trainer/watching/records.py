@@ -1,39 +1,69 @@
 """Reads and writes the records of a training (such as metrics) as JSON lines: each line of a file is a JSON object."""
 
-import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from groundtrace.rewards.rows.reward import Scored
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import opened_regular
 from groundtrace.storage.files import write_atomically
 
+_REMEDY = "delete this line, or move the file away"
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+
+def read_lines(path: Path, texts: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the JSON objects in a file with one object on each line; empty if the file is missing.
 
     A line that is not JSON is skipped, such as a last line that a full disk truncated. Only a line feed ends a line,
-    because texts may contain other separators, such as U+2028. Raises UnsafeFile if the file is a pipe or a device.
+    because texts may contain other separators, such as U+2028. Each object must have a text for each key in ``texts``.
+
+    Raises UserError if a line is JSON but not such an object, e.g. because another person wrote the file. Raises
+    UnsafeFile if the file is a pipe or a device.
     """
     if not path.exists():
         return []
     found = []
     with opened_regular(path) as stream:
-        for line in stream:
-            with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line.decode("utf-8", errors="replace")))
+        for number, line in enumerate(stream, 1):
+            try:
+                value = json.loads(line.decode("utf-8", errors="replace"))
+            except json.JSONDecodeError:
+                continue
+            except (RecursionError, ValueError) as error:
+                raise _wrong(path, number, f"cannot be read ({type(error).__name__})") from error
+            if not isinstance(value, dict):
+                raise _wrong(path, number, "is not a JSON object")
+            if missing := [name for name in texts if not isinstance(value.get(name), str)]:
+                raise _wrong(path, number, f"has no text in {missing[0]!r}")
+            found.append(value)
     return found
+
+
+def read_steps(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file with metrics: each has a step, and all other values are numbers or None.
+
+    The result is empty if the file is missing. Raises UserError if a line has other values, and the errors of
+    :func:`read_lines`.
+    """
+    lines = read_lines(path)
+    for line in lines:
+        if type(line.get("step")) is not int:
+            raise UserError(f"{path} has a line without a step that is a whole number: {_REMEDY}")
+        wrong = [name for name, value in line.items() if not isinstance(value, int | float | None)]
+        if wrong:
+            raise UserError(f"{path} has a value of {wrong[0]!r:.40} that is not a number: {_REMEDY}")
+    return lines
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl, one for each step of a training; empty if the file is missing.
 
     Steps are numbered from 1. Earlier versions of the trainer numbered them from 0: if there is a step 0, every number
-    is raised by 1.
+    is raised by 1. Raises the errors of :func:`read_steps`.
     """
-    lines = read_lines(path)
+    lines = read_steps(path)
     offset = int(any(line["step"] == 0 for line in lines))
     return [line | {"step": line["step"] + offset} for line in lines]
 
@@ -59,3 +89,7 @@ def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
+
+
+def _wrong(path: Path, number: int, reason: str) -> UserError:
+    return UserError(f"line {number} of {path} {reason}: {_REMEDY}")

@@ -1,12 +1,14 @@
 """JSON lines of a training's records."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import UnsafeFile
-from groundtrace.trainer.watching.records import read_lines, read_metrics, write_lines
+from groundtrace.trainer.watching.records import read_lines, read_metrics, read_steps, write_lines
 
 LINES = [{"step": 0, "text": "one"}, {"step": 1, "text": "a\u2028b\u0085c\x1cd\x0be\rf"}]
 
@@ -48,3 +50,33 @@ def test_steps_are_numbered_from_1(steps: list[int], expected: list[int], tmp_pa
     write_lines(tmp_path / "metrics.jsonl", [{"step": step, "loss": 1.5} for step in steps])
     found = read_metrics(tmp_path / "metrics.jsonl")
     assert found == [{"step": step, "loss": 1.5} for step in expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[" * 100_000, "line 2 of {} cannot be read (RecursionError)"),
+        ('{"step": ' + "1" * 5000 + "}", "line 2 of {} cannot be read (ValueError)"),
+        ("[1]", "line 2 of {} is not a JSON object"),
+        ("null", "line 2 of {} is not a JSON object"),
+        ('{"loss": 1.5}', "{} has a line without a step that is a whole number"),
+        ('{"step": [1]}', "{} has a line without a step that is a whole number"),
+        ('{"step": 1, "loss": "x"}', "{} has a value of 'loss' that is not a number"),
+        ('{"step": 1, "loss": {}}', "{} has a value of 'loss' that is not a number"),
+    ],
+)
+@pytest.mark.parametrize("read", [read_steps, read_metrics])
+def test_metrics_that_no_trainer_wrote(read: Callable[[Path], object], line: str, said: str, tmp_path: Path) -> None:
+    """Another person may have sent the folder."""
+    (tmp_path / "a.jsonl").write_text(f'{{"step": 1, "loss": null}}\n{line}\n', "utf-8")
+    with pytest.raises(UserError) as refused:
+        read(tmp_path / "a.jsonl")
+    remedy = "delete this line, or move the file away"
+    assert str(refused.value) == f"{said.format(tmp_path / 'a.jsonl')}: {remedy}"
+
+
+@pytest.mark.parametrize("line", ["{}", '{"row": ["x"]}', '{"row": 5}'])
+def test_a_line_that_lacks_a_text(line: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(f"{line}\n", "utf-8")
+    with pytest.raises(UserError, match=r"line 1 of .*a\.jsonl has no text in 'row': delete this line, or move"):
+        read_lines(tmp_path / "a.jsonl", ("row",))
