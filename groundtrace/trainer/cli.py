@@ -33,7 +33,7 @@ _EXAMPLES = """examples:
   trainer sft  --config sft.toml  --data runs/q --output runs/sft --gpus 8
   trainer grpo --config ivgr --estimate
   trainer compare runs/eval-base runs/eval-sft runs/eval-grpo
-  trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150
+  trainer export runs/grpo/checkpoints/step-000150 runs/grpo-150 --model runs/sft/model
   trainer tiny runs/tiny/model --data runs/q
 """
 
@@ -98,7 +98,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
     command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
     command.add_argument(
-        "--model", metavar="PATH", help="the base model, a folder or a Hub id, if it is not where the training read it"
+        "--model",
+        metavar="PATH",
+        help="the base model of the training, a folder or a Hub id; may be left out if it is a Hub id, or in the "
+        "training's output folder",
     )
     _add_tiny(commands)
     return parser

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from groundtrace.config.settings import build
+from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import new_folder
 from groundtrace.trainer.checkpoint import CheckpointError, read_checkpoint
 from groundtrace.trainer.model import load_model
@@ -21,46 +22,76 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
     """Write the model of a checkpoint as a plain model folder to ``out``, and return ``out``.
 
     The folder has the files that transformers and vLLM need: weights, config, processor and generation settings.
-    Weights that were not trained are read from the base model ``model`` (a folder or a Hub id). If ``model`` is None,
-    the base model must still be at the path ``model.path`` of the training's config, which the checkpoint contains. The
-    base model's path is printed to stderr.
+    Weights that were not trained are read from the base model ``model`` (a folder or a Hub id). The base model's path
+    is printed to stderr.
 
-    The checkpoint may come from a stranger. So this path is used only if the file ``run.json`` in the training's output
-    folder has the same path. This folder is the parent of the folder with the checkpoints.
+    If ``model`` is None, the base model is the ``model.path`` of the training's config, which the checkpoint contains.
+    The checkpoint, and the training's output folder around it, may come from a stranger, who could name any folder of
+    the user. So this path is used only in two cases: it is inside the output folder, or it is a Hub id that the file
+    ``run.json`` in this folder has, too. The output folder is the parent of the folder with the checkpoints.
 
     Raises CheckpointError if the checkpoint cannot be used, ModelError if the base model cannot be loaded, and
     UserError if ``out`` is not empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
-        named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
-        settings = build(ModelSettings, named)
+        settings = _model_settings(checkpoint, state["identity"])
+        masters = _masters(checkpoint, state["optimiser"].get("masters"), settings)
         if model is not None:
             settings = dataclasses.replace(settings, path=model)
-        elif not _is_recorded(settings.path, checkpoint.resolve().parent.parent):
+        elif not _may_be_read(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
-                f"{checkpoint} names the base model {settings.path!r}, but run.json in its training's output folder "
-                "is missing or has another path: to export with this model, whose files then become part of OUT, pass "
-                "its path as --model"
+                f"{checkpoint} names the base model {settings.path!r}, which is neither in the training's output "
+                "folder nor a Hub id that run.json in this folder has, too: to export with this model, whose files "
+                "then become part of OUT, pass its path as --model"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")
-        _put(state["optimiser"]["masters"], dict(vlm.model.named_parameters()), checkpoint)
+        _put(masters, dict(vlm.model.named_parameters()), checkpoint)
         vlm.save(folder)
     return out
 
 
-def _is_recorded(path: str, output: Path) -> bool:
-    """Return whether the ``run.json`` in a training's output folder has the path of this base model.
+def _model_settings(checkpoint: Path, identity: dict[str, Any]) -> ModelSettings:
+    """Return the settings of the model from the description of a training in its checkpoint."""
+    named = {str(k).removeprefix(_SECTION): v for k, v in identity.items() if str(k).startswith(_SECTION)}
+    try:
+        return build(ModelSettings, named, "model")
+    except (UserError, TypeError, ValueError, RecursionError) as error:  # values that no config can have
+        raise CheckpointError(
+            f"{checkpoint} has wrong settings of the model: {' '.join(str(error).split())[:200]}: choose another "
+            "checkpoint"
+        ) from error
 
-    ``path`` is absolute if the base model was a folder (:func:`groundtrace.trainer.identity.identity`). But
-    ``run.json`` has the path as the user wrote it. If that path is relative, two kinds of base folders are tried: the
-    present working directory, and each folder that contains ``output``.
+
+def _may_be_read(path: str, output: Path) -> bool:
+    """Return whether a base model may be read that only a checkpoint names.
+
+    ``path`` is the base model in the checkpoint. ``output`` is the training's output folder, without links in its path.
     """
-    recorded = (recorded_run(output) or {}).get("model")
-    if not isinstance(recorded, str):
+    try:
+        if Path(path).is_absolute():
+            return Path(path).resolve().is_relative_to(output)
+        return not Path(path).exists() and path == (recorded_run(output) or {}).get("model")
+    except (OSError, ValueError, RuntimeError):  # no path at all, such as one with a zero byte or a cycle of links
         return False
-    return path == recorded or any(Path(path) == (base / recorded).resolve() for base in (Path.cwd(), *output.parents))
+
+
+def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str, torch.Tensor]:
+    """Return the trained weights of a checkpoint, after a check of their types.
+
+    The rank of LoRA adapters is in the settings, too, and the base model gets adapters of this rank. So it must be the
+    rank of the weights in the checkpoint, which are as large as the file. Raises CheckpointError if not.
+    """
+    if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
+        raise CheckpointError(f"{checkpoint} has no weights in optimiser.masters: choose another checkpoint")
+    ranks = {master.shape[0] for name, master in found.items() if ".lora_A." in str(name) and master.ndim}
+    if ranks != ({settings.lora_rank} if settings.lora_rank else set()):
+        raise CheckpointError(
+            f"{checkpoint} has model.lora_rank = {settings.lora_rank}, but its weights have adapters of the ranks "
+            f"{sorted(ranks)}: choose another checkpoint"
+        )
+    return found
 
 
 @torch.no_grad()

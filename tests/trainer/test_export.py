@@ -37,7 +37,8 @@ def test_the_last_checkpoint_is_the_trained_model(sets: tuple[str, ...], run: Co
     assert done.code == 0, done.err
     last, first = (run.home / name for name in ("last", "first"))
     for step, out in ((2, last), (1, first)):
-        ran = run.words(["export", str(done.output / "checkpoints" / f"step-{step:06d}"), str(out)], out)
+        words = ["export", str(done.output / "checkpoints" / f"step-{step:06d}"), str(out), "--model", str(run.model)]
+        ran = run.words(words, out)
         assert (ran.code, ran.out.strip()) == (0, str(out)), ran.err
     names = sorted(path.name for path in (done.output / "model").iterdir())
     assert sorted(path.name for path in last.iterdir()) == names
@@ -68,11 +69,17 @@ def trained(run: Command, data: Path) -> Ran:
     return done
 
 
+NEITHER = (
+    "which is neither in the training's output folder nor a Hub id that run.json in this folder has, too: to export "
+    "with this model, whose files then become part of OUT, pass its path as --model"
+)
+
+
 @pytest.mark.parametrize("place", ["home", "elsewhere", "output", "step"])
-def test_one_s_own_checkpoint(
+def test_a_base_model_in_a_folder_elsewhere(
     place: str, run: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The config has a relative path, and the export runs in another folder. Each names the model that it reads."""
+    """Nothing proves who wrote the output folder. So one's own folder has to be named, in whatever folder one is."""
     (tmp_path / "base").symlink_to(run.model)
     monkeypatch.chdir(tmp_path)
     done = run("sft", data, "sft.steps=1", "model.path=base")
@@ -81,8 +88,67 @@ def test_one_s_own_checkpoint(
     folders = {"home": tmp_path, "elsewhere": tmp_path / "elsewhere", "output": done.output, "step": step}
     folders[place].mkdir(exist_ok=True)
     monkeypatch.chdir(folders[place])
-    ran = run.words(["export", "." if place == "step" else str(step), str(tmp_path / "new")], tmp_path)
-    assert (ran.code, ran.err) == (0, f"trainer: the base model is {str(run.model.resolve())!r}\n")
+    words = ["export", "." if place == "step" else str(step), str(tmp_path / "new")]
+    run.words(words, tmp_path).check_refused(2, f"names the base model {str(run.model.resolve())!r}, {NEITHER}")
+    ran = run.words([*words, "--model", str(run.model)], tmp_path)
+    assert (ran.code, ran.err) == (0, f"trainer: the base model is {str(run.model)!r}\n")
+
+
+def test_a_base_model_in_the_output_folder(trained: Ran, run: Command, tmp_path: Path) -> None:
+    """It was sent with the checkpoint, so it is nothing private. A link in the folder may lead to something private."""
+    base, step = trained.output / "base", trained.output / "checkpoints/step-000001"
+    shutil.copytree(run.model, base)
+    (trained.output / "link").symlink_to(run.model)
+    for name in ("link", "../out/link", "../elsewhere"):
+        _sent(step, f"{trained.output}/{name}")
+        run.words(["export", str(step), str(tmp_path / "new")], tmp_path).check_refused(2, NEITHER)
+    _sent(step, str(base))
+    ran = run.words(["export", str(step), str(tmp_path / "new")], tmp_path)
+    assert (ran.code, ran.err) == (0, f"trainer: the base model is {str(base)!r}\n")
+
+
+@pytest.mark.parametrize(("recorded", "is_folder", "is_read"), [
+    ("some/model", False, True), ("some/other", False, False), (["some/model"], False, False),
+    ("some/model", True, False),
+])  # fmt: skip
+def test_a_base_model_of_the_hub(
+    recorded: object, is_folder: bool, is_read: bool, trained: Ran, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``run.json`` has the same id, and there is no folder of this name here."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(run.home)
+    if is_folder:
+        shutil.copytree(run.model, run.home / "some/model")
+    step = trained.output / "checkpoints/step-000001"
+    _sent(step, "some/model")
+    (trained.output / "run.json").write_text(json.dumps({"command": "sft", "model": recorded}), "utf-8")
+    ran = run.words(["export", str(step), str(run.home / "new")], run.home)
+    assert ran.code == 2
+    assert ("cannot load some/model: " in ran.err) == is_read, ran.err
+    assert (NEITHER in ran.err) == (not is_read)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("masters", 5, "has no weights in optimiser.masters: choose another checkpoint"),
+        ("masters", {"a": 5}, "has no weights in optimiser.masters: choose another checkpoint"),
+        ("model.path", ["x"], "has wrong settings of the model: model.path"),
+        ("model.path", {"x": {3}}, "has wrong settings of the model: "),
+        ("model.dtype", "cuda", "has wrong settings of the model: model.dtype"),
+        ("model.lora_rank", 10**9, "has model.lora_rank = 1000000000, but its weights have adapters of the ranks []"),
+    ],
+)
+def test_values_that_no_trainer_wrote(
+    key: str, value: Any, said: str, trained: Ran, run: Command, tmp_path: Path
+) -> None:
+    step = trained.output / "checkpoints/step-000001"
+    state = torch.load(step / STATE, weights_only=True)
+    state["optimiser" if key == "masters" else "identity"][key] = value
+    torch.save(state, step / STATE)
+    words = ["export", str(step), str(tmp_path / "new"), "--model", str(run.model)]
+    run.words(words, tmp_path).check_refused(2, f"step-000001 {said}")
+    assert not (tmp_path / "new").exists()
 
 
 def _sent(step: Path, path: str) -> None:
@@ -92,22 +158,22 @@ def _sent(step: Path, path: str) -> None:
     torch.save(state, step / STATE)
 
 
-@pytest.mark.parametrize("recorded", ["theirs", None, 3, "missing", "damaged"])
+@pytest.mark.parametrize("recorded", ["theirs", "private", None, 3, "missing", "damaged"])
 def test_a_checkpoint_that_names_a_model_elsewhere(
     recorded: object, trained: Ran, run: Command, tmp_path: Path
 ) -> None:
-    """It is read only with --model; a copy of a checkpoint without the training's folder is such a checkpoint, too."""
+    """It is read only with --model, even if run.json has the same path, because a stranger can send both."""
     private, step = tmp_path / "private", trained.output / "checkpoints/step-000001"
     shutil.copytree(run.model, private)
     _sent(step, str(private))
     texts = {"missing": None, "damaged": "{"}
-    text = texts.get(str(recorded), json.dumps({"command": "sft", "model": recorded}))
+    named = str(private) if recorded == "private" else recorded
+    text = texts.get(str(recorded), json.dumps({"command": "sft", "model": named}))
     (trained.output / "run.json").unlink() if text is None else (trained.output / "run.json").write_text(text, "utf-8")
     words = ["export", str(step), str(tmp_path / "new")]
     run.words(words, tmp_path).check_refused(
         2,
-        f"step-000001 names the base model {str(private)!r}, but run.json in its training's output folder is missing "
-        "or has another path: to export with this model, whose files then become part of OUT, pass its path as --model",
+        f"step-000001 names the base model {str(private)!r}, {NEITHER}",
     )
     assert not (tmp_path / "new").exists()
     ran = run.words([*words, "--model", str(private)], tmp_path)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,7 @@ def test_grpo_and_export(start: Start, home: Path) -> None:
     assert all(line["groups_sampled"] == 2 and line["logprob_gap"] < 1e-4 for line in lines)
     assert len(list((home / "rl" / "rollouts").glob("step-*"))) == 2
     export = [sys.executable, "-m", "groundtrace.trainer.cli", "export", "rl/checkpoints/step-000002", "exported"]
+    export += ["--model", tomllib.loads((home / "c.toml").read_text("utf-8"))["model"]["path"]]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}  # the tokenizer's file names the latter
     subprocess.run(export, cwd=home, check=True, env=environment, capture_output=True)
     for name in sorted(path.name for path in (home / "rl" / "model").iterdir()):

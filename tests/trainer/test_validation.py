@@ -136,7 +136,7 @@ def test_the_best_checkpoint_of_sft_has_the_lowest_loss(run: Command, traces: Pa
     assert len(set(losses.values())) == len(losses) == 4
     [best] = checkpoints(ran.output / "best")
     assert int(best.name.removeprefix("step-")) == min(losses, key=losses.__getitem__)
-    exported = run.words(["export", str(best), str(run.home / "exported")], run.home)
+    exported = run.words(["export", str(best), str(run.home / "exported"), "--model", str(run.model)], run.home)
     assert exported.code == 0, exported.err
 
 
