@@ -15,8 +15,10 @@ from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.stages.sources.data_folders import open_folder
 
 LINE = b'{"text": "of the data set"}\n'
+GZIP = gzip.compress(LINE, mtime=0)
+"""Without the time of the compression, so that all test processes have tests of the same names."""
 PACKED: list[tuple[str, bytes, str]] = [
-    ("a.jsonl.gz", gzip.compress(LINE), "gunzip"),
+    ("a.jsonl.gz", GZIP, "gunzip"),
     ("a.jsonl.bz2", bz2.compress(LINE), "bunzip2"),
     ("a.jsonl.xz", lzma.compress(LINE), "unxz"),
     ("a.tar", lzma.compress(LINE, lzma.FORMAT_ALONE), "unlzma"),
@@ -24,7 +26,7 @@ PACKED: list[tuple[str, bytes, str]] = [
     ("a.jsonl.lz4", b"\x04\x22\x4d\x18", "unlz4"),
     ("a.jsonl.7z", b"7z\xbc\xaf\x27\x1c", "7z x"),
     ("a.jsonl.gz", LINE, "gunzip"),
-    ("a.jsonl", gzip.compress(LINE), "gunzip"),
+    ("a.jsonl", GZIP, "gunzip"),
 ]
 
 
@@ -51,7 +53,10 @@ MEMBERS: list[tuple[dict[str, bytes], str]] = [
     ({"a.jsonl": LINE * 40}, r"holds the file 'a\.jsonl' of more than 1000 bytes: unpack it with `unzip` first"),
     ({"a.jsonl": LINE * 20, "b.jsonl": LINE * 20, "c.jsonl": LINE * 20}, "holds more than 1500 bytes: unpack it with"),
     ({"a.jsonl": LINE, "b.jsonl.gz": LINE}, r"holds the compressed file 'b\.jsonl\.gz': unpack both, with `unzip`"),
-    ({"a.jsonl": LINE, "b.jsonl": gzip.compress(LINE)}, r"holds the compressed file 'b\.jsonl': unpack both, with"),
+    (
+        {"a.jsonl": LINE, "b.jsonl": GZIP},
+        r"holds the compressed file 'b\.jsonl': unpack both, with",
+    ),
 ]
 
 
