@@ -2,7 +2,6 @@
 then used for all keys that the first config does not set.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from groundtrace.config.errors import ConfigError
 from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import near
+from groundtrace.schemas.toml_text import read_toml
 
 EXTENDS = "extends"
 """The key at the top of a config whose value is the path of another config. The config inherits all values of the other
@@ -86,12 +86,12 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
     if not path.strip():
         raise ConfigError("the name of the config is empty: name a TOML file, or leave --config out")
     try:
-        return tomllib.loads(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
+        return read_toml(local_path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
         remedy = _remedy(path, bundled, named_in, is_missing=isinstance(error, FileNotFoundError))
         source = f", which {named_in} extends" if named_in else ""
         raise ConfigError(f"cannot read the config {path}{source}: {error.strerror}{remedy}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         remedy = 'sections begin with [name], and texts are in "quotes"'
         raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 

@@ -4,7 +4,6 @@ Shards are Parquet files. They are read with DuckDB.
 """
 
 import tempfile
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +19,14 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
+from groundtrace.schemas.toml_text import read_toml
 from groundtrace.storage.mirror import RUN_MARKER
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
+MAX_CONFIG_BYTES = 2**20
+"""The maximum size of the ``config.toml`` in a run folder. A run writes some kilobytes."""
 FAILED_PAGE = "failed.html"
 """The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
 CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -127,25 +129,23 @@ def read_config(run: Path) -> Mapping[str, Any]:
     """Return the values of the run's ``config.toml`` as nested mappings; empty if the file is missing.
 
     Raises :class:`InspectError` if the file cannot be read or is damaged, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a pipe, a device, or a link to a file outside the run
-    folder.
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a pipe, a device, larger than :data:`MAX_CONFIG_BYTES`,
+    or a link to a file outside the run folder.
     """
     file = own_file(run, "config.toml")
     try:
-        data = read_regular(file)
+        data = read_regular(file, MAX_CONFIG_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
     try:
-        return tomllib.loads(data.decode("utf-8"))
+        return read_toml(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         wrong = f"no UTF-8 at line {line}"
-    except tomllib.TOMLDecodeError as error:
-        wrong = " ".join(str(error).split())
-    except RecursionError:
-        wrong = "nested too deeply"
+    except ValueError as error:
+        wrong = str(error)
     raise InspectError(f"{file} is damaged ({wrong}): move it away, and repeat the `beam run` to write it again")
 
 

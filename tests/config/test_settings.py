@@ -165,6 +165,9 @@ def test_an_empty_name_is_not_the_defaults(name: str) -> None:
         (None, "cannot read the config"),
         (b"[attempt\nk = 6", "is not TOML"),
         (b"\xff\xfe", "is not TOML"),
+        (b"a" + b".a" * 60_000 + b" = 1", "is not TOML: a key of more than 20 parts at line 1"),
+        (b"x = " + b"[" * 9_000, "is not TOML: nested too deeply"),
+        (b"x = " + b"9" * 5_000, "is not TOML: "),
         (b"[attempt]\nkk = 6", "unknown key attempt.kk; did you mean attempt.k"),
     ],
 )

@@ -137,6 +137,12 @@ def test_a_damaged_config_is_named_with_its_line(run: Path, text: str, wrong: st
         read_config(run)
 
 
+def test_a_large_config_of_a_run_is_not_read(run: Path) -> None:
+    (run / "config.toml").write_bytes(b"#" * 2**20 + b"\n")
+    with pytest.raises(UnsafeFile, match=r"config\.toml has more than 1048576 bytes"):
+        read_config(run)
+
+
 @pytest.mark.parametrize("command", [["diff"], ["publish", "--repo", "a/b"]])
 def test_the_commands_that_read_the_config_refuse_a_damaged_one(
     run: Path, capsys: pytest.CaptureFixture[str], command: list[str]

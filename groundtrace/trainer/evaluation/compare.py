@@ -6,7 +6,6 @@ The differences to the first evaluation are paired: each question counts with th
 
 import dataclasses
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.text import counted
+from groundtrace.schemas.toml_text import read_toml
 from groundtrace.trainer.evaluation.comparison import (
     ACCURACY,
     POINT_F1,
@@ -30,6 +30,7 @@ from groundtrace.trainer.output_folder import recorded_run
 
 MEASURES = {ACCURACY: "accuracy", POINT_F1: "point F1", REWARD: "reward"}
 """Maps the name of each measure to its title."""
+_MAX_CONFIG_BYTES = 2**20
 Figures = Mapping[str, Estimate | None]
 
 
@@ -100,7 +101,7 @@ def read_evaluation(folder: str) -> Evaluation:
             f"{folder} does not hold a finished evaluation: give the --output folder of a finished `trainer eval`"
         )
     try:
-        reward = tomllib.loads(read_regular(path / "config.toml").decode("utf-8")).get("reward", {})
+        reward = read_toml(read_regular(path / "config.toml", _MAX_CONFIG_BYTES).decode("utf-8")).get("reward", {})
         answered = read_answers(path / "responses.jsonl")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         line = " ".join(str(error).split())[:200]
