@@ -65,7 +65,7 @@ class OpenedRun:
             for file in shards_of(self.folder, name):
                 try:
                     found = pq.read_table(file, filters=[("id", "=", record_id)])
-                except (OSError, pa.ArrowException) as error:
+                except (OSError, MemoryError, pa.ArrowException) as error:
                     raise InspectError(f"cannot read {file}: {one_line(error)}: repeat the run") from error
                 if found.num_rows:
                     return Row(self.folder, name, found.slice(0, 1).to_pylist()[0], self.summary.input)
@@ -83,7 +83,7 @@ class OpenedRun:
         files = shards_of(self.folder, name)
         try:
             tables = [pq.read_table(file) for file in files]
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, MemoryError, pa.ArrowException) as error:
             raise InspectError(f"cannot read {self.folder / name}: {one_line(error)}: repeat the run") from error
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 

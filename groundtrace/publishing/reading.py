@@ -13,9 +13,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.publishing.errors import InspectError
+from groundtrace.publishing.shard_check import check_shards
 from groundtrace.publishing.verdicts import VERDICTS, add_verdicts
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
-from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
@@ -27,6 +28,8 @@ SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 MAX_CONFIG_BYTES = 2**20
 """The maximum size of the ``config.toml`` in a run folder. A run writes some kilobytes."""
+MAX_MEMORY_GIB = 4
+"""The maximum memory of a database with the rows of runs."""
 FAILED_PAGE = "failed.html"
 """The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
 CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -36,10 +39,6 @@ CLOSED: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-class InspectError(UserError):
-    """Raised if the run folder or the query cannot be used. The message is one line and states the remedy."""
-
-
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Read the ``run.json`` of a run folder. Raises :class:`InspectError` if the folder holds no finished run.
 
@@ -47,8 +46,9 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
     If ``checked`` is True, the names and sizes of the shards (Parquet files) are compared with those in ``run.json``,
     and InspectError is raised if they differ. A shard that is a link to a file outside the folder is refused with
-    UnsafeFile. If ``digests`` is True, their SHA-256 is compared as well, so that all
-    their bytes are read. ``digests`` has no effect if ``checked`` is False.
+    UnsafeFile. Then the types of the shards' core columns and the sizes of their rows are checked
+    (:func:`groundtrace.publishing.shard_check.check_shards`). If ``digests`` is True, their SHA-256 is compared as well,
+    so that all their bytes are read. ``digests`` has no effect if ``checked`` is False.
     """
     if not run.is_dir():
         raise InspectError(f"there is no folder {run}: give the --output folder of a `beam run`")
@@ -72,6 +72,8 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
         raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
         check_files(run, summary, digests=digests)
+        for name in SHARDS:
+            check_shards(shards_of(run, name))
     return summary
 
 
@@ -227,11 +229,19 @@ def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
 
 @contextmanager
 def _database() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
-    """Yield an empty database in memory, and a temporary folder for files of its views."""
+    """Yield an empty database in memory, and a temporary folder for files of its views.
+
+    The database takes at most half of this machine's memory and :data:`MAX_MEMORY_GIB`. It moves larger intermediate
+    results into the folder.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,
-        duckdb.connect(":memory:", config=CLOSED) as connection,
+        duckdb.connect(":memory:", config=CLOSED | {"memory_limit": "50%", "temp_directory": scratch}) as connection,
     ):
+        [(half,)] = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        number, unit = half.split()
+        if unit == "TiB" or (unit == "GiB" and float(number) > MAX_MEMORY_GIB):
+            connection.execute(f"SET memory_limit = '{MAX_MEMORY_GIB}GiB'")
         yield connection, Path(scratch)
 
 
@@ -274,5 +284,8 @@ def _run_row(summary: RunSummary) -> dict[str, str | int | float]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the error's message on one line, without the query that DuckDB appends to it."""
-    return " ".join(str(error).split("\nLINE ", 1)[0].split())
+    """Return the error's message on one line, without the query that DuckDB appends to it.
+
+    For an error without a message, such as MemoryError, the name of its class is returned.
+    """
+    return " ".join(str(error).split("\nLINE ", 1)[0].split()) or type(error).__name__

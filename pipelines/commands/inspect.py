@@ -88,7 +88,7 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
             yield connection, summaries[0]
         except BrokenPipeError:  # the output of the command, as in `beam inspect … | head`
             raise
-        except (duckdb.Error, pa.ArrowException, OSError) as error:
+        except (duckdb.Error, pa.ArrowException, OSError, MemoryError) as error:
             raise InspectError(f"{_failed(runs, sql)}: {one_line(error)}{_tables_of(runs, sql)}") from error
 
 

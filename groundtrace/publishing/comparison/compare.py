@@ -146,7 +146,7 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
             add_ends(tables)
             add_scores(tables)
             yield tables, a, b
-        except duckdb.Error as error:
+        except (duckdb.Error, MemoryError) as error:
             raise InspectError(f"cannot compare {first} with {second}: {one_line(error)}: repeat the runs") from error
 
 

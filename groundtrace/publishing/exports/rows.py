@@ -118,7 +118,7 @@ def _footer(file: Path) -> pq.FileMetaData:
     """Return the metadata at the end of a Parquet file. Raises ExportError if the file cannot be read."""
     try:
         return pq.read_metadata(file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise _damaged(file, error) from error
 
 
@@ -129,7 +129,7 @@ def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[
         with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:
             for batch in shard.iter_batches(batch_rows, columns=list(columns), use_threads=False):
                 yield from batch.to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise _damaged(file, error) from error
 
 

@@ -184,7 +184,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
     try:
         read = pq.read_metadata(file)
         missing = [name for name in needed if name not in read.schema.to_arrow_schema().names]
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise PublishError(f"{file} is not a readable Parquet file: repeat the run") from error
     if missing:
         raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version of Groundtrace")

@@ -36,7 +36,7 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     """
     try:
         read = pq.read_metadata(file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
     if needs_images and b'"Image"' not in (read.metadata or {}).get(b"huggingface", b""):
         raise PublishError(
@@ -66,7 +66,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
                 written += table.num_rows
                 del table
                 release_memory()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: check both paths") from error
     if not written:
         copy.unlink()

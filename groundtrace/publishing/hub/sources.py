@@ -36,7 +36,7 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(file) as shard:
             yield from shard.iter_batches(BATCH_ROWS, columns=list(columns))
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, MemoryError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
 
 

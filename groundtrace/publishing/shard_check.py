@@ -1,0 +1,140 @@
+"""Checks the shards (Parquet files) of a run folder before other code reads their rows.
+
+Another person may have made the run folder. A Parquet file can hold a long text once and use it in many rows, so that a
+file of one megabyte fills the memory of a program that reads it. A column can have another type than a run writes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.errors import InspectError
+from groundtrace.schemas.arrow import CORE
+from groundtrace.storage.views import quoted_name, quoted_path
+
+MAX_ROW_BYTES = 64 * 2**20
+"""The maximum size of a row without its images. A row with many long traces has about a megabyte."""
+MAX_ROWS_BYTES = 2**30
+"""The maximum size of :data:`ROWS` rows that follow each other, without their images."""
+ROWS = 1000
+"""The largest number of rows that the code reads at once."""
+MEMORY = "2GiB"
+_IMAGES = ("images", "overlays")
+_NUMBER_BYTES = 8
+
+
+def check_shards(files: Sequence[Path]) -> None:
+    """Check the types of the core columns of shards, and the sizes of their rows.
+
+    Core columns are those that rows of every pipeline can have. A column may be missing, because an earlier version of
+    the code may have written the file. The bytes of images are not read.
+
+    Raises :class:`groundtrace.publishing.errors.InspectError` for a file that is not a Parquet file, that has a core
+    column of another type than a run writes, or that has a row of more than :data:`MAX_ROW_BYTES`, or :data:`ROWS` rows
+    of more than :data:`MAX_ROWS_BYTES`.
+    """
+    if not files:
+        return
+    config = {"memory_limit": MEMORY, "temp_directory": "", "autoload_known_extensions": False}
+    with duckdb.connect(":memory:", config=config) as db:
+        for file in files:
+            try:
+                _check_types(file, pq.read_schema(file))
+                _check_sizes(db, file)
+            except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise InspectError(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
+
+
+def _check_types(file: Path, schema: pa.Schema) -> None:
+    for field in schema:
+        if field.name in CORE and not _fits(field.type, CORE[field.name].type):
+            raise InspectError(
+                f"the column {field.name} of {file} has the type {field.type!s:.200}, but a run writes "
+                f"{CORE[field.name].type!s:.200}: repeat the run"
+            )
+
+
+def _fits(found: pa.DataType, written: pa.DataType) -> bool:
+    """Return whether a column of the type ``found`` can be read like one of the type ``written``.
+
+    The fields of a struct may differ, because another version of the code may have written the file. Numbers may have
+    other sizes, and a column without values may have no type.
+    """
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_list(written):
+        return (pa.types.is_list(found) or pa.types.is_large_list(found)) and _fits(
+            found.value_type, written.value_type
+        )
+    if pa.types.is_struct(written):
+        names = {field.name for field in written}
+        return pa.types.is_struct(found) and all(
+            _fits(field.type, written.field(field.name).type) for field in found if field.name in names
+        )
+    return any(all(is_kind(each) for each in (found, written)) for is_kind in _KINDS)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+_KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
+
+
+def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path) -> None:
+    """Raise InspectError for rows that are too large.
+
+    DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
+    metadata are not used, because they count such a text once, and may be false.
+    """
+    described = db.execute(f"SELECT * FROM read_parquet({quoted_path(file)}) LIMIT 0").description or []
+    names = [name for name, *_ in described]  # of two names that differ only in case, DuckDB changes one
+    kinds = pq.read_metadata(file).schema.to_arrow_schema().types
+    columns = [(name, kind) for name, kind in zip(names, kinds, strict=True) if name not in _IMAGES]
+    row = " + ".join(_size(quoted_name(name), kind) for name, kind in columns) or "0"
+    query = f"""SELECT max(largest), max(total) FROM (SELECT max(size) AS largest, sum(size) AS total FROM
+        (SELECT file_row_number // {ROWS} AS part, {row} AS size FROM
+        read_parquet({quoted_path(file)}, file_row_number = true)) GROUP BY part)"""
+    largest, total = (found or 0 for found in db.execute(query).fetchall()[0])
+    for what, size, limit in (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES)):
+        if size > limit:
+            raise InspectError(
+                f"{file} has {what} of {size / 2**20:,.0f} MiB without images, but at most {limit // 2**20:,} MiB are "
+                "read: shorten the texts of the input, and repeat the run"
+            )
+
+
+def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
+    """Return an SQL expression for the size in bytes of a value. ``value`` is an SQL expression, and ``kind`` is its
+    type. ``depth`` is the number of lists that contain the value.
+    """
+    if _is_text(kind):
+        return f"coalesce(strlen({value}), 0)"
+    if _is_binary(kind):
+        return f"coalesce(octet_length({value}), 0)"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        size = _size(f"x{depth}", kind.value_type, depth + 1)
+        if size.isdecimal():
+            return f"coalesce(len({value}), 0) * {size}"
+        return f"coalesce(list_sum(list_transform({value}, lambda x{depth}: {size})), 0)"
+    if pa.types.is_struct(kind):
+        parts = [
+            _size(f"struct_extract_at({value}, {index})", kind.field(index - 1).type, depth)
+            for index in range(1, kind.num_fields + 1)
+        ]
+        numbers = sum(int(part) for part in parts if part.isdecimal())
+        texts = [part for part in parts if not part.isdecimal()]
+        return f"({' + '.join([*texts, str(numbers)])})" if texts else str(numbers)
+    return str(_NUMBER_BYTES)
