@@ -17,6 +17,13 @@ from groundtrace.schemas.errors import UserError
 MAX_TEXT_BYTES = 256 * 2**20
 """The maximum size of a text that is read into memory as a whole. Few of these texts have more than a megabyte."""
 
+MAX_JSON_BYTES = 64 * 2**20
+"""The maximum size of a JSON file that is read into memory as a whole."""
+MAX_BRACKETS = 3_000_000
+"""The maximum number of lists and objects in a JSON file. An empty one takes three bytes of the file, but 64 bytes of
+memory.
+"""
+
 
 class UnsafeFile(UserError):
     """Raised if a file or folder of a run is a link, a pipe or a device, or if a text file is too large to be read."""
@@ -105,12 +112,19 @@ def read_regular(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     return data
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Return the value of the JSON file ``path``.
 
-    Raises ValueError if the file is not JSON in UTF-8, and the errors of :func:`read_regular`.
+    Raises ValueError if the file is not JSON in UTF-8, or is nested too deeply. Raises :class:`UnsafeFile` if the file
+    has more than :data:`MAX_BRACKETS` opening brackets, and the errors of :func:`read_regular`.
     """
-    return json.loads(read_regular(path).decode("utf-8"))
+    data = read_regular(path, max_bytes)
+    if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
+        raise UnsafeFile(f"{path} has more than {MAX_BRACKETS} lists and objects, so it is not read: move it away")
+    try:
+        return json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def opened_for_writing(root: Path, name: str, *, truncate: bool = False) -> BinaryIO:

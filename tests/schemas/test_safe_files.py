@@ -12,6 +12,7 @@ from groundtrace.schemas.safe_files import (
     opened_for_writing,
     opened_regular,
     own_file,
+    read_json,
     read_regular,
     refuse_links,
     refuse_special,
@@ -144,3 +145,19 @@ def test_a_file_behind_a_link_out_of_the_folder_is_not_read(run: Path, name: str
 @pytest.mark.parametrize("name", ["file", "linked", "folder/new", "missing", "pipe"])
 def test_other_files_are_of_the_folder(run: Path, name: str) -> None:
     assert own_file(run, name) == run / name
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
+def test_json_that_is_nested_too_deeply_is_not_valid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[" + "[]," * 3_000_000 + "0]", "3000000 lists"), (" " * 2**26 + "1", "67108864 bytes")]
+)
+def test_json_that_would_fill_the_memory_is_not_read(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UnsafeFile, match=f"a.json has more than {said}"):
+        read_json(tmp_path / "a.json")

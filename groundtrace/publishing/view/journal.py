@@ -1,5 +1,6 @@
 """Appends lines to a file in a run folder, and reads them. Each line is a JSON object."""
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -7,9 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from groundtrace.publishing.reading import InspectError
-from groundtrace.schemas.safe_files import opened_for_writing, read_regular, refuse_links
+from groundtrace.schemas.safe_files import opened_for_writing, opened_regular, refuse_links
 
 T = TypeVar("T")
+MAX_LINES = 1_000_000
+MAX_LINE_BYTES = 16 * 2**20
 
 
 def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
@@ -37,23 +40,35 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
     ``name`` is the file's path in the run folder ``run``. Each line is a JSON object. ``make`` is a function that
     converts it to the result. It may raise TypeError, KeyError or ValueError for an invalid object. A killed process
     may leave an incomplete last line, so an invalid last line without a line break is skipped. Raises
-    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, and if the file cannot be read.
+    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, for more than
+    :data:`MAX_LINES` lines, and if the file cannot be read.
     Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link, and if the file is a
     pipe or a device.
     """
     file = run / name
     refuse_links(run, str(name))
     try:
-        lines = read_regular(file).split(b"\n")
+        with opened_regular(file) as stream:
+            for number in itertools.count(1):
+                line = stream.readline(MAX_LINE_BYTES)
+                if not line:
+                    return
+                if number > MAX_LINES:
+                    raise InspectError(f"{file} has more than {MAX_LINES} lines: remove lines that are not needed")
+                if line != b"\n":
+                    yield from _entry(file, number, line, make)
     except FileNotFoundError:
         return
     except OSError as error:
         raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
-        try:
-            yield make(json.loads(line))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            if number < len(lines):
-                raise InspectError(f"{file} is damaged at line {number}: remove this line") from error
+
+
+def _entry(file: Path, number: int, line: bytes, make: Callable[[Any], T]) -> Iterator[T]:
+    """Yield the result of a line; nothing for an invalid last line, which a killed process left incomplete."""
+    try:
+        found = make(json.loads(line))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        if line.endswith(b"\n") or len(line) == MAX_LINE_BYTES:
+            raise InspectError(f"{file} is damaged at line {number}: remove this line") from error
+        return
+    yield found

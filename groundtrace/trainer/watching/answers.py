@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundtrace.schemas.safe_files import is_elsewhere, read_json
+from groundtrace.schemas.safe_files import MAX_TEXT_BYTES, is_elsewhere, read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.row_sampler import Drawn
@@ -68,7 +68,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
     if not validated:
         return _rollouts(output)
     folder, steps = output / FOLDER, sorted({validated[0], validated[-1]}, reverse=True)
-    questions = read_json(folder / QUESTIONS)
+    questions = read_json(folder / QUESTIONS, MAX_TEXT_BYTES)
     given = {step: read_lines(folder / f"step-{step:06d}.jsonl") for step in steps}
     return [
         ShownQuestion(
