@@ -8,6 +8,7 @@ from operator import add
 from typing import Any
 
 from groundtrace.schemas.blind_figures import BlindFigures
+from groundtrace.schemas.checked import checked_value
 from groundtrace.schemas.run_files import FileEntry
 from groundtrace.schemas.usage import NOTHING, Usage
 
@@ -311,7 +312,9 @@ class RunSummary:
         """Create a summary from ``fields``, the parsed content of a ``run.json``. An earlier version of the code may
         have written the file.
 
-        Raises ValueError, TypeError, KeyError or AttributeError if the fields are not valid.
+        Raises ValueError, TypeError, KeyError or AttributeError if the fields are not valid: if one of them has another
+        type than the attribute, a whole number has more than 63 bits, or ``sets`` names other sets than the training
+        sets. A ValueError names the field.
         """
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["counts"] = Counts(**fields["counts"])
@@ -323,7 +326,7 @@ class RunSummary:
         }
         for name in ("sets", "artifacts", "warnings"):
             if name in fields:
-                known[name] = tuple(map(str, fields[name]))
+                known[name] = tuple(fields[name])
         if "answered" in fields:
             known["answered"] = {name: AnsweredFigures(**each) for name, each in fields["answered"].items()}
         if "truncated" in fields:
@@ -346,7 +349,10 @@ class RunSummary:
             known["files"] = {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}
         if "paid" in fields:
             known["paid"] = PaidFigures(**fields["paid"])
-        return cls(**known)
+        summary = checked_value(cls, asdict(cls(**known)))
+        if not {*summary.sets} <= {*TRAINING_SETS}:
+            raise ValueError(f"sets must be some of {', '.join(TRAINING_SETS)}")
+        return summary
 
 
 def _stage_figures(figures: Mapping[str, Any]) -> StageFigures:

@@ -237,6 +237,8 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
+            if "images" not in shard.schema_arrow.names:
+                continue
             for batch in shard.iter_batches(BATCH_ROWS, columns=["images.list.element.path"]):
                 paths = batch.column(0).to_pylist()
                 shown += [frozenset(image["path"] for image in row if image["path"]) for row in paths if row]

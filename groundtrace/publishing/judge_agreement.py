@@ -3,9 +3,11 @@
 The judges are tested with texts in which a fault was planted (added on purpose), and with texts without planted faults.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+
+from groundtrace.publishing.errors import InspectError
+from groundtrace.publishing.reading import read_run_json
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,19 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
     The run tested the judges with texts with and without planted faults (faults that were added on purpose). The
     results are in the file ``judges.json`` in the folder ``staging``. If the run tested no judge, this file does not
-    exist, and the list is empty.
+    exist, and the list is empty. Raises :class:`groundtrace.publishing.errors.InspectError` for a damaged file.
     """
     file = staging / "judges.json"
     if not file.is_file():
         return []
-    judges = json.loads(file.read_text("utf-8"))["judges"]
-    return [
-        JudgeRow(name, _shown(figures["clean"]), _shown(figures["planted"]), figures["all"]["unjudged"])
-        for name, figures in judges.items()
-    ]
+    judges = read_run_json(file)
+    try:
+        return [
+            JudgeRow(name, _shown(figures["clean"]), _shown(figures["planted"]), int(figures["all"]["unjudged"]))
+            for name, figures in judges["judges"].items()
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
 
 
 def _shown(figures: dict[str, object]) -> str:

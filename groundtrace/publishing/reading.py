@@ -28,6 +28,7 @@ SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 MAX_CONFIG_BYTES = 2**20
 """The maximum size of the ``config.toml`` in a run folder. A run writes some kilobytes."""
+_SECTIONS = ("endpoints", "roles", "sandbox")
 MAX_MEMORY_GIB = 4
 """The maximum memory of a database with the rows of runs."""
 FAILED_PAGE = "failed.html"
@@ -67,7 +68,8 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
         summary = RunSummary.from_fields(read_json(file))
         problem = _contradiction(summary) if checked else ""
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+        reason = " ".join(str(error).split()) if type(error) is ValueError else type(error).__name__
+        raise InspectError(f"{file} is damaged ({reason}): repeat the run") from error
     if problem:
         raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
@@ -142,12 +144,17 @@ def read_config(run: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
     try:
-        return read_toml(data.decode("utf-8"))
+        values = read_toml(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         wrong = f"no UTF-8 at line {line}"
     except ValueError as error:
         wrong = str(error)
+    else:
+        other = next((name for name in _SECTIONS if not isinstance(values.get(name, {}), dict)), None)
+        if other is None:
+            return values
+        wrong = f"{other} must be a section"
     raise InspectError(f"{file} is damaged ({wrong}): move it away, and repeat the `beam run` to write it again")
 
 
@@ -160,7 +167,21 @@ def read_rubrics(run: Path) -> Any:
     :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file is a link to a file outside the folder.
     """
     file = own_file(run, "rubrics.json")
-    return read_json(file) if file.is_file() else None
+    if not file.is_file():
+        return None
+    found = read_run_json(file)
+    rubrics = found.get("rubrics") if isinstance(found, dict) else None
+    if not isinstance(rubrics, list) or not all(isinstance(each, dict) for each in rubrics):
+        raise InspectError(f"{file} is damaged (rubrics must be a list of objects): repeat the run")
+    return found
+
+
+def read_run_json(file: Path) -> Any:
+    """Return the value of a JSON file of a run folder. Raises :class:`InspectError` if the file cannot be read."""
+    try:
+        return read_json(file)
+    except (OSError, ValueError) as error:
+        raise InspectError(f"{file} is damaged ({one_line(error)}): repeat the run") from error
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:

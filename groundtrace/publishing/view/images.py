@@ -114,7 +114,10 @@ class RowImages:
             raise NoImage(
                 f"the column {column} has only {len(images)} images in this row, so this image does not exist"
             )
-        return images[index]["bytes"]
+        data = (images[index] or {}).get("bytes")
+        if data is None:
+            raise NoImage(f"an image in the column {column} of this row has no bytes: repeat the run")
+        return data
 
 
 def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from groundtrace.inference.flow.notes import paid_in
+from groundtrace.schemas.checked import checked_value
 from groundtrace.schemas.run_summary import PaidFigures
 from groundtrace.schemas.safe_files import own_file, read_json
 from groundtrace.storage.files import write_atomically
@@ -44,6 +45,11 @@ class _Sum:
     tokens_in: int
     tokens_out: int
     cost_usd: float
+
+
+def _read_sum(path: Path) -> _Sum:
+    """Return the cost of a run from its file. Raises ValueError or TypeError if the file is not valid."""
+    return checked_value(_Sum, asdict(_Sum(**read_json(path))))
 
 
 class Spending:
@@ -95,7 +101,7 @@ class Spending:
                     yield _sum_of(path, KILLED)
             elif path.suffix == ".json" and not self._has_all(path.with_suffix("")):
                 with contextlib.suppress(ValueError, TypeError):  # a file that is not ours
-                    yield _Sum(**read_json(own_file(self._folder, path.name)))
+                    yield _read_sum(own_file(self._folder, path.name))
 
     def _has_all(self, notes: Path) -> bool:
         """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.
@@ -124,7 +130,7 @@ class Spending:
 
     def _outcome(self, notes: Path) -> str:
         with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
-            return _Sum(**read_json(self._sum_path(notes))).outcome
+            return _read_sum(self._sum_path(notes)).outcome
         return KILLED
 
     def _sum_up(self, notes: Path, outcome: str) -> _Sum:
