@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
 from groundtrace.publishing.view.record import record_of, traces_of
@@ -227,3 +229,13 @@ def test_a_run_that_was_repeated_meanwhile_is_noticed(run: Path, tmp_path: Path)
 def test_filters_apply_to_the_rows_that_are_shown(rows: ViewedRows) -> None:
     filters = read_filters([("set", "rl")], rows.dimensions)
     assert all(place(rows, each).set == "rl" for each in rows.ids(filters))
+
+
+@pytest.mark.parametrize("image", [None, {"bytes": None, "path": "/home/user/private.png"}])
+def test_an_image_without_bytes_is_missing(image: dict[str, Any] | None, tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    schema = pa.schema([SHARDS["sft"].field("images")])
+    pq.write_table(pa.Table.from_pylist([{"images": [image]}], schema), file)
+    images = RowImages(MediaStore(str(tmp_path), str(tmp_path), cache_bytes=0))
+    with pytest.raises(NoImage, match="has no bytes"):
+        images.original(RowPlace("sft", file, 0), "images", 0)
