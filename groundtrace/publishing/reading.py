@@ -48,8 +48,10 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
     If ``checked`` is True, the names and sizes of the shards (Parquet files) are compared with those in ``run.json``,
     and InspectError is raised if they differ. A shard that is a link to a file outside the folder is refused with
     UnsafeFile. Then the types of the shards' core columns and the sizes of their rows are checked
-    (:func:`groundtrace.publishing.shard_check.check_shards`). If ``digests`` is True, their SHA-256 is compared as well,
-    so that all their bytes are read. ``digests`` has no effect if ``checked`` is False.
+    (:func:`groundtrace.publishing.shard_check.check_shards`).
+
+    If ``digests`` is True, the SHA-256 of the shards is compared as well, so that all their bytes are read. ``digests``
+    has no effect if ``checked`` is False.
     """
     if not run.is_dir():
         raise InspectError(f"there is no folder {run}: give the --output folder of a `beam run`")
