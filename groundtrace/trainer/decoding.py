@@ -25,7 +25,7 @@ Drawn = tuple[list[int], list[float]]
 
 _GROWTH = 32
 """The number of tokens by which the buffers of keys and values grow."""
-_MOST_GOING = 0.9
+_MAX_GOING = 0.9
 """Ended turns are removed from the batch when the share of turns that still run is at most this number."""
 
 
@@ -109,7 +109,7 @@ def draw_turns(
         rows = [row for row, turn in enumerate(going) if turn not in ended]
         if not rows:
             return [turns[start : start + n] for start in range(0, len(turns), n)]
-        if len(rows) <= _MOST_GOING * len(going):
+        if len(rows) <= _MAX_GOING * len(going):
             batch.keep(rows)
             going = [going[row] for row in rows]
         batch.read_drawn()

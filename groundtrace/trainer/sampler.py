@@ -14,7 +14,7 @@ from groundtrace.inference.runtime import runtime
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
 
-LEAST_PART = 16
+MIN_PART = 16
 """The minimum number of turns that are drawn together. Turns are drawn in two parts of at least this size, so that the
 environment answers one part while the other is drawn."""
 Place = tuple[int, int]
@@ -110,9 +110,9 @@ def _parts(places: Sequence[Place], most: int) -> list[Sequence[Place]]:
 
     ``places`` identifies the responses (:data:`Place`). Each response needs its next turn (answer of the model). The
     model samples these turns part by part. The size of a part is half the number of responses, but at least
-    ``LEAST_PART`` and at most ``most``.
+    ``MIN_PART`` and at most ``most``.
     """
-    size = min(most, max(LEAST_PART, (len(places) + 1) // 2))
+    size = min(most, max(MIN_PART, (len(places) + 1) // 2))
     return [places[start : start + size] for start in range(0, len(places), size)]
 
 

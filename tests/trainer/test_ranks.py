@@ -25,7 +25,7 @@ from .ranked import SCENARIOS, on_two_ranks, run_ranks, run_resumed, write_tied
 FAST = ("float32", "one has nothing", "grpo", "failing")
 """The scenarios of the one test that ``make test`` runs."""
 LONG = tuple(name for name in SCENARIOS if name not in FAST)
-MOST_MOVED = 2 * ranked.STEPS
+MAX_MOVED = 2 * ranked.STEPS
 """Adam moves a weight by at most about ``lr`` in a step, in either direction."""
 
 
@@ -69,7 +69,7 @@ def check_alike(one: Mapping[str, Any], two: Mapping[str, Any], relative: float,
     assert one["weights"].keys() == two["weights"].keys()
     pairs = [(one["weights"][name], two["weights"][name]) for name in one["weights"]]
     differences = torch.cat([(alone - shared).abs().flatten() for alone, shared in pairs])
-    assert differences.max() <= MOST_MOVED * lr
+    assert differences.max() <= MAX_MOVED * lr
     assert (differences > lr / 100).float().mean() <= apart
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from groundtrace.trainer.sample import Rollout, Sample
-from groundtrace.trainer.sampler import LEAST_PART, Place, Sampler, SamplerError, seed_of
+from groundtrace.trainer.sampler import MIN_PART, Place, Sampler, SamplerError, seed_of
 
 
 def prompt(index: int) -> Sample:
@@ -45,12 +45,12 @@ def test_one_part_is_executed_while_the_other_is_drawn() -> None:
             assert await asyncio.to_thread(sampler.second.wait, 30)
         return prompt(place[0]) if taken[place] < 2 else None
 
-    sampler.play([prompt(0), prompt(1)], LEAST_PART, 5, take)
+    sampler.play([prompt(0), prompt(1)], MIN_PART, 5, take)
     assert set(taken.values()) == {2}
     assert sampler.calls == [
-        ([0, 1], LEAST_PART, 5),
-        ([0] * LEAST_PART, 1, seed_of(5, 1, 0)),
-        ([1] * LEAST_PART, 1, seed_of(5, 1, 1)),
+        ([0, 1], MIN_PART, 5),
+        ([0] * MIN_PART, 1, seed_of(5, 1, 0)),
+        ([1] * MIN_PART, 1, seed_of(5, 1, 1)),
     ]
 
 
@@ -77,7 +77,7 @@ def test_a_failed_call_cancels_what_waits() -> None:
             return super().sample(prompts, n, seed)
 
     async def take(place: Place, turn: Rollout) -> Sample | None:
-        if place[1] >= LEAST_PART:
+        if place[1] >= MIN_PART:
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -86,7 +86,7 @@ def test_a_failed_call_cancels_what_waits() -> None:
         return prompt(0)
 
     with pytest.raises(SamplerError, match="the server is gone"):
-        Failing().play([prompt(0)], 2 * LEAST_PART, 0, take)
+        Failing().play([prompt(0)], 2 * MIN_PART, 0, take)
     assert cancelled.wait(30)
 
 

@@ -15,8 +15,8 @@ from groundtrace.trainer.watching.entries import entries_of
 from groundtrace.trainer.watching.records import read_metrics, read_steps
 
 PAGE = "train.html"
-LEAST_PAUSE_S = 20.0
-MOST_SHARE = 0.02
+MIN_PAUSE_S = 20.0
+MAX_SHARE = 0.02
 """The largest share of the training's time that may be spent on writing the page."""
 MAX_VALIDATIONS = 12
 COLUMNS = (
@@ -47,8 +47,8 @@ class TrainPage:
     def refresh(self, at_once: bool = False) -> None:
         """Write the page ``train.html`` again if the existing page is old enough, or if ``at_once`` is True.
 
-        The page is old enough ``LEAST_PAUSE_S`` seconds after its last writing began. If that writing took long, the
-        pause is longer, so that writing takes at most the share ``MOST_SHARE`` of the time.
+        The page is old enough ``MIN_PAUSE_S`` seconds after its last writing began. If that writing took long, the
+        pause is longer, so that writing takes at most the share ``MAX_SHARE`` of the time.
         """
         if at_once or time.monotonic() >= self._next_s:
             self.write()
@@ -67,7 +67,7 @@ class TrainPage:
                 print(f"trainer: {self._output / PAGE} cannot be written: {problem}", file=sys.stderr)
             self._problem = problem
         took_s = time.monotonic() - started
-        self._next_s = started + max(LEAST_PAUSE_S, took_s / MOST_SHARE)
+        self._next_s = started + max(MIN_PAUSE_S, took_s / MAX_SHARE)
 
 
 def train_page(output: Path) -> str:
@@ -100,7 +100,7 @@ def train_page(output: Path) -> str:
         questions=entries_of(questions),
         short=short,
         figure_of=_figure,
-        refresh_s=round(LEAST_PAUSE_S),
+        refresh_s=round(MIN_PAUSE_S),
     )
 
 
