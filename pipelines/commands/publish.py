@@ -1,6 +1,7 @@
 """Implements ``beam publish``, which publishes a finished run as a data set on the Hugging Face Hub."""
 
 import argparse
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ def add_publish_parser(commands: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
     parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
+    parser.add_argument("--card", metavar="FILE", help="also write the data card to this file, to read it before")
     parser.add_argument(
         "--public",
         action="store_true",
@@ -78,6 +80,10 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
             prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
         say(*summary_lines(prepared))
+        if parsed.card:
+            with converting_write_errors(parsed.card):
+                shutil.copyfile(Path(staging) / "README.md", parsed.card)
+            say(f"data card: {parsed.card}")
         if parsed.dry_run:
             say(f"dry run: nothing was sent to {parsed.repo}")
             return 0

@@ -43,10 +43,12 @@ def test_looking_at_rows(demo: Path) -> None:
     assert "<answer>" in names["trace"]
 
 
-def test_the_library(demo: Path) -> None:
-    [code] = blocks(RUNNING, "python")
-    names = executed(demo, code)
+def test_the_library(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = executed(demo, "\n".join(blocks(RUNNING, "python")))
     assert names["rows"].num_rows == names["opened"].summary.counts.sft > 0
+    printed = capsys.readouterr().out.splitlines()
+    at = printed.index("kept")
+    assert printed[at + 1] == "  score 1 (floor 0.7)"
 
 
 def test_the_folder_is_the_one_that_is_drawn(demo: Path) -> None:

@@ -6,6 +6,8 @@ const CHOICES = [["right", "1"], ["wrong", "2"], ["unclear", "3"]];
 const CHOICE_NAMES = { right: "right", wrong: "wrong", unclear: "cannot tell" };
 let audit = null;
 let judged = null;
+let lastJudged = null;  // the id of the trace with the last judgement as a whole, for undoing
+let arePartsOpen = false;
 
 async function showAudit(now, isCurrent) {
   audit = await fetched("/api/audit");
@@ -64,44 +66,54 @@ function judging(record) {
     element("h3", {}, "your judgement"),
     element("p", { class: "muted" }, "Right: the answer is right, each point and box lies on what it names, and the reasoning holds for this image."),
     choicesOf(record, WHOLE, true),
-    element("details", {}, element("summary", { class: "muted" }, "single verdicts"), ...record.names.map(name => element("div", {}, element("p", { class: "muted t" }, name), choicesOf(record, name, false))))));
+    element("details", { open: arePartsOpen, ontoggle: event => { arePartsOpen = event.target.open; } }, element("summary", { class: "muted" }, "single verdicts"),
+      element("p", { class: "muted" }, "Judge one part of the trace: outcome is its answer, spatial its points and boxes, counting its counts, reasoning its words. Wrong means that this part of the trace is wrong."),
+      ...record.names.map(name => element("div", {}, element("p", { class: "muted t" }, name), choicesOf(record, name, false))))));
 }
 
 function choicesOf(record, about, hasKeys) {
   const buttons = CHOICES.map(([choice, key]) => element("button", { type: "button", "data-choice": choice, "aria-pressed": String(record.judgements[about] === choice), onclick: () => judge(about, choice) }, `${CHOICE_NAMES[choice]}${hasKeys ? ` (${key})` : ""}`));
-  const undo = element("button", { type: "button", disabled: !record.judgements[about], onclick: () => judge(about, "") }, hasKeys ? "undo (u)" : "undo");
+  const undo = element("button", { type: "button", disabled: !record.judgements[about], onclick: () => judge(about, "") }, hasKeys ? "undo (u)" : "undo");  // the key also undoes the judgement of the trace before
   return element("div", { class: "row choices" }, ...buttons, undo);
 }
 
-async function judge(about, choice) {
+async function judge(about, choice, of = judged.id) {
   try {
-    await fetched("/api/audit/judge", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: judged.id, about, choice }) });
-    const at = audit.rows.findIndex(([id]) => id === judged.id);
+    await fetched("/api/audit/judge", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: of, about, choice }) });
+    if (about === WHOLE) lastJudged = choice ? of : null;
+    const at = audit.rows.findIndex(([id]) => id === of);
     if (about === WHOLE && choice && at + 1 < audit.rows.length) await auditTo(audit.rows[at + 1][0]);
-    else await auditTo(judged.id);
+    else await auditTo(of);
   } catch (error) {
     trouble(error);
   }
 }
 
+// After a judgement the page shows the next trace, so the judgement to undo is usually that of the trace before.
+function undoLast() {
+  const id = judged.judgements[WHOLE] ? judged.id : lastJudged;
+  if (id) judge(WHOLE, "", id);
+}
+
 function onAuditKey(key) {
   const choice = CHOICES.find(([, each]) => each === key);
   if (choice && judged && state().get("id") !== "result") judge(WHOLE, choice[0]);
-  else if (key === "u" && judged) judge(WHOLE, "");
+  else if (key === "u" && judged) undoLast();
   else if (key === "j") auditStep(1);
   else if (key === "k") auditStep(-1);
 }
 
 function resultOf(result) {
   const percent = value => `${(100 * value).toFixed(1)} %`;
-  const range = share => share ? `${percent(share.value)} (${percent(share.low)} to ${percent(share.high)})` : "not yet: judge at least one row of each line below";
+  const lacking = result.strata.length > 1 ? "not yet: judge at least one row of each line below" : "not measured: the verification rejected no record of this run";
+  const range = (share, else_) => share ? `${percent(share.value)} (${percent(share.low)} to ${percent(share.high)})` : else_;
   const rows = result.strata.map(each => element("tr", {},
     ...[each.stratum, each.rows.toLocaleString("en"), each.right, each.wrong, each.unclear, each.open, each.interval ? `${percent(each.interval[0])} to ${percent(each.interval[1])}` : "–"].map(value => element("td", { class: "t" }, String(value)))));
   const head = ["rows", "in the run", "right", "wrong", "cannot tell", "not judged", "right, 95 % interval"].map(each => element("th", { scope: "col" }, each));
   return element("section", {},
     element("h3", {}, "how often \"verified\" is right"),
-    element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision))),
-    element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall))),
+    element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, "not yet: judge at least one kept row"))),
+    element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall, lacking))),
     ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),
     element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
 }

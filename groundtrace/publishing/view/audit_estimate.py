@@ -79,7 +79,8 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
 
     Precision is the share of the kept rows that are right. Recall is the share of all right rows that were kept. A row
     is decided if it was judged as right or wrong. Precision is None if no kept row was decided. Recall is None if any
-    stratum has no decided row, or if no decided row is right.
+    stratum has no decided row, if no decided row is right, or if the verification rejected no row. In the last case,
+    there is nothing to measure.
 
     The intervals are quantiles of random draws. In each stratum, the share of right rows is drawn from its Beta
     posterior with the Jeffreys prior. Then the number of right rows among the unjudged rows is drawn with this share. A
@@ -93,7 +94,7 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
     generator = np.random.default_rng(SEED)
     right = {each.stratum: _right_rows(each, generator) for each in strata if each.decided}
     precision = _share(kept.right / kept.decided, right[KEPT] / kept.rows)
-    if any(not each.decided for each in strata):
+    if len(strata) == 1 or any(not each.decided for each in strata):
         return Estimate(precision, None)
     expected = {each.stratum: each.rows * each.right / each.decided for each in strata}
     total, drawn = sum(expected.values()), np.sum(list(right.values()), axis=0)

@@ -39,7 +39,7 @@ async function show() {
 }
 
 function showList(now) {
-  byId("q").value = now.get("q") || "";
+  if (document.activeElement !== byId("q")) byId("q").value = now.get("q") || "";
   const sort = now.get("sort") || "";
   byId("sort").value = sort.replace(/^-/, "");
   byId("descends").textContent = sort.startsWith("-") ? "↓" : "↑";
@@ -107,6 +107,10 @@ function showPages(now) {
     at ? next.set("offset", at) : next.delete("offset");
   }, true);
   const last = Math.min(offset + PAGE_ROWS, shown.total);
+  if (offset === 0 && last >= shown.total) {
+    byId("pages").replaceChildren(shown.total ? "" : "no rows");
+    return;
+  }
   byId("pages").replaceChildren(
     element("button", { type: "button", disabled: offset === 0, onclick: () => to(-PAGE_ROWS) }, "previous page"),
     shown.total ? `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")}` : "no rows",

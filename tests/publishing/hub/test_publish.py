@@ -124,14 +124,18 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
     assert not any("ingest" in stage for stage in counts["rejected"]), "what is published is read back whole"
 
 
-def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path) -> None:
-    done = beam("publish", run, "--repo", REPO, "--dry-run", HF_TOKEN="")
+def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path, tmp_path: Path) -> None:
+    card = tmp_path / "card.md"
+    done = beam("publish", run, "--repo", REPO, "--dry-run", "--card", card, HF_TOKEN="")
     assert done.returncode == 0, done.stderr
     assert "nothing was sent" in done.stdout
     for word in ("README.md", "run.json", "sft/train-00000-of-00001.parquet", "kB", "tag run-"):
         assert word in done.stdout
     assert not hub.repos
     assert not hub.requests
+    assert f"data card: {card}" in done.stdout and card.read_text("utf-8").startswith("---\n")
+    refused = beam("publish", run, "--repo", REPO, "--dry-run", "--card", tmp_path / "none/card.md")
+    assert refused.returncode == 2 and "none/card.md cannot be written" in refused.stderr
 
 
 def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, run: Path) -> None:

@@ -14,7 +14,7 @@ AUDITS = 1000
     ("strata", "precision", "recall"),
     [
         ([Judged(KEPT, 100, 9, 1), Judged("a", 50, 1, 9)], 0.9, 90 / 95),
-        ([Judged(KEPT, 100, 10, 0)], 1.0, 1.0),
+        ([Judged(KEPT, 100, 10, 0)], 1.0, None),
         ([Judged(KEPT, 100, 0, 10), Judged("a", 50, 5, 5)], 0.0, 0.0),
         ([Judged(KEPT, 100, 9, 1), Judged("a", 50, 0, 0, unclear=4)], 0.9, None),
         ([Judged(KEPT, 100, 0, 0, open=5), Judged("a", 50, 1, 1)], None, None),
