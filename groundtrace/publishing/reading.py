@@ -76,8 +76,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
         raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
         check_files(run, summary, digests=digests)
-        for name in SHARDS:
-            check_shards(shards_of(run, name))
+        check_shards([shard for name in SHARDS for shard in shards_of(run, name)])
     return summary
 
 
