@@ -12,6 +12,8 @@ MAX_DEPTH = 20
 """The maximum number of parts of a dotted key, and the maximum number of tables and lists around a value. Configs of
 Groundtrace have at most five.
 """
+MAX_CONFIG_BYTES = 2**20
+"""The maximum size of a ``config.toml`` in a folder from another person. Our code writes some kilobytes."""
 _MAX_BITS = 1024
 _LONG_KEY = re.compile(
     # a part of a key: without quotes, in double quotes, or in single quotes; then a dot, and the next part

@@ -20,14 +20,12 @@ from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
-from groundtrace.schemas.toml_text import read_toml
+from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
 from groundtrace.storage.mirror import RUN_MARKER
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
-MAX_CONFIG_BYTES = 2**20
-"""The maximum size of the ``config.toml`` in a run folder. A run writes some kilobytes."""
 _SECTIONS = ("endpoints", "roles", "sandbox")
 MAX_MEMORY_GIB = 4
 """The maximum memory of a database with the rows of runs."""

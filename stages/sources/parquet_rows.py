@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.stages.sources.base import InputError
 
-MAX_TEXT_BYTES: Final = 16 * 2**20
+MAX_CELL_BYTES: Final = 16 * 2**20
 """The maximum size of a text in UTF-8: that of a cell of a table in the layout of VLMEvalKit."""
 MAX_ROW_BYTES: Final = 2**30
 """The maximum size of all texts and media in a row together. A single medium has a limit of 256 MiB."""
@@ -34,7 +34,7 @@ def read_rows(
 
     ``source`` is the file, or its opened stream, and ``path`` is its name in errors. At most ``batch_rows`` rows are
     read at a time. ``columns`` are the columns or subfields to read; None for all of them. Raises InputError for a text
-    of more than :data:`MAX_TEXT_BYTES` bytes, and for a row of more than :data:`MAX_ROW_BYTES` bytes. Raises the errors
+    of more than :data:`MAX_CELL_BYTES` bytes, and for a row of more than :data:`MAX_ROW_BYTES` bytes. Raises the errors
     of pyarrow for a damaged file.
     """
     with pq.ParquetFile(source) as plain:
@@ -77,24 +77,24 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
 def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
     """Return the bytes that all texts and media of a batch have as Python values.
 
-    Raises InputError for the first column with a text of more than :data:`MAX_TEXT_BYTES` bytes.
+    Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes.
     """
     total = 0
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for lengths, is_text in _lengths(column):
             longest = _computed("max", lengths)
-            if is_text and longest > MAX_TEXT_BYTES:
+            if is_text and longest > MAX_CELL_BYTES:
                 number = first + next(index for index in range(len(column)) if _has_long(column.slice(index, 1)))
                 raise InputError(
                     f"{path}, row {number}, column {name}: the text has {longest} bytes, the limit is "
-                    f"{MAX_TEXT_BYTES}: shorten this text, or remove the row"
+                    f"{MAX_CELL_BYTES}: shorten this text, or remove the row"
                 )
             total += _computed("sum", lengths)
     return total
 
 
 def _has_long(column: pa.Array) -> bool:
-    return any(is_text and _computed("max", lengths) > MAX_TEXT_BYTES for lengths, is_text in _lengths(column))
+    return any(is_text and _computed("max", lengths) > MAX_CELL_BYTES for lengths, is_text in _lengths(column))
 
 
 def _computed(function: str, lengths: pa.Array) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.text import counted
-from groundtrace.schemas.toml_text import read_toml
+from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
 from groundtrace.trainer.evaluation.comparison import (
     ACCURACY,
     POINT_F1,
@@ -30,7 +30,6 @@ from groundtrace.trainer.output_folder import recorded_run
 
 MEASURES = {ACCURACY: "accuracy", POINT_F1: "point F1", REWARD: "reward"}
 """Maps the name of each measure to its title."""
-_MAX_CONFIG_BYTES = 2**20
 Figures = Mapping[str, Estimate | None]
 
 
@@ -101,7 +100,7 @@ def read_evaluation(folder: str) -> Evaluation:
             f"{folder} does not hold a finished evaluation: give the --output folder of a finished `trainer eval`"
         )
     try:
-        reward = read_toml(read_regular(path / "config.toml", _MAX_CONFIG_BYTES).decode("utf-8")).get("reward", {})
+        reward = read_toml(read_regular(path / "config.toml", MAX_CONFIG_BYTES).decode("utf-8")).get("reward", {})
         answered = read_answers(path / "responses.jsonl")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         line = " ".join(str(error).split())[:200]

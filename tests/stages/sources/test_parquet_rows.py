@@ -69,7 +69,7 @@ HOLDERS: list[tuple[pa.DataType, Any, Any]] = [
 def test_a_long_text_is_refused(
     kind: pa.DataType, short: Any, long: Any, use_dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_rows, "MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr(parquet_rows, "MAX_CELL_BYTES", 1000)
     storage = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     column = pa.array([short] * 6 + [None, long, short, long], storage)
     table = pa.table({"q": column if storage is kind else pa.ExtensionArray.from_storage(kind, column)})
@@ -81,7 +81,7 @@ def test_a_long_text_is_refused(
 
 
 def test_media_have_no_limit_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_rows, "MAX_TEXT_BYTES", 1000)
+    monkeypatch.setattr(parquet_rows, "MAX_CELL_BYTES", 1000)
     rows = [{"image": {"bytes": LONG.encode(), "path": "a"}, "raw": LONG.encode()}]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     assert list(read_rows(tmp_path / "a.parquet", "a", 4)) == rows
