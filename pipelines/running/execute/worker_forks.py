@@ -262,7 +262,9 @@ class _Worker(socketserver.StreamRequestHandler):
             exec(self.server.work, {"__name__": "worker"})
         except BaseException as error:  # also sys.exit in a module of the user
             text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            (self.server.folder / _FAILURE).write_text(" ".join(printable(text).split()), "utf-8")
+            written = self.server.folder / f"{_FAILURE}-{os.getpid()}"
+            written.write_text(" ".join(printable(text).split()), "utf-8")
+            written.replace(self.server.folder / _FAILURE)  # several workers fail at once, and the run reads this file
             os._exit(1)
         self.wfile.write(DONE)
         leave()

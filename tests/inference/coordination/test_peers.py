@@ -193,7 +193,7 @@ def test_a_suspended_process_is_waited_for_then_lost_and_comes_back(
     has_met: bool,
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.1)
-    monkeypatch.setattr(module, "LOST_LOOKS", 20)
+    monkeypatch.setattr(module, "LOST_LOOKS", 10**6)  # on a slow host, some seconds can pass between two lines of a test
     suspended, peers, part = child(), opened(), Recorded()
     peers.add(part)
     if has_met:
@@ -204,6 +204,7 @@ def test_a_suspended_process_is_waited_for_then_lost_and_comes_back(
     assert peers.join() is has_met and peers.has_peers
     time.sleep(0.5)
     assert peers.join() is has_met and peers.has_peers
+    monkeypatch.setattr(module, "LOST_LOOKS", 20)
     until(lambda: not peers.has_peers)
     assert peers.join()
     assert [record.getMessage() for record in caplog.records] == [
