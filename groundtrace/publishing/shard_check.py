@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.publishing.errors import InspectError
 from groundtrace.schemas.arrow import CORE
-from groundtrace.storage.views import quoted_name, quoted_path
+from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
 """The maximum size of a row without its images. A row with many long traces has about a megabyte."""
@@ -42,8 +42,10 @@ def check_shards(files: Sequence[Path]) -> None:
     with duckdb.connect(":memory:", config=config) as db:
         for file in files:
             try:
-                _check_types(file, pq.read_schema(file))
-                _check_sizes(db, file)
+                with pq.ParquetFile(file) as shard:
+                    _check_types(file, shard.schema_arrow)
+                    kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
+                _check_sizes(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise InspectError(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
@@ -93,20 +95,18 @@ def _is_binary(kind: pa.DataType) -> bool:
 _KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
 
 
-def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path) -> None:
-    """Raise InspectError for rows that are too large.
+def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
+    """Raise InspectError for rows that are too large. ``kinds`` are the types of the columns.
 
     DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
     metadata are not used, because they count such a text once, and may be false.
     """
-    described = db.execute(f"SELECT * FROM read_parquet({quoted_path(file)}) LIMIT 0").description or []
-    names = [name for name, *_ in described]  # of two names that differ only in case, DuckDB changes one
-    kinds = pq.read_metadata(file).schema.to_arrow_schema().types
-    columns = [(name, kind) for name, kind in zip(names, kinds, strict=True) if name not in _IMAGES]
-    row = " + ".join(_size(quoted_name(name), kind) for name, kind in columns) or "0"
+    names = [f"c{place}" for place in range(len(kinds))]  # of two names that differ only in case, DuckDB changes one
+    sizes = [_size(name, kind.type) for name, kind in zip(names, kinds, strict=True) if kind.name not in _IMAGES]
     query = f"""SELECT max(largest), max(total) FROM (SELECT max(size) AS largest, sum(size) AS total FROM
-        (SELECT file_row_number // {ROWS} AS part, {row} AS size FROM
-        read_parquet({quoted_path(file)}, file_row_number = true)) GROUP BY part)"""
+        (SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size FROM
+        read_parquet({quoted_path(file)}, file_row_number = true) AS shard({", ".join([*names, "row"])}))
+        GROUP BY part)"""
     largest, total = (found or 0 for found in db.execute(query).fetchall()[0])
     for what, size, limit in (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES)):
         if size > limit:

@@ -73,7 +73,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     check_name(parsed.repo)
     run = local_copy(parsed.run)
-    read_summary(run)
+    read_summary(run, checked=False)  # only a folder with a run is locked; `prepare` checks its files
     place = parsed.staging or tempfile.gettempdir()
     with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
         with converting_write_errors(place):

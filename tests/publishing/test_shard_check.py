@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.publishing import shard_check as module
 from groundtrace.publishing.errors import InspectError
 from groundtrace.publishing.reading import SHARDS
 from groundtrace.publishing.shard_check import ROWS, check_shards
 
-MEGABYTE = "a" * 2**20
+KIB = "a" * 2**10
 
 
 def shared(value: str, rows: int) -> pa.DictionaryArray:
@@ -24,35 +25,57 @@ def shard(folder: Path, **columns: Any) -> list[Path]:
     return [folder / "a.parquet"]
 
 
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets a thousandth of the limits, so that a test needs a thousandth of the memory."""
+    monkeypatch.setattr(module, "MAX_ROW_BYTES", module.MAX_ROW_BYTES // 2**10)
+    monkeypatch.setattr(module, "MAX_ROWS_BYTES", module.MAX_ROWS_BYTES // 2**10)
+
+
+REMEDY = "shorten the texts of the input, and repeat the run"
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"question": shared(MEGABYTE * 65, 3)}, "a row of 65 MiB without images, but at most 64 MiB"),
-        ({"question": shared(MEGABYTE * 2, 600)}, "1000 rows of 1,200 MiB without images, but at most 1,024 MiB"),
-        ({"note": shared(MEGABYTE * 65, 1)}, "a row of 65 MiB"),
-        ({"note": [[{"a": 1, "b": [MEGABYTE * 40]}, {"a": 1, "b": [MEGABYTE * 30]}]]}, "a row of 70 MiB"),
-        ({"n": [[[1, 2]] * 5_000_000]}, "a row of 76 MiB"),
-        ({"id": ["1"], "ID": shared(MEGABYTE * 65, 1)}, "a row of 65 MiB"),
+        ({"question": shared(KIB * 65, 3)}, "a row of "),
+        ({"question": shared(KIB * 2, 600)}, "1000 rows of "),
+        ({"note": shared(KIB * 65, 1)}, "a row of "),
+        ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row of "),
+        ({"n": [[[1, 2]] * 5_000]}, "a row of "),
+        ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row of "),
+        ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row of "),
     ],
 )
-def test_rows_that_fill_the_memory_are_refused(columns: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_rows_that_fill_the_memory_are_refused(
+    columns: dict[str, Any], said: str, small_limits: None, tmp_path: Path
+) -> None:
     files = shard(tmp_path, **columns)
-    with pytest.raises(InspectError, match=rf"a\.parquet has {said}.*: shorten the texts .* repeat the run$"):
+    with pytest.raises(InspectError, match=rf"a\.parquet has {said}.*: {REMEDY}$"):
+        check_shards(files)
+
+
+def test_the_limits(tmp_path: Path) -> None:
+    files = shard(tmp_path, question=shared(KIB * 2**10 * 65, 1))
+    with pytest.raises(InspectError, match=r"has a row of 65 MiB without images, but at most 64 MiB are read"):
+        check_shards(files)
+    files = shard(tmp_path, question=shared(KIB * 2**10 * 2, 600))
+    with pytest.raises(InspectError, match=r"has 1000 rows of 1,200 MiB without images, but at most 1,024 MiB are"):
         check_shards(files)
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        {"question": shared(MEGABYTE, 1_000)},
-        {"question": shared(MEGABYTE, 4 * ROWS), "note": pa.nulls(4 * ROWS)},
-        {"images": [[{"bytes": b"a" * 70 * 2**20, "path": None}]]},
+        {"question": shared(KIB, 1_000)},
+        {"question": shared(KIB, 4 * ROWS), "note": pa.nulls(4 * ROWS)},
+        {"images": [[{"bytes": b"a" * 70 * 2**10, "path": None}]]},
         {"images": pa.array([], SHARDS["sft"].field("images").type)},
         {"points": [[{"label": "a", "x": 1}]], "k": pa.array([5], pa.int64())},
     ],
     ids=["long texts", "many rows", "a large image", "only images", "an earlier version"],
 )
-def test_rows_that_can_be_read(columns: dict[str, Any], tmp_path: Path) -> None:
+def test_rows_that_can_be_read(columns: dict[str, Any], small_limits: None, tmp_path: Path) -> None:
     check_shards(shard(tmp_path, **columns))
 
 

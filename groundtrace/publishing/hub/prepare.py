@@ -32,9 +32,9 @@ from groundtrace.schemas.safe_files import own_file, read_regular
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
+"""The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 AUDIT = "audit"
 """The name with which a user requests the result of the run's audit on the data card."""
-"""The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
 """Further files of a run that are published.
 
