@@ -67,7 +67,6 @@ def pytest_collection_finish() -> None:
     malloc.MIN_GROWTH_BYTES = 512 << 20  # this process holds 2 GB, and a release visits all objects of it
     gc.set_threshold(20_000, 50, 50)  # by default a twelfth of a small pipeline's time
     gc.enable()
-    gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end
     atexit.register(gc.unfreeze)  # else extension modules report what they hold as leaked
 

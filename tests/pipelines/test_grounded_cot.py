@@ -75,7 +75,7 @@ def test_counts_balance_and_both_sides_have_rows(done: Path) -> None:
         assert row["images"] is None, "images stand as references unless a config asks for their bytes"
 
 
-@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
 def test_a_second_run_sends_nothing_and_workers_and_record_order_change_nothing(
     done: Path, tmp_path: Path, mode: str
 ) -> None:

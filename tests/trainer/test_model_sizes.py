@@ -62,9 +62,9 @@ def test_a_count_without_bound(
     ("section", "values"),
     [
         ("text_config", {"vocab_size": 12 * 10**6}),
-        ("text_config", {"num_hidden_layers": 1000}),
+        ("text_config", {"num_hidden_layers": 50}),
         ("text_config", {"intermediate_size": 10**7}),
-        ("vision_config", {"depth": 1000}),
+        ("vision_config", {"depth": 50}),
         ("vision_config", {"out_hidden_size": 10**7}),
     ],
 )

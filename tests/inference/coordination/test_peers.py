@@ -193,7 +193,9 @@ def test_a_suspended_process_is_waited_for_then_lost_and_comes_back(
     has_met: bool,
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.1)
-    monkeypatch.setattr(module, "LOST_LOOKS", 10**6)  # on a slow host, some seconds can pass between two lines of a test
+    monkeypatch.setattr(
+        module, "LOST_LOOKS", 10**6
+    )  # on a slow host, some seconds can pass between two lines of a test
     suspended, peers, part = child(), opened(), Recorded()
     peers.add(part)
     if has_met:

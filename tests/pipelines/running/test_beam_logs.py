@@ -77,6 +77,7 @@ logging.warning("mine")
 """
 
 
+@pytest.mark.slow
 def test_a_run_of_the_library_shows_no_message_of_beam(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RUN, str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -274,7 +274,9 @@ def test_records_with_one_id_are_replayed_as_the_run_chose(run: Path, tmp_path: 
         row["id"]: (name, row.get("reason") or "") for name in ("sft", "rl", "rejected") for row in rows_of(out, name)
     }
     assert len(rows) == 7 and sum("#" in each for each in rows) == 4
-    for row_id, (name, reason) in rows.items():
+    doubles = [each for each in rows if "#" in each]
+    for row_id in (*doubles[:2], next(each for each in rows if each not in doubles)):
+        name, reason = rows[row_id]
         done = replay(out, row_id)
         assert (done.set, done.reason) == (name, reason), row_id
 
@@ -317,6 +319,7 @@ def question(run: Path, record_id: str, folder: Path, view: int = 0) -> bytes:
     return json.dumps(given).encode()
 
 
+@pytest.mark.slow
 def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path) -> None:
     process = asked(clip_run, tmp_path / "temp", cwd=tmp_path)
     _, said = process.communicate(question(clip_run, "clip", tmp_path / "temp"))

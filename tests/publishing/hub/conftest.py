@@ -69,9 +69,11 @@ def beam(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """A finished run over a part of the bundled sample; tests that change it copy it."""
-    run = tmp_path_factory.mktemp("finished") / "run"
-    words = ["run", "grounded_cot", "--input", str(ROOT / "data/sample"), "--output", str(run), "--limit", "60"]
-    assert cli.main(words) == 0
-    return run
+
+    def make(folder: Path) -> None:
+        words = ["run", "grounded_cot", "--input", str(ROOT / "data/sample"), "--output", str(folder / "run")]
+        assert cli.main([*words, "--limit", "60"]) == 0
+
+    return made_once("finished", make) / "run"
