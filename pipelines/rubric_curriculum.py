@@ -14,7 +14,7 @@ ingest → clean → deduplicate → decontaminate → sample
 
 The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
 only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band
-are dropped. Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
+are rejected. Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace
@@ -50,8 +50,8 @@ class OneAttempt(AttemptSettings):
 
     A judge grades these attempts by rubrics (criteria of grading), to measure how often each rubric is met (RuCL §3.2).
     By default, only a sample of the questions is attempted. If ``attempt_all`` is True, all questions are attempted,
-    and the settings in ``difficulty`` can drop questions by their pass rate. For this, use more than one attempt at
-    each question.
+    and the settings in ``difficulty`` can reject questions by their pass rate. If you want this, set ``k`` to more than
+    one attempt at each question.
     """
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 1
@@ -60,7 +60,7 @@ class OneAttempt(AttemptSettings):
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """Holds the band of pass rates (shares of right attempts at a question); questions outside the band are dropped.
+    """Holds the band of pass rates (shares of right attempts at a question); questions outside the band are rejected.
 
     By default, all questions are kept, as in the paper (RuCL §4.1).
     """

@@ -84,7 +84,7 @@ class ResizeRule:
     max_area_px: int
 
     def __post_init__(self) -> None:
-        """Check the limits. Raises ValueError if no image can meet them."""
+        """Check the limits of this rule for resizing. Raises ValueError if no image can meet them."""
         if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
             raise ValueError(f"{self} needs factor >= 1 and 0 < min_area_px <= max_area_px")
 
@@ -110,7 +110,7 @@ class FitRule:
     max_patches: int
 
     def __post_init__(self) -> None:
-        """Check the limits. Raises ValueError if no image can meet them."""
+        """Check the limits of this rule for resizing. Raises ValueError if no image can meet them."""
         if not 1 <= self.patch_px <= self.max_side_px or self.max_patches < 1:
             raise ValueError(f"{self} needs 1 <= patch_px <= max_side_px and max_patches >= 1")
 

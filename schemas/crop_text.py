@@ -8,7 +8,7 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Return a sentence for a prompt. The sentence says which images of the prompt are whole, and which are crops
+    """Return a sentence for a prompt. The sentence states which images of the prompt are whole, and which are crops
     (cut-out parts of the whole images). The whole images are first. ``images`` is the number of whole images, and
     ``crops`` is the number of crops.
     """

@@ -20,8 +20,10 @@ from groundtrace.schemas.text import storable
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANKS = " \t\r\n"
 MAX_LINE_BYTES = MAX_TEXT_BYTES
-"""The maximum size of a line. Few lines have more than some megabytes, even with images in base64. A file with a hole
-may be larger than the memory and take no space on the disk."""
+"""The maximum size of a line. Few lines have more than some megabytes, even with images in base64.
+
+The limit is needed, because a sparse file can be larger than the RAM and yet take no space on the disk.
+"""
 _PIECE_BYTES = 65536
 
 

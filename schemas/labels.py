@@ -39,7 +39,7 @@ _UNSAID = split_words(
     "least most more than any some each every other another no none two three four five six seven eight nine ten "
     "the a an these those this that different"
 )
-"""Words before a noun that do not describe the object."""
+"""Words that may precede a noun and do not describe the object, such as articles, numbers and "many"."""
 _THAT_IS = split_words("that which who is are of in all both either color colour colored coloured the with")
 _IRREGULAR = {
     "children": "child", "feet": "foot", "geese": "goose", "knives": "knife", "leaves": "leaf", "men": "man",
@@ -109,9 +109,13 @@ def label_fault(label: str) -> str | None:
     """Return the reason why a label is faulty, i.e. does not name an object that a model can search for. Returns None
     if the label has no fault.
 
-    A label is faulty in these cases: it is blank, has neither letters nor digits, has more than
-    :data:`MAX_LABEL_CHARS` characters, has a special token, a control character or an unreadable character, names the
-    whole image ("picture"), has only numbers or ordinals ("#1", "two"), or contains more than one sentence.
+    A label is faulty in each of these cases:
+
+    - It is blank, or has neither letters nor digits.
+    - It has more than :data:`MAX_LABEL_CHARS` characters, or more than one sentence.
+    - It has a special token, a control character or an unreadable character.
+    - It names the whole image ("picture").
+    - It has only numbers or ordinals ("#1", "two").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"

@@ -71,7 +71,11 @@ class Plugin:
 _configured: dict[str, dict[str, Plugin]] = {}
 """The plug-ins that :func:`use_plugins` has registered in this process, e.g. from a config, by kind and name."""
 _allowed_by: list[str] = []
-"""The ends of the messages that refuse code of users; empty if such code may be loaded."""
+"""The arguments of those calls of :func:`installed_code_only` whose ``with`` body still runs.
+
+If the list is empty, code of users may be loaded. Otherwise such code is refused, and the last argument is the end of
+the error message.
+"""
 _registries: "list[Registry[Any]]" = []
 """The registries in the modules that this process has imported."""
 

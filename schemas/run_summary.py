@@ -1,4 +1,7 @@
-"""Defines the content of ``run.json``, the summary of a finished run. The same types write and read the file."""
+"""Defines the content of ``run.json``, the summary of a finished run.
+
+The code that writes the file and the code that reads the file use the same classes, which are defined here.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

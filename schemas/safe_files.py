@@ -20,8 +20,8 @@ MAX_TEXT_BYTES = 256 * 2**20
 MAX_JSON_BYTES = 64 * 2**20
 """The maximum size of a JSON file that is read into memory as a whole."""
 MAX_BRACKETS = 3_000_000
-"""The maximum number of lists and objects in a JSON file. An empty one takes three bytes of the file, but 64 bytes of
-memory.
+"""The maximum number of lists and objects in a JSON file. The size of the file alone does not limit the use of RAM: an
+empty list or object takes three bytes of the file, but 64 bytes of RAM.
 """
 
 

@@ -5,7 +5,10 @@ from typing import Any
 import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's wheels have the C parser. A PyYAML that was built without libyaml does not."""
+"""The parser written in C, or the one in Python if PyYAML was built without libyaml.
+
+PyYAML's wheels have the C parser.
+"""
 
 
 def read_yaml(text: str | bytes) -> Any:

@@ -29,7 +29,10 @@ NO_BOXES = "no_boxes"
 
 @settings
 class ColdStartSettings:
-    """Holds the ratio of the two streams among SFT rows: reasoning with boxes, and reasoning in words alone."""
+    """Holds the weights of the two streams (kinds of SFT rows): reasoning with boxes, and reasoning in words alone.
+
+    On average, the numbers of questions in the two streams have the ratio of these weights.
+    """
 
     grounded: Annotated[PositiveWeight, "the weight of traces with boxes"] = 32.0
     textual: Annotated[PositiveWeight, "the weight of traces without boxes"] = 3.0

@@ -3,9 +3,10 @@
 The inputs are drafts (questions with their data). The outputs are drafts with k attempts. Each attempt is right, wrong
 or unscored (not graded). A draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An
 answer in prose is graded too, because the policy model may not have been trained to put its answers in tags. A
-truncated attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong. Argos App. C.1
-starts with one sampled answer to the question (the initial rollout). In this project, this is one of the attempts; the
-stage :class:`groundtrace.stages.propose_entities.ProposeEntities` chooses it.
+truncated attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong.
+
+Argos App. C.1 starts with one sampled answer to the question (the initial rollout). Here, one of the attempts is used
+as the initial rollout; the stage :class:`groundtrace.stages.propose_entities.ProposeEntities` chooses this attempt.
 """
 
 from collections import Counter

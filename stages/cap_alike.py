@@ -2,8 +2,8 @@
 
 The inputs are drafts (questions with their data). At most ``max_alike`` drafts of each kind are kept: those with the
 lowest hashes of their ids. All other drafts are rejected as over_quota. Two questions are of one kind if they have the
-same source, answer and wording. Wordings that differ only in the values of numbers, in case, spaces or punctuation are
-the same. The paper does not say how it keeps its general questions diverse.
+same source, answer and wording. Two wordings are equal if they differ only in the values of numbers, in upper and lower
+case, in spaces or in punctuation. The paper does not say how it keeps its general questions diverse.
 """
 
 import re

@@ -203,16 +203,19 @@ STAGE = Stage(
 class CapAnswers(DraftStage):
     """Stage that limits RL questions with equal answers and RL questions about things that are not in the image.
 
-    A policy model then gains little reward by answering without using the image. The settings hold the largest share of
-    each kind.
+    A policy model then gains little reward by answering without using the image. The settings hold the maximum share of
+    each of these two kinds of questions.
     """
 
     settings: AnswerSettings
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Count the drafts (questions with their data) by answer, find how many to keep of each answer, and reject the
+        """Count the drafts (questions with their data) by key, find how many to keep of each key, and reject the
         excess.
+
+        The key of a draft (:func:`written_key`) holds the kind of question, the answer, and whether the question is
+        about an absent thing.
 
         Returns two outputs: ``kept`` has the kept drafts, and ``rejected`` has a rejection for each other draft.
         """

@@ -64,9 +64,11 @@ def _drawn_frames(
 
 
 def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> Overlay:
-    """Store a drawn image as PNG, and a drawn frame as JPEG.
+    """Write an overlay (an image or frame with points drawn on it) to ``store``, and return a reference to it.
 
-    JPEG files are smaller than PNG files, and a clip has many frames.
+    ``index`` is the index of the original image or clip among the question's media, and ``pixels`` is the overlay.
+    ``frame`` is the number of the clip's frame; None for an image. An image is stored as PNG. A frame is stored as
+    JPEG, because JPEG files are smaller than PNG files, and a clip has many frames.
     """
     data, ext = (encode_png(pixels), "png") if frame is None else (encode_frame(pixels), "jpg")
     return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)

@@ -49,7 +49,10 @@ from groundtrace.vision.media import MediaRoots
 
 DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
 CLIP_SHARE = 0.01
-"""The share of an image's side by which a box may exceed the image; the box is then clipped."""
+"""The maximum distance by which a box may extend beyond its image, as a share of the image's width or height.
+
+Such a box is cut off at the edges of the image. A record with a box that extends further is rejected.
+"""
 
 
 @record
@@ -120,11 +123,11 @@ def _question(rec: InputRecord, refs: tuple[MediaRef, ...], boxes: tuple[Box, ..
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
-    """Return the box, clipped to its image.
+    """Return the box, cut off at the edges of its image.
 
-    ``refs`` are the media of the record. Raises ValueError if the record has no image with the box's ``media_index``,
-    if a side of the box is outside the image by more than 1 % of the image's width or height, or if no part of the box
-    is inside the image.
+    ``refs`` are the media of the record. Raises ValueError in three cases: the record has no image with the box's
+    ``media_index``, a side of the box is outside the image by more than 1 % of the image's width or height, or no part
+    of the box is inside the image.
     """
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index (from 0) is {box.media_index}, but the record has only {len(refs)} media")
@@ -143,7 +146,11 @@ def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
 
 
 def _uses(use: tuple[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Yield (medium, record id) for each medium that a record uses."""
+    """Yield a pair for each medium that a record uses: the URI of the medium, and the id of the record.
+
+    ``use`` holds the id of the record and the URIs of its media. Beam groups the pairs by URI, so that each medium is
+    checked once.
+    """
     record_id, uris = use
     for uri in uris:
         yield uri, record_id

@@ -54,7 +54,10 @@ PROMPT = "name_targets.v1"
 ANSWER_IS_BOXES = "answer_is_boxes"
 MAX_TARGET_CHARS, MAX_QUOTED_CHARS = 120, 8000
 SAME_BOX_IOU = 0.7
-"""From this IoU on, boxes with two names, such as "car" and "red car", are treated as one thing."""
+"""The minimum IoU (intersection over union) at which two boxes are treated as boxes of one thing.
+
+For example, one box may have the name "car", and the other the name "red car".
+"""
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -138,7 +141,11 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
 
 
 async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: Session) -> list[tuple[Box, ...]]:
-    """Return the boxes of each target in all images; all requests to the detector are sent at once."""
+    """Return a tuple of boxes for each target: the boxes that the detector finds for this target in all images.
+
+    ``targets`` are the kinds of things to find, and ``media`` are the images. ``session`` gets the calls of all
+    requests to the detector, which are sent at the same time.
+    """
     asked = [(target, index) for target in targets for index in range(len(media))]
     sessions = [Session(session.models) for _ in asked]
     work = (_boxes_at(target, media[index], index, own) for (target, index), own in zip(asked, sessions, strict=True))

@@ -106,7 +106,10 @@ def plants_of(question: Question, response: Response) -> dict[str, Response | No
 
 
 def _with(response: Response, think: str | None = None, answer: str | None = None) -> Response:
-    """Return the response with another thought or with another answer."""
+    """Return a copy of the response in which ``think`` replaces the think section, or ``answer`` the final answer.
+
+    None means that this part of the response does not change.
+    """
     text = (
         f"<judge>{response.judge}</judge><think>{think or response.think}</think>\\boxed{{{answer or response.answer}}}"
     )

@@ -10,8 +10,8 @@ attempt at each question of the sample. A failed reply is listed as a problem an
 never used as a score.
 
 The candidates come from the teacher or from the default pool, a fixed list. In §3.2 the teacher sees task category,
-image, question and gold answer of some examples. Here it also sees an attempt at each example. Rubrics whose criterion
-is the right answer are kept in a separate list.
+image, question and gold answer of some examples. Here it also sees an attempt at each example. Proposed rubrics that
+require a right answer are not measured; the result has a separate list of them.
 """
 
 import itertools

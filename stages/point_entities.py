@@ -28,11 +28,11 @@ _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """Let the pointer find every entity in every image, and return the draft (a question with its data) with the
-    points.
+    """Let the pointer (a model that points at objects) find every entity in every image, and return the draft (a
+    question with its data) with the points.
 
-    An entity is a phrase for a visible thing. ``session`` makes the calls, and all of them are sent at once. ``video``
-    holds the number of a clip's frames that the pointer sees.
+    An entity is a phrase for a visible thing. ``session`` makes the calls; all of them are sent at the same time.
+    ``video`` holds the number of a clip's frames that the pointer sees.
     """
     asked = [
         (entity, medium, index, frame)

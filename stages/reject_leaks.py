@@ -55,8 +55,9 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the first reply in the teacher model's last call. Returns None if the teacher was not
-    called.
+    """Return the cache key of the first reply in the teacher model's last call, which becomes part of a rejection.
+
+    Returns None if the teacher was not called.
     """
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 

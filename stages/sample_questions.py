@@ -44,7 +44,7 @@ STAGE = Stage(
 
 
 class _Gradable(beam.DoFn):
-    """Rejects questions that cannot be graded."""
+    """Rejects questions whose answers cannot be graded: the gold answer is free text, and no judge grades free text."""
 
     def __init__(self, judged: bool) -> None:
         self._judged = judged

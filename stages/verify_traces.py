@@ -85,8 +85,10 @@ class VerifySettings:
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
     def floors_of(self, scorers: Sequence[Scorer]) -> dict[str, float]:
-        """Return the minimum value of each score, by scorer, for the ``scorers`` (code that gives one verdict) that
-        have one. ``final`` is the score of the whole trace.
+        """Return a mapping from the names of scores to their minimum values. Scores without a minimum are left out.
+
+        Each of the ``scorers`` (code that gives one verdict) gives one score, which has the scorer's name. The name
+        ``final`` is for the score of the whole trace.
         """
         found = {scorer.name: self.floor_of(scorer) for scorer in scorers} | {"final": self.min_score}
         return {name: floor for name, floor in found.items() if floor}
@@ -255,9 +257,13 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """Returns whether a scorer runs, and so sends its prompts to models, with the given settings.
+    """Decides whether a scorer sends its prompts to one role of models. An object is called with the stage's settings.
 
-    It is a class and not a function, because code compares the descriptions of stages, which hold this object. Two
+    ``scorer`` is the name of the scorer. If the setting ``gate.skip`` lists this name, the scorer does not run, and so
+    sends no prompts. Otherwise ``when``, a function of the settings, returns whether the prompts are sent. If ``when``
+    is None, they are sent.
+
+    This is a class and not a function, because code compares the descriptions of stages, which hold its objects. Two
     objects with equal fields are equal; two functions are not.
     """
 

@@ -57,7 +57,11 @@ OTHER_OPERATION, IDLE, UNUSED = "other_operation", "idle_code", "unused_result"
 UNREPEATABLE, BLIND, REPEATED, SHOWS_NOTHING = "unrepeatable", "blind_code", "repeated_call", "shows_nothing"
 CONTRADICTED = "contradicts_result"
 FORM, EXECUTION, AGREEMENT = "format", "execution", "agreement"
-"""The names of the verdicts on the checks 1 (its second part) and 2, 3, and 4 of the module's list."""
+"""The names of the verdicts on the checks in the module's docstring, except the verdict on the answer.
+
+``FORM`` is for the form of the turns (second part of check 1) and for check 2, ``EXECUTION`` for check 3, and
+``AGREEMENT`` for check 4.
+"""
 _REASONS = {
     pretence.SHOWS_NOTHING: SHOWS_NOTHING,
     pretence.SHOWS_ALL: SHOWS_NOTHING,

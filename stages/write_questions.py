@@ -54,7 +54,9 @@ text, if it can ask no question about the image.
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SEVERAL = re.compile(r"\b(?:or|about|around|approximately|roughly)\b|[~≈]", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:or|whether)\b|还是|或", re.IGNORECASE)
-"""Matches words that offer a choice. The question may then contain its answer, as in ``Is it red or blue?``."""
+"""Matches words that offer a choice. A question with such a word is allowed to contain its answer, as in ``Is it red or
+blue?``.
+"""
 RECORD, TEACHER = "record", "teacher"
 QUESTION_SOURCE = Column[str](
     "question_source",

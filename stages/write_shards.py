@@ -2,8 +2,8 @@
 
 The inputs are rows whose image columns hold URIs. The outputs are the entries of the shards in the job's manifest (list
 of written files). The leading bits of the hash of a row's id choose the row's shard. Within a shard, the rows are
-sorted by this hash. The number of shards depends only on the number of rows and bytes. Images are read when their row
-group is written, so that only one row group is in memory and no pixels cross a shuffle.
+sorted by this hash. The number of shards depends only on the number of rows and bytes. Images are read only when their
+row group is written. So only the images of one row group are in RAM at a time, and no pixels cross a shuffle.
 """
 
 import itertools
@@ -44,7 +44,8 @@ PART_BYTES = 8_000_000
 class ShardSettings:
     """Holds the size of the shards (Parquet files of rows), and the optional contents of their rows.
 
-    The Hub's viewer refuses row groups above 286 MB.
+    The default maximum size of a row group (100 MB) is below the limit of the Hub's viewer, which refuses row groups
+    above 286 MB.
     """
 
     shards: Annotated[NonNegativeInt, "the number of shards (0: as many as shard_bytes needs)"] = 0
@@ -107,8 +108,8 @@ def write_shard(
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
     """Return the rows with their images as one table, and the final outcomes of their records as another table.
 
-    A final outcome lists the stages that the record passed, and its model calls. A few rows at a time are converted to
-    Arrow, because they need far more memory as Python objects.
+    A final outcome lists the stages that the record passed, and its model calls. Only a few rows at a time are Python
+    objects, and are then converted to Arrow, because Python objects need far more RAM than Arrow.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):
@@ -185,7 +186,10 @@ def _planned(total: tuple[str, tuple[int, int]], settings: ShardSettings) -> tup
 
 
 def _shards_of(name: str, plan: Mapping[str, int]) -> int:
-    """Return the number of shards of a set; a set without rows is not in the plan, and gets one shard."""
+    """Return the number of shards of the set with the name ``name``, such as ``sft``.
+
+    ``plan`` maps each set that has rows to its number of shards. A set without rows gets one shard.
+    """
     return plan.get(name, 1)
 
 
@@ -209,7 +213,11 @@ class _Write(beam.DoFn):
         pa.set_memory_pool(pa.system_memory_pool())
 
     def process(self, keyed: tuple[tuple[str, int], Iterable[SizedRow]], plan: Mapping[str, int]) -> Iterator[str]:
-        """Write a shard (Parquet file), and emit its line of the job's manifest (list of complete files)."""
+        """Write a shard (Parquet file), and emit its line of the job's manifest (list of complete files).
+
+        ``keyed`` holds the key of the shard (the name of its set, and its number) and the rows of the shard. ``plan``
+        maps each set that has rows to its number of shards.
+        """
         (of_set, shard), rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
         target, name = self._targets[of_set], f"train-{shard:05d}-of-{_shards_of(of_set, plan):05d}.parquet"

@@ -69,7 +69,9 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 def _place(path: str, extended: str, bundled: Path | None) -> str:
     """Return the path of the config that the file at ``path`` extends.
 
-    ``extended`` is the value of the file's key ``extends``. Raises ConfigError if ``extended`` cannot be a path.
+    ``extended`` is the value of the file's key ``extends``: a path relative to the file's folder, or the name of a
+    config in the folder ``bundled`` (None if there is no such folder). Raises ConfigError if ``extended`` cannot be a
+    path.
     """
     try:
         beside = local_path(path).parent / Path(extended).expanduser()
@@ -97,7 +99,9 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
 
 
 def _remedy(path: str, bundled: Path | None, named_in: str, is_missing: bool) -> str:
-    """Return the end of the message about a config that cannot be read, such as ": name a TOML file or one of argos".
+    """Return the end of the message about a config that cannot be read. It suggests what the user can do.
+
+    An example is ": name a TOML file or one of argos", where argos is a config in the folder ``bundled``.
 
     ``path`` is the path of the config. ``named_in`` is the path of the config that extends it; "" if the user named it.
     ``is_missing`` is True if there is no file at ``path``. The result then names the configs in the folder ``bundled``,

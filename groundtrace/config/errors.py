@@ -85,7 +85,10 @@ def config_error(
 
 
 def _message(cls: type, found: ErrorDetails, where: str) -> str:
-    """Return a message of one line about ``found``, an error of pydantic that is not about an unknown key."""
+    """Return a message of one line about ``found``, an error of pydantic that is not about an unknown key.
+
+    ``cls`` is the checked settings class, and ``where`` is the dotted key of its section; "" for the whole config.
+    """
     place = found["loc"]
     if place and isinstance(place[0], int):  # an argument by position
         place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
@@ -104,8 +107,10 @@ def _message(cls: type, found: ErrorDetails, where: str) -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """Return a colon and the meaning of the key at ``place``, from its annotation; "" if the annotation has no
-    meaning."""
+    """Return a colon and the meaning of a key, from the key's annotation; "" if the annotation has no meaning.
+
+    ``place`` is the path of the key in the section that ``cls`` describes, such as ``("parts", 1, "weight")``.
+    """
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -128,13 +133,19 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """Return the keys of the section at ``place``. The list is empty if ``place`` is a value, and not a section."""
+    """Return the keys of the section at ``place``. The list is empty if a value, and not a section, is at ``place``.
+
+    ``place`` is a path in the section that the settings class ``cls`` describes, such as ``("parts", 1)``.
+    """
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """Return the class of the section at ``place``; None if ``place`` is a value, and not a section."""
+    """Return the class of the section at ``place``; None if a value, and not a section, is at ``place``.
+
+    ``place`` is a path in the section that the settings class ``cls`` describes, such as ``("parts", 1)``.
+    """
     at: type | None = cls
     steps = iter(place)
     for step in steps:
@@ -147,7 +158,10 @@ def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
 
 
 def _dotted(where: str, place: Sequence[int | str]) -> str:
-    """Return the dotted key of a place, such as ``parts[1].weight``, in the section with the dotted key ``where``."""
+    """Return the dotted key for the path ``place``, such as ``parts[1].weight`` for ``("parts", 1, "weight")``.
+
+    ``where`` is the dotted key of the section in which the path begins. It is put in front; "" for the whole config.
+    """
     steps = (where, *place) if where else place
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 

@@ -38,8 +38,8 @@ _THINGS = r"(?: \([^()\d]{1,40}\)|(?: [^\W\d_]+){1,5}?)?"
 _FEW_THINGS = r"(?: (?!(?:there|that|which|it|and|they|these|so)\b)[^\W\d_]+){0,2}?"
 """Matches at most two words between the left side of an equation and its verb: "2 + 1 red squares are 3".
 
-If more words are there, the subject of the verb may be something other than the sum, so no equation is read. For the
-same reason, words such as "which" are not matched.
+With more than two words, the subject of the verb may be something other than the sum, so the text is not read as an
+equation. For the same reason, words such as "which" are not matched.
 """
 _TERM = rf"(?:{_THINGS} ?\+ ?{_N}| ?[-*/] ?{_N})"
 _VERB = (

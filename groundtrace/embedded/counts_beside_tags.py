@@ -59,8 +59,8 @@ def miscounted_tags(marked: MarkedText) -> str | None:
     elements that point at objects. The check counts the points at objects that the noun after the number names
     ("squares"). It counts them in five texts: the list of tags, the sentence, the reasoning up to the number, the
     reasoning up to the end of the sentence, and the whole reasoning. The number is right if it equals one of the five
-    counts. If the sentence names a part of the image ("left"), the number is wrong only if the first tag of the list
-    already has more points than the number.
+    counts. There is an exception for a sentence that names a part of the image ("left"): a number that equals none of
+    the counts is then wrong only if the first tag of the list alone has more points than the number.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):
@@ -93,10 +93,11 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
     """Return the number of points of the tags directly before or after a wrong stated number; None if it is not wrong.
 
     For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags after it have three
-    points. A tag is an XML element with points at objects. If only the first tag can be compared with the number, the
-    result is the number of points of this tag (:func:`_above`). The result is also None if no tags are directly before
-    or after the number, or if their points cannot be counted. ``found`` are the stated numbers of the sentence with
-    their nouns, and ``index`` selects one of them.
+    points. A tag is an XML element with points at objects. The result is also None if no tags are directly before or
+    after the number, or if their points cannot be counted. If only the first tag can be compared with the number, the
+    result is the number of points of this tag (:func:`_above`).
+
+    ``found`` are the stated numbers of the sentence with their nouns, and ``index`` selects one of them.
     """
     counted, text = found[index], sentence.text
     last = index
@@ -140,8 +141,9 @@ def _above(counted: _Counted, run: list[Marked]) -> int | None:
 
 
 def _points(tags: list[Marked], noun: Noun) -> int | None:
-    """Return the number of different places that the tags of a noun, such as "square", point at.
+    """Return the number of different points (or centres of boxes) of the tags that belong to a noun.
 
+    For example, tags with the label "black square" belong to the noun "square". Tags of other objects are not counted.
     Return None if the label of a tag is unknown, or may name other objects too: a "block" is a square or a rectangle.
     """
     centres: set[tuple[float, float]] = set()

@@ -35,7 +35,9 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 MIN_COMPLEX_STEPS = 2
-"""The number of steps from which a question is complex. A search for one kind of object is one step, so it is simple.
+"""The minimum number of steps (:func:`steps_of`) of a complex question. A question with fewer steps is simple.
+
+For example, a question that needs only a search for one kind of object has one step, so it is simple.
 """
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")

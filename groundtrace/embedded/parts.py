@@ -48,9 +48,10 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
     contains the clause. A part is ignored if its word is in ``asked`` or in ``label``.
 
-    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. For
-    example, the answer to "how many squares are in the left box?" is 2. A clause that denies squares in the left box
-    then contradicts the answer. So the part "left" is ignored, because the question names it.
+    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. The
+    part that the question names is ignored, because a denial in exactly this part contradicts the answer. For example,
+    the answer to "how many squares are in the left box?" is 2. The clause "no square in the left box" contradicts it,
+    so "left" is not returned as a limit of the denial.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:

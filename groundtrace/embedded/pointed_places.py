@@ -58,7 +58,10 @@ _RELATION = re.compile(
     rf" (?:the )?(?P<second>{MARK}|[a-z]+(?: [a-z]+)?)"
 )
 _AXES: dict[str, tuple[int, int]] = {"left": (0, -1), "right": (0, 1), "above": (1, -1), "below": (1, 1)}
-"""The axis of each relation, and the sign of the first thing's coordinate minus the second's."""
+"""Maps each relation of two objects to an axis (0 is x, 1 is y) and a sign (-1 or 1).
+
+The sign is that of the first object's coordinate minus the second object's: -1 for "left", since x grows to the right.
+"""
 _RELATIONS = {"over": "above", "on top of": "above", "on": "above", "under": "below", "beneath": "below"}
 _RELATIONS |= {"underneath": "below"}
 _SIDES = {"upper": "top", "lower": "bottom"}
@@ -83,7 +86,7 @@ def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
-    """Check each statement of a sentence that says in which part of the image some objects are.
+    """Check the statements of a sentence about the part of the image in which objects are.
 
     Examples are "[circle] is in the left box" and "all squares are in the left box"; "[circle]" is a tag with points.
     Yields one bool for each statement: True if a point of one of its tags is certainly outside the part that the

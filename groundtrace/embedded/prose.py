@@ -69,7 +69,9 @@ _PERCEIVES = words("perceives")
 _IMAGE = words("images")
 
 MIN_REPEATED_CHARS = 12
-"""A line of the question is removed from a reasoning that repeats it, if the line is longer than this (in characters).
+"""The maximum length, in characters, of a line of the question that may stay in a reasoning.
+
+If a reasoning repeats a longer line of the question, this line is removed before the reasoning is judged.
 """
 _NO_DOUBT = re.compile(
     r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
@@ -178,7 +180,10 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return a message about the first sentence that contradicts the evidence or the answer; None without one."""
+        """Return a message about the first sentence that contradicts the evidence or the answer.
+
+        Return None if no sentence does.
+        """
         taken_back: str | None = None
         for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
             if sentence.rstrip().endswith("?"):
@@ -240,7 +245,10 @@ class _ReasoningReader:
         return self._negation(clause, words, quoted) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str], quoted: str) -> str | None:
-        """Return a message if the clause denies the answer, or an object that is pointed at; else None."""
+        """Return a message if the clause denies the answer, or an object that is pointed at; else None.
+
+        ``clause`` is the clause in English, ``words`` are its words, and ``quoted`` is the same clause as written.
+        """
         for label in [*self.labels, *self._asked_things()]:
             if self._side is False and denies_relation(label, clause, self._asked):
                 self.agreeing.append(quoted)
@@ -307,10 +315,11 @@ class _ReasoningReader:
         return frozenset(words_of(self._asked)) if is_there else frozenset()
 
     def _is_of_another(self, label: str, clause: str) -> bool:
-        """Return whether the clause only denies that some other object is the object with the name ``label``.
+        """Return whether a clause is only about another object, and so does not deny that ``label`` exists.
 
-        An example for the name "circle" is "the blue square is large, so it is not a circle". The reasoning must point
-        at the other object ("blue square"), and the sentence must name this object before the clause.
+        For example, "the blue square is large, so it is not a circle" does not deny that a "circle" exists. The result
+        is True only if the reasoning points at the other object ("blue square"), and the sentence names this object
+        before the clause.
         """
         denied, before = {*label.split()}, self._sentence.partition(clause)[0]
         named = words_of(before)

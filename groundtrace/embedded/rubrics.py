@@ -76,7 +76,8 @@ RUBRICS = (
 MIN_BOX_IOU = 0.25
 """A box counts as being on an object if their IoU is at least this value.
 
-So the box may be twice as wide and high as the object, but it may not be the whole image.
+For example, a box around the object may be twice as wide and twice as high as the object. The whole image, however, is
+usually too large a box.
 """
 _OUTSIDE = re.compile("‹(?:points?|box)\\b", re.IGNORECASE)
 """Matches a point or box tag that could not be converted to pixels, e.g. because its position is outside the image.
@@ -139,7 +140,10 @@ class _AttemptEvidence:
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
-        """Return the boxes whose sides a shape can touch: the panels, or the whole image if it has no panels."""
+        """Return the boxes whose sides a shape can touch: the panels, or the whole image if it has no panels.
+
+        Panels are areas of the image that are separated by bars.
+        """
         return walls_of(self.scene.size, self.scene.panels)
 
     @cached_property

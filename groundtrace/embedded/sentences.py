@@ -87,8 +87,8 @@ def unreadable(reasoning: str, question: Question) -> str | None:
     """Return the reason why the embedded judge cannot read a reasoning (the text that explains an answer), else None.
 
     The judge is a program without a model, and can read only sentences of words that it knows. The words of the
-    question and of its answer, which ``question`` holds, are added to the words that the judge knows. Another reason
-    is, for example, that the reasoning does not decide between two possibilities, or that it repeats itself.
+    question and of its answer, which ``question`` holds, are added to the words that the judge knows. A reasoning of
+    known words can also be unreadable, for example if it does not decide between two possibilities, or repeats itself.
     """
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
@@ -118,12 +118,15 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     """Return the reason why a sentence is unreadable; None if it is readable.
 
-    ``own`` are the words of the question and the answer, which the judge knows in addition to its own words.
-    ``is_open`` is whether the sentence is a question or a supposition: only such a sentence may have words of doubt
-    ("perhaps") that are not in ``own``. A sentence is unreadable if it has a word that makes a reasoning worthless
-    ("guess", "sorry"), or too many unknown words. It is also unreadable if an unknown word does not look like a word,
-    or is in a place that decides the meaning: after a number, after a possessive ("my"), or as the predicate after "is"
-    or "is a".
+    ``tokens`` are the words and signs of the sentence. ``own`` are the words of the question and the answer, which the
+    judge knows in addition to its own words. ``is_open`` is True if the sentence is a question or a supposition. A
+    sentence is unreadable in these cases:
+
+    - It has a word, not in ``own``, that makes a reasoning worthless ("guess", "sorry").
+    - It has a word of doubt ("perhaps") that is not in ``own``, and ``is_open`` is False.
+    - It has too many unknown words, or an unknown word that does not look like a word.
+    - An unknown word is at a position that decides the meaning: after a number, after a possessive ("my"), or as the
+      predicate after "is" or "is a".
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):

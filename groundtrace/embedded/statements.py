@@ -151,9 +151,9 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
     Such a clause has a negation, but does not contradict the answer. ``sentence`` is the sentence that contains the
     clause. ``labels`` are the names of the objects that the reasoning points at. The clause can have two forms:
 
-    - "It is not black", with this or another colour. Three conditions must be true. The question names the same colour
-      ("how many black squares?"). One of ``labels`` has another colour ("yellow square"). The clause contains none of
-      those ``labels`` that have the same colour ("black square").
+    - The clause denies a colour, such as black: "it is not black". Three conditions must then be true. First, the
+      question names this colour ("how many black squares?"). Second, one of ``labels`` has another colour ("yellow
+      square"). Third, the clause contains none of those ``labels`` that have the denied colour ("black square").
     - "So it does not count", "which does not count". The sentence must give the reason: the object has a shape or
       colour that the question does not ask for ("the third is a circle"), or lacks one that the question asks for ("the
       third is not black").

@@ -39,7 +39,9 @@ _SPEAKS_FOR = re.compile(
     r"\b(?:speaks?|argues?|points?|evidence|counts?|decides?) (?P<how>for|against|in favou?r of) (?:the|this|that|it)\b"
 )
 _COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim|idea|view|fact) that)\b.*")
-"""Matches the object of a comparison. A negation in it does not negate the clause: "that agrees with there being none".
+"""Matches what a clause compares something with: "there being none" in "that agrees with there being none".
+
+A negation in this part ("none") does not negate the clause.
 """
 _SAMENESS = words("sameness")
 _FINAL = _SAMENESS | words("final_verdicts")

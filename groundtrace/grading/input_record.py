@@ -70,6 +70,7 @@ class InvalidRecord(ValueError):
     def name_column(self, columns: Mapping[str, str]) -> None:
         """Insert the input's column into the message, behind the field that the message begins with.
 
+        For example, "answer must be" becomes "answer (column 'label') must be", so that the user finds the column.
         ``columns`` maps fields to columns. A column that has the name of its field is not inserted.
         """
         name = self.detail.partition(":")[0].partition(" ")[0]

@@ -122,8 +122,9 @@ class CallError(Exception):
 
     @property
     def is_of_server(self) -> bool:
-        """Return whether the server or the config made the call fail, and not the request. The same request may then
-        succeed later, for example with another API key, when the account has credit again, or with another model.
+        """Return whether the call failed because of the server or the config, and not because of the request. If so,
+        the same request may succeed later, for example with another API key, when the account has credit again, or with
+        another model.
 
         For an empty reply, the result is False: the request itself is regarded as the cause.
         """
@@ -138,7 +139,7 @@ class CallError(Exception):
 
 
 NOT_SENT = Reply((), NOTHING)
-"""A reply without samples and usage. An error has it as its ``partial`` if the request was not sent."""
+"""The ``partial`` of an error whose request was not sent: a reply without samples and without usage."""
 
 
 class BudgetUsedUp(Exception):

@@ -103,9 +103,9 @@ def points_in_px(
     label, which each returned point gets. ``medium`` is the original image, and ``media_index`` its position among the
     media of the question. ``rule`` describes how the model's processor resizes the image.
 
-    Raises :class:`BadReply` for a point outside the frame. BadReply is also raised if all numbers are from 0 to 1 and
-    not all are integers, but the frame has larger numbers (such as 0 to 1000). Without this check, all points would be
-    in one corner of the image.
+    Raises :class:`BadReply` for a point outside the frame. BadReply is also raised if the model seems to have written
+    numbers from 0 to 1, but the frame has larger numbers, such as 0 to 1000 (:func:`_check_scale`). Without this check,
+    all points would be in one corner of the image.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -173,11 +173,12 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raise :class:`BadReply` if all numbers are from 0 to 1, not all are integers, and the frame has larger numbers,
-    e.g. 0 to 1000. Otherwise all points and boxes would be in one corner of the image.
+    """Raise :class:`BadReply` if the model seems to have written numbers from 0 to 1, but the frame has larger numbers,
+    e.g. 0 to 1000. Without this error, all points and boxes would be in one corner of the image.
 
-    The frame of Molmo 1 (0 to 100) is an exception: there no error is raised. Molmo 1 writes numbers with a decimal,
-    such as 0.5, so numbers from 0 to 1 can be correct.
+    ``written`` are the numbers. The error is raised if all of them are from 0 to 1, and not all of them are integers.
+    The frame of Molmo 1 (0 to 100) is an exception: for this frame, no error is raised. Molmo 1 writes numbers with a
+    decimal, such as 0.5, so numbers from 0 to 1 can be correct.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):

@@ -36,7 +36,10 @@ from groundtrace.storage.uploads import Uploads
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
-"""The longest time, in seconds, from the arrival of a reply until it is in the cache."""
+"""The longest time, in seconds, that caching a reply is expected to take after the reply has arrived.
+
+At the end of a run, :meth:`Models.drain` waits at most this time for replies that have arrived and are not cached yet.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +263,10 @@ class Models:
 
         ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
         limit of each sample. ``flights`` holds, by cache key, the futures for which the other calls wait.
-        ``had_joined`` is True if this process was already registered in the file that the processes of this machine
-        share, when it searched the cache.
+
+        The processes of this machine register in a shared file, by which they find each other. ``had_joined`` is True
+        if this process had already registered when it searched the cache for the samples. If it is False, another
+        process may have cached samples since then, so the cache is searched again.
         """
         keys = [asked.keys[index] for index in indices]
         try:
@@ -289,8 +294,8 @@ class Models:
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Keep the current task in the set of tasks that send requests to a server, while the body of the ``with``
-        statement runs. :meth:`drain` waits for the tasks in this set."""
+        """Put the current task into the set of tasks that send requests to a server, and remove it when the body of the
+        ``with`` statement ends. :meth:`drain` waits for the tasks in this set."""
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._requesting.add(task)

@@ -18,7 +18,10 @@ the connections of Beam.
 
 
 MIN_FILES_OF_WORKERS = 64
-"""With fewer files, gRPC waits without end for a connection between this process and its worker processes."""
+"""The smallest limit of open files with which this process can use worker processes.
+
+If the limit is lower, gRPC waits without end for a connection between this process and its worker processes.
+"""
 
 
 class TooFewFiles(UserError):

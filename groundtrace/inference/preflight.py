@@ -64,9 +64,10 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     access to the endpoints. ``asks`` declares, for each role, the prompts that are sent to its model. ``where`` is the
     text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
-    Raises NotServed if an endpoint cannot be used for its role. If the user has written the kind of an endpoint, this
-    endpoint must pass only its own check. The coroutine runs on the event loop of
-    :mod:`groundtrace.inference.runtime`.
+    Raises NotServed if an endpoint cannot be used for its role. Each endpoint must pass its own check (its method
+    ``check``). If its kind (way to reach the model) declares which prompts the model can answer, at least one of the
+    role's prompts must be among them; a kind that a user has written may declare no prompts. The coroutine runs on
+    the event loop of :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
@@ -143,7 +144,8 @@ async def healths(
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
-    """Return the roles of each endpoint, by the endpoint's name. Only roles that are in ``asks`` are returned."""
+    """Return the roles of each endpoint (the jobs of its model, such as "judge"), by the endpoint's name. Only roles
+    that are in ``asks`` are returned."""
     played: dict[str, tuple[str, ...]] = {}
     for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
         name = settings.endpoint_name(role)

@@ -36,7 +36,8 @@ def log_request(file: str, asked: CallInProgress) -> None:
 
 
 def not_stored(asked: CallInProgress) -> CallError:
-    """Return the error for a call in a replay if the cache lacks at least one of the call's replies."""
+    """Return the error with which a call fails in a replay, if the cache lacks at least one of the call's replies. A
+    replay repeats the work on one record with cached replies only, so it cannot request a reply."""
     error = CallError(Failure.AWAY, "the cache does not hold this reply, and a replay sends no requests")
     error.call = asked.call(0)
     return error

@@ -26,9 +26,9 @@ MAX_TOKENS = 16_384
 """The largest token budget of a repeated request to an endpoint without its own limit (``max_tokens_limit`` is 0).
 
 If a reply is truncated and cannot be parsed, the same request is sent again with twice the token budget. The reason is
-that models that think before they answer can use up the budget of a judgement before its first word. The token budget
-is not part of a cache key (:func:`groundtrace.inference.request.cache_key`). So complete replies that are in the cache
-from requests with a smaller budget can still be used.
+that a model that thinks before it answers can use up the whole budget for its thinking, before the first word of its
+answer. The token budget is not part of a cache key (:func:`groundtrace.inference.request.cache_key`). So complete
+replies that are in the cache from requests with a smaller budget can still be used.
 """
 
 
@@ -45,8 +45,8 @@ class Asks:
 
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
-    sent only for input with clips. ``when`` is a function of the stage's settings that returns whether the prompts are
-    sent. If ``when`` is None, the prompts are always sent.
+    sent only for input with clips (frames of a video). ``when`` is a function that gets the stage's settings, and
+    returns True if the prompts are sent. If ``when`` is None, the prompts are sent with all settings.
     """
 
     role: str

@@ -113,7 +113,8 @@ _runtime: Runtime | None = None
 
 
 def _forget() -> None:
-    """Drop the parent's runtime in a forked process. The child lacks the runtime's thread, so calls would hang."""
+    """Remove the parent's runtime from a forked process, so that the process makes its own runtime at the first call.
+    The thread of the parent's runtime does not exist in the forked process, so calls to this runtime would hang."""
     global _lock, _runtime
     _lock, _runtime = threading.Lock(), None
 

@@ -1,4 +1,4 @@
-"""Requests samples (replies of a model) from an endpoint as far as the budget allows, records the usage of the
+"""Requests samples (replies of a model) from an endpoint within the limits of the budget, records the usage of the
 requests, and caches the samples.
 """
 
@@ -73,10 +73,10 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        If the samples were truncated before, this request has a larger ``max_tokens``. The server may reject it,
-        because the model's context has no room for so many tokens. If it does, and ``asked`` has a truncated sample for
-        each requested sample, no error is raised. The truncated samples are cached as the replies to the request with
-        the larger ``max_tokens``, and are returned. So the same request is not sent again.
+        If the samples were truncated before, this request has a larger ``max_tokens``. The server may reject such a
+        request, because the model's context is too small for so many tokens. Then no error is raised if ``asked`` has a
+        truncated sample for each requested sample. Instead, the truncated samples are returned. They are also cached as
+        the replies to the request with the larger ``max_tokens``, so that this request is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)

@@ -29,8 +29,8 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def _variable(name: str) -> str:
-    """Return ``name`` unchanged. Raises ValueError unless it is "" or the name of an environment variable. The message
-    does not show the text, which may be a key."""
+    """Return ``name`` unchanged if it is "" or can be the name of an environment variable. Raises ValueError for any
+    other text. The error message does not show the text, because a user may have written the API key itself."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable that holds the API key, such as MY_API_KEY")
     return name

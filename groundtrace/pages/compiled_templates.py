@@ -13,7 +13,7 @@ import jinja2
 from jinja2.bccache import Bucket
 
 _PARTS = frozenset({"name", "root", "blocks", "debug_info"})
-"""The names that the code of every compiled template sets."""
+"""The names that the code of every compiled template sets. Stored code without one of these names is not used."""
 
 
 class CompiledTemplates(jinja2.FileSystemBytecodeCache):
@@ -50,8 +50,8 @@ def compiled_templates(package: Traversable, options: str) -> CompiledTemplates 
     """Return the store of a package's compiled templates; None if the package is not in a folder, as in a zip file.
 
     ``package`` is the package's folder, as :func:`importlib.resources.files` returns it. ``options`` is a name for the
-    options with which the templates are compiled, such as ``autoescape``. It becomes a part of the file names, so other
-    options need another name.
+    options with which the templates are compiled, such as ``autoescape``. The name becomes a part of the file names. So
+    if the templates are compiled with different options, ``options`` must be a different name.
     """
     if not isinstance(package, Path):
         return None

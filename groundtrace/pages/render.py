@@ -34,7 +34,9 @@ def render(package: str, template: str, **values: Any) -> str:
 
 @functools.cache
 def _environment(package: str) -> jinja2.Environment:
-    """Return the Jinja environment for a package's templates. The environment keeps the compiled templates."""
+    """Return the Jinja environment for a package's templates. Each package has one environment, which is used again, so
+    that a process does not compile a template for each page.
+    """
     environment = jinja2.Environment(
         bytecode_cache=compiled_templates(resources.files(package), "escaped-1"),
         loader=jinja2.ChoiceLoader(

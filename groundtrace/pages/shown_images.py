@@ -48,7 +48,7 @@ class Image:
 
     @property
     def ratio(self) -> float:
-        """Return the aspect ratio: the width divided by the height."""
+        """Return the aspect ratio of the image: its width divided by its height."""
         return self.width_px / self.height_px
 
 

@@ -40,8 +40,8 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 class SourceRows:
     """Holds how many rows come from one source and have one licence.
 
-    ``source`` and ``licence`` are the texts in the rows; None if the rows do not name them. ``sft`` and ``rl`` are the
-    numbers of rows in these sets.
+    ``source`` and ``licence`` are the texts in the rows; None if the rows do not name them. ``sft`` is the number of
+    these rows in the set sft, and ``rl`` is their number in the set rl.
     """
 
     source: str | None
@@ -181,7 +181,11 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """Return the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
+    """Return the prompts with which the run made its rows, and how often each prompt was used.
+
+    The column ``lineage`` of a row records its models and prompts. The column is large, so only the ids of the prompts
+    are read.
+    """
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -202,9 +206,9 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """Return how often a stage called models with its own prompt.
+    """Return how often a stage (step of the pipeline) called models with its own prompt.
 
-    Repair calls are not counted, because they use another prompt.
+    Calls that ask a model to correct an unusable reply are not counted, because they use another prompt.
     """
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)

@@ -1,6 +1,7 @@
 """Finds questions that are asked about the same images in several rows, but with different answers.
 
-In reinforcement learning, such rows reward one of two answers to the same prompt. One of the answers is usually wrong.
+In reinforcement learning, such rows contradict each other: for the same prompt, each row rewards a different answer.
+Usually one of these answers is wrong.
 """
 
 from collections.abc import Iterable

@@ -100,6 +100,7 @@ def _words(text: str) -> str:
 def template_sql(text: str) -> str:
     """Return an SQL expression that computes the template of a question.
 
+    Questions that differ only in numbers and names have the same template, so that similar questions can be counted.
     ``text`` is the SQL expression of the question. The template is the question in lower case. Each number is replaced
     by #, and consecutive capitalised words inside a sentence are replaced by one @. For example, "Is Tower Bridge 2 km
     long?" becomes "is @ # km long?".

@@ -184,7 +184,10 @@ def shown_images(row: ShardRow) -> list[int]:
 
 
 def _places(row: ShardRow) -> list[tuple[int, int | None]]:
-    """Return for each image of the row the index of its medium and its frame number (None for a still image)."""
+    """Return for each image of the row a pair: the index of its medium, and its frame number (None for a still image).
+
+    A medium is an image or a video of the question. If it is a video, the images of the row are frames of the video.
+    """
     frames = row.get("frames")
     if not frames:
         return [(index, None) for index in range(len(row["images"] or []))]

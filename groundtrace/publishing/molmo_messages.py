@@ -96,8 +96,8 @@ def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
     """Yield the parts of a text: the text between its marks, and the next image or clip in place of each mark.
 
-    Each yielded image or clip is removed from the list ``media``. Raises UserError if the text has more marks than
-    media.
+    A mark is a placeholder for an image or a clip. ``media`` are the images and clips that no mark has used yet. Each
+    yielded image or clip is removed from this list. Raises UserError if the text has more marks than media.
     """
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):

@@ -28,7 +28,7 @@ SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 _SECTIONS = ("endpoints", "roles", "sandbox")
 MAX_MEMORY_GIB = 4
-"""The maximum memory of a database with the rows of runs."""
+"""The maximum RAM, in GiB, that a database with the rows of runs may use."""
 FAILED_PAGE = "failed.html"
 """The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
 CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -187,8 +187,10 @@ def columns_of(run: Path, name: str) -> pa.Schema:
     """Return the Arrow schema of a set, read from its first shard (Parquet file).
 
     All shards of a set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the
-    set has no shards, the schema of the core columns (the columns that every run has) is returned. Links are accepted:
-    :func:`read_summary` has checked those of a run, and `beam publish` makes some in its temporary folder.
+    set has no shards, the schema of the core columns (the columns that every run has) is returned.
+
+    A shard may be a link, and the target of the link is not checked here. In a run folder, :func:`read_summary` has
+    already checked the links. In the temporary folder of `beam publish`, the command itself has made them.
     """
     file = next(iter(shards_of(run, name, accepts_links=True)), None)
     return SHARDS[name] if file is None else pq.read_schema(file)
@@ -251,8 +253,8 @@ def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
 def _database() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     """Yield an empty database in memory, and a temporary folder for files of its views.
 
-    The database takes at most half of this machine's memory and :data:`MAX_MEMORY_GIB`. It moves larger intermediate
-    results into the folder.
+    The database uses at most half of this machine's memory, and never more than :data:`MAX_MEMORY_GIB`. Intermediate
+    results that need more memory are moved into the folder.
     """
     with (
         tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,

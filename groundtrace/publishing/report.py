@@ -84,7 +84,7 @@ def report_page(
     ``staging`` is the folder with the shards (Parquet files) and ``rubrics.json``. The title is the name of the run
     folder ``run_root``. ``summary`` is the content of ``run.json``. ``store`` reads the images of rejected records.
     ``tables`` is a database with the run's rows. ``spread`` states how the rows are distributed, e.g. over sources.
-    ``about`` are the facts about the failure of a run that did not finish, for the template.
+    If the run did not finish, ``about`` holds the facts about its failure, as further variables of the HTML template.
     """
     release_memory()
     rates, examples = pass_rates(tables, summary), _examples(tables)

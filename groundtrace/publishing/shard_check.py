@@ -1,7 +1,8 @@
 """Checks the shards (Parquet files) of a run folder before other code reads their rows.
 
-Another person may have made the run folder. A Parquet file can hold a long text once and use it in many rows, so that a
-file of one megabyte fills the memory of a program that reads it. A column can have another type than a run writes.
+The check is needed because another person may have made the run folder. Such a folder can cause two problems. First, a
+Parquet file can hold a long text once and use it in many rows, so that a file of one megabyte fills the memory of a
+program that reads it. Second, a column can have another type than a run writes.
 """
 
 from collections.abc import Sequence
@@ -118,7 +119,8 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
 
 def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
     """Return an SQL expression for the size in bytes of a value. ``value`` is an SQL expression, and ``kind`` is its
-    type. ``depth`` is the number of lists that contain the value.
+    type. ``depth`` is the number of lists that contain the value. The expression uses it to give the variable of each
+    nested list a different name.
     """
     if _is_text(kind):
         return f"coalesce(strlen({value}), 0)"

@@ -61,10 +61,10 @@ class _Allowance:
     chars: int = MAX_CHARS
 
     def clip(self, text: str, most: int) -> Clipped:
-        """Return the beginning of the text, with at most ``most`` characters, and at most :attr:`chars`.
+        """Return the beginning of the text: at most ``most`` characters, and not more than the page may still show.
 
-        :attr:`chars` is the number of characters that the page may still show. The call reduces it by the length of the
-        returned text.
+        :attr:`chars` is the number of characters that the page may still show. The method subtracts the length of the
+        returned text from this number.
         """
         shown = text[: min(most, self.chars)]
         self.chars -= len(shown)

@@ -1,6 +1,7 @@
 """Reads the verdicts of a run's traces: as a table for queries, and as statistics of each scorer.
 
-The traces are those that the shards hold: the kept trace of each SFT row, its other traces if the run kept them
+A trace is a teacher's reasoning with its answer. A verdict is the result of one scorer, which checks one property of a
+trace. The traces are those that the shards hold: the kept trace of each SFT row, its other traces if the run kept them
 (``write.other_traces``), and all traces of rejected records.
 """
 

@@ -104,10 +104,11 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value 1, so that the response can reach the
     reward 1.
 
-    The product is 0 if any factor is 0. If no factor is 0 and a factor has no value, the result is None: without this
-    factor, the product would reward something that was not judged. The format has no value in two cases. First, its
-    verdict has failed (the scorer could not check the response): the result is then None, unless α is 1. Second, its
-    verdict is not applicable (there was nothing to check): the result is then the product, without the factor α.
+    The product judging · thinking · outcome is 0 if any of these factors is 0. If no factor is 0 and a factor has no
+    value, the result is None: without this factor, the product would reward something that was not judged. The format
+    has no value in two cases. First, its verdict has failed (the scorer could not check the response): the result is
+    then None, unless α is 1. Second, its verdict is not applicable (there was nothing to check): the result is then the
+    product, without the factor α.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None

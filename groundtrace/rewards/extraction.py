@@ -127,10 +127,10 @@ def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
 
 @dataclass(frozen=True)
 class _Check:
-    """Checks items against the text that the judge saw, and collects the items that are dropped.
+    """Checks the items of a judge's reply against the response that the judge saw, and records the items that fail.
 
-    ``shown`` is this text, ``mark`` is the mark that encloses it in the prompt, and ``dropped`` holds the dropped
-    items.
+    ``shown`` is the response as the judge saw it. ``mark`` is the delimiter that encloses it in the prompt. ``dropped``
+    holds one text for each item that failed.
     """
 
     shown: str

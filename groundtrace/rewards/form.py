@@ -82,7 +82,10 @@ _THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
 _BOX_MARKS = re.compile(r"</?boxed>|<\|(?:begin|end)_of_box\|>|\\+boxed|[${}*]")
 _INSTANCE = re.compile(r"\s(?:no|nr)\.\s?\d{1,3}$", re.IGNORECASE)
-"""Matches the number of an object in a label ("black circle no. 1"), whose full stop ends no sentence."""
+"""Matches the number of an object at the end of a label, such as " no. 1" in "black circle no. 1".
+
+The number is removed before labels are checked, because its full stop does not end a sentence.
+"""
 _GLM_BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _OF_COORDINATES = re.compile(
     r"\b(?:coordinates?|coordinate plane|ordered pairs?|axis|axes|graph|function|vertex|vertices|vector|matrix|"

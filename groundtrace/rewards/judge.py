@@ -26,14 +26,16 @@ from groundtrace.schemas.records import Verdict
 ROLE = "judge"
 MAX_REASON_CHARS = 200
 BRIEFLY = Sampling(max_tokens=2048)
-"""The default sampling. A judgement is one or two lines, but a model that thinks first needs more tokens; a retry in
-:mod:`groundtrace.inference.role_calls` raises the limit.
+"""The default sampling parameters of a judge. A judgement has only one or two lines.
+
+A model that thinks before its judgement may need more tokens than this limit. If its reply is cut at the limit, a retry
+in :mod:`groundtrace.inference.role_calls` raises the limit.
 """
 VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 T = TypeVar("T")
 Reading = tuple[float | None, str]
-"""The content of a reply: a value in [0, 1], or None if the judge cannot decide, and the judge's reason."""
+"""The content of a judge's reply as a pair (value, reason). The value is in [0, 1]; None if the judge cannot decide."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,17 @@ Groups = Sequence[Sequence[Box]]
 """The boxes of a question's objects, in groups of neighbours (:func:`groundtrace.rewards.pretence.groups_of`)."""
 
 MARKS_COVER = 0.1
-"""The largest share of pixels that may differ if an output image is to count as the original image with marks."""
+"""The maximum share of pixels in which an output image may differ from the original image.
+
+If the share is higher, the output does not count as the original image with marks.
+"""
 MARK_MARGIN_PX = 6
 _MARK_LEVELS = 16
 _BLEND_LEVELS = 32
-"""The number of colour levels (of 255) by which a pixel of an enlarged image must be outside the range of the original
-colours around it to be a mark. At an edge, resampling and sharpening blend colours; such pixels are not marks.
+"""A limit, in colour levels (0 to 255), that decides which pixels of an enlarged image are marks.
+
+A pixel is a mark if its colour is outside the range of the original colours around it by more than this limit. The
+limit is needed because resampling and sharpening blend the colours at an edge: such pixels are not marks.
 """
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5

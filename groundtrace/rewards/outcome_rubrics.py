@@ -22,7 +22,7 @@ _FINAL = (
     rf" (?:yes/no )?(?:\w+ )?{_LAST}|{_STATED}|the result(?! of)"
     rf"|{_LAST} (?:\w+ )?(?:chosen|picked|selected|given|at the end|(?:with)?in the (?:answer|box)(?: tags?)?))"
 )
-"""Phrases for the final answer of a response."""
+"""A regular expression for phrases that mean the final answer of a response, such as "final answer"."""
 _BY = r"(?: (?:that|which|given|provided|drawn|stated|reached|of|in|on|by|from|at) [^.;,]{1,40}?| \([^)]{1,40}\))?"
 """Optional words after a phrase of :data:`_FINAL`, which state the source or position of the answer. An example is
 "drawn from the chart" in "the conclusion drawn from the chart is correct".

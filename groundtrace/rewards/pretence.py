@@ -73,10 +73,11 @@ characters each. :meth:`Output.is_same` compares whole texts.
 """
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
-"""A call looked at an object if one change of its output images is larger than this factor times another change.
+"""A call looked at an object if the removal of the object from the question's image changes the output images of
+the call by more than this factor times the noise.
 
-The first change results if the object is removed from the question's image. The other change is noise: it results if
-only a few pixels of the question's image are changed (:func:`nudged`)."""
+The noise is the change of the output images if only a few pixels of the question's image are changed (:func:`nudged`).
+"""
 _SAME_NUMBER = 0.02
 """Two numbers are the same if they differ by at most this share of the larger one."""
 _ENLARGED = 2.0

@@ -32,8 +32,10 @@ PLACE = Rubric(
     None,
     "",
 )
-"""A rubric of this project; no model proposed it. If the setting ``require_place`` is True, the reward of RuCL requires
-it (:class:`groundtrace.rewards.recipes.rucl.Rucl`)."""
+"""The rubric that the response must state where in the image it sees what the question is about.
+
+It is a rubric of this project: no model proposed it. The reward of RuCL uses it only if the setting ``require_place``
+is True (:class:`groundtrace.rewards.recipes.rucl.Rucl`)."""
 
 
 def _read(plain: Sequence[Mapping[str, Any]]) -> tuple[Rubric, ...]:

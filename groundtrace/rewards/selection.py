@@ -5,8 +5,8 @@ Each scorer declares conditions on the response, the question and the run's endp
 planner ``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model
 always selects the scorers.
 
-The conditions are checked without a call of a model. Each condition has a text that says why a scorer does not run if
-the condition is false. The verdict of this scorer then contains the text.
+The conditions are checked without a call of a model. Each condition has a text, which is the reason why a scorer does
+not run. If the condition is false, the verdict of its scorer contains this text.
 """
 
 from collections.abc import Callable, Sequence

@@ -65,10 +65,12 @@ _MARGIN_PX = 6
 An honest crop often has a margin around the objects. A change in this margin would lower the crop's selectivity.
 """
 _MAX_BACKGROUND_PX = 400
-"""The longer side of the reduced image whose median colours are computed; a larger one takes longer."""
+"""The maximum length of an image's longer side when its median colours are computed. A larger image is first reduced to
+this length, because the computation would take longer for the large image.
+"""
 _MIN_ELSEWHERE = 0.02
-"""The part of the image outside the objects is changed only if it is at least this share of the image. If nothing
-outside the objects is changed in any image, every call has the highest selectivity, 1.
+"""The minimum size of the part outside the objects, as a share of the image. A smaller part is not changed. If the part
+is not changed in any image of a question, every call has the highest selectivity, 1.
 """
 
 

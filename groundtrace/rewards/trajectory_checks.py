@@ -35,7 +35,7 @@ _NUMBER_WORDS = [
 _SAME = {"true": "yes", "yes": "true", "false": "no", "no": "false"}
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 MAX_ANSWER_CHARS = 1000
-"""A longer answer is malformed, as in the paper's published code."""
+"""An answer with this number of characters or more is malformed, as in the paper's published code."""
 
 
 def form_fault(turns: Sequence[Turn]) -> str:

@@ -34,7 +34,11 @@ _SIGNS = {
     )
     for sign in signs
 } | dict.fromkeys(map(ord, "$\"'“”‘’`*"))
-"""Characters that are replaced by another: dashes, brackets and separators of numbers; quotes are removed."""
+"""Maps characters (as code points) to their replacements, so that the same sign always has one spelling.
+
+Dashes, brackets and separators of numbers are replaced by ASCII signs, "×" by "x", and "→" and "∈" by "=". Quotes,
+dollar signs, backticks and asterisks are removed.
+"""
 
 _FIGURE = r"-?(?:\d{1,5}(?:\.\d{1,6})?|\.\d{1,6})(?:e[+-]?\d{1,2})?"
 _UNIT = r"(?:\s*(?:px|pixels?|%))?"
@@ -66,7 +70,10 @@ _IN_LETTERS = compile_late(
     rf"|\b({_TENS})\b(?:[\s-]({_ONES})\b)?",
     re.IGNORECASE,
 )
-"""Numbers from twenty on in English words; words for smaller numbers usually count things and seldom give positions."""
+"""Matches numbers from twenty on that are written in English words; :func:`place_in_words` converts them to digits.
+
+Words for smaller numbers are not matched, because they usually count things and seldom give positions.
+"""
 _SAID = r"(?:(?:of|is|are|at|equals|from|between|ranges?|spans?|runs?|goes|lies|value)\b\W{0,3}){0,4}"
 _X, _Y = (
     rf"(?<![A-Za-z0-9_])(?:c|c_|cent(?:er|re)_?)?{axis}"
@@ -86,7 +93,9 @@ _SPOT = (
 _SIDE = r"(?:[xy]?[ _]?(?:min|max)|[xy][ _]?[12]|left|top|right|bottom|width|height)"
 _ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|height|down|vertical\w*)"
 _LONG = r"(?<![\d.])(?:\d{2,4}(?:\.\d{1,6})?|0?\.\d{1,6})(?:\s*(?:px|pixels?|units?|%|percent))?"
-"""A number that is typical of coordinates and rare for counts: two to four digits, or below one."""
+"""A pattern for numbers that are typical of coordinates and rare for counts. Such a number has two to four digits
+before the decimal point, or is a decimal fraction below 1.
+"""
 _FAR = r"(?<![\d.])\d{3,4}(?:\.\d{1,6})?(?:\s*(?:px|pixels?|units?))?"
 _IMAGE = r"(?:image|picture|photo|frame|scene)"
 _EDGE = r"(?:left|right|top|bottom|upper|lower)"

@@ -18,7 +18,9 @@ from groundtrace.sandbox.inside.holder import FOLDER
 INSIDE = Path(__file__).parent / "inside"
 _PLACE = "/sandbox"
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
-"""Shared libraries and the files of the time zone. Programs are not included, so that the code can start none."""
+"""The system files that the sandbox shows: shared libraries and the files of the time zone. The programs of the system
+are not included, so that the code cannot start them.
+"""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _ENVIRONMENT = {
     "HOME": FOLDER,

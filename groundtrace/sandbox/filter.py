@@ -44,9 +44,10 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 1030, 1031, 1032, 36)
 """Allowed commands of ``fcntl``: F_DUPFD to F_GETLK, F_DUPFD_CLOEXEC, pipe sizes and F_OFD_GETLK. Commands that
 set a signal's owner or a lease are not allowed."""
 _LOCKS = (6, 7, 37, 38)
-"""Commands of ``fcntl`` that lock a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. These and ``flock`` succeed
-without effect: the kernel counts the memory of locks for no process, and a lock on a library file is shared with other
-trajectories and with this machine."""
+"""Commands of ``fcntl`` that lock a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. These commands and ``flock``
+report success, but have no effect. There are two reasons. The kernel does not count the memory of a lock as memory of
+any process. And a lock on a library file would be shared with other trajectories and with this machine.
+"""
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Allowed requests of ``ioctl``: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 _PRCTL = (15, 16, 3, 23, 39)

@@ -99,9 +99,10 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Return whether the control groups in this folder have the controller.
+    """Return whether new control groups in ``folder`` get the controller, so that a limit can be set for them.
 
-    In version 2 of control groups, a file in the folder lists their controllers.
+    ``controller`` is ``memory`` or ``pids``. In version 2 of control groups, a file in the folder lists the controllers
+    that its groups get. In version 1, this file does not exist, and the result is True.
     """
     control = folder / "cgroup.subtree_control"
     if not control.exists():

@@ -67,7 +67,11 @@ def _namespaces() -> str:
 def _process_limits() -> str:
     """Return why the limit on processes would have no effect; "" if it has an effect.
 
-    The kernel does not limit root's processes, and before Linux 5.14 it does not count processes by user namespace.
+    There are two such reasons:
+
+    - This process is root and may not become another user. The kernel does not limit root's processes.
+    - This process is not root, Linux is older than 5.14, and no control group can limit the processes. Before 5.14, the
+      kernel does not count processes by user namespace.
     """
     if os.geteuid() == 0:
         rights = _rights()

@@ -104,8 +104,8 @@ class Sandbox:
     def _drop(self, starting: "Future[Session]") -> None:
         """Close the session that a cancelled call of :meth:`open_async` has started and not returned.
 
-        ``starting`` is the future of the session's start, which has already ended. Before the start, one of the
-        ``sessions`` places in the sandbox was reserved for the session. There are three cases:
+        ``starting`` is the future of the session's start, which has already ended. The sandbox has ``sessions`` places,
+        one for each open session. Before the start, a place was reserved for this session. There are three cases:
 
         - The start succeeded. Then the session is closed, which also releases its place.
         - The start was cancelled before it began. Then there is no session to close, and only the place is released.
@@ -119,8 +119,8 @@ class Sandbox:
     def _start(self, images: Sequence[bytes]) -> Session:
         """Open a trajectory, and return it as a session.
 
-        The caller has reserved one of the ``sessions`` places for the trajectory. If the trajectory cannot be opened,
-        the place is released.
+        The sandbox has ``sessions`` places, one for each open trajectory. The caller has reserved a place for this
+        trajectory. If the trajectory cannot be opened, the place is released.
         """
         starting = None
         try:

@@ -27,10 +27,13 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 _START_S = 60.0
 _GRACE_S = 30.0
-"""Time to wait for the supervisor's answer after a call's own time limit, which the supervisor enforces."""
+"""The number of seconds for which the host still waits for the supervisor's answer after a call's time limit. The
+supervisor itself ends a call at its time limit.
+"""
 _USERS = range(1_000_000_000, 2_000_000_000)
-"""The user ids from which each trajectory gets its own if this process is root. Thus the kernel counts the processes of
-each trajectory separately."""
+"""The range of user ids for trajectories. If this process is root, each trajectory gets a user id of its own from this
+range, so that the kernel counts the processes of each trajectory separately.
+"""
 MAX_INPUT_BYTES = 1 << 29
 
 

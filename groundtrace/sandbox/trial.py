@@ -16,7 +16,9 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 _LIMITS = SandboxSettings(call_timeout_s=3.0, memory_mb=512, sessions=1, warm=1)
 _LATE_S = 5.0
-"""The time that the sandbox may need to end a call after the call's time limit."""
+"""The number of seconds within which the sandbox must end a call after the call's time limit. If the sandbox needs
+longer, the program counts as escaped.
+"""
 _SECRET = "a secret of this machine"
 ESCAPED = "ESCAPED"
 PROGRAMS = {

@@ -23,7 +23,7 @@ from groundtrace.storage.remote_path import RemotePath
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
 _NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
-"""Parts of a run folder that its readers do not need."""
+"""The files and folders of a run's output folder that are not copied, because readers do not need them."""
 MAX_TRIES: Final = 5
 PIECE_BYTES: Final = 8 * 2**20
 

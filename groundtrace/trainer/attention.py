@@ -25,8 +25,11 @@ NAME = "groundtrace_flash_packed"
 _FLASH_ATTENTION = "flash_attn"
 """The package with FlashAttention 2. No extra of ours installs it, because it has to be built for the GPU."""
 Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, float | None, bool], torch.Tensor]
-"""A function of query, key and value, (T, heads, head_dim), the boundaries of the sequences, the longest length, the
-scale, and whether attention is causal. It returns the output, (T, heads, head_dim)."""
+"""The type of an attention kernel for packed sequences, which returns the output, (T, heads, head_dim).
+
+Its arguments are: query, key and value, each (T, heads, head_dim); the boundaries of the sequences; the length of the
+longest sequence; the factor of the scores before the softmax; and whether attention is causal.
+"""
 
 
 def packed_attention(

@@ -29,7 +29,9 @@ from groundtrace.trainer.optimiser import Optimiser
 _NAME = re.compile(r"step-(\d{6,})")
 STATE = "trainer.pt"
 MAX_VALUES = 10_000
-"""The maximum number of values in the description of a training. The bundled configs have about 200."""
+"""The maximum number of values in a checkpoint's description of its training; a checkpoint with more values is refused.
+For comparison: the bundled configs have about 200 values.
+"""
 
 
 class CheckpointError(UserError):

@@ -19,7 +19,7 @@ from groundtrace.trainer.policy import image_features
 from groundtrace.trainer.sample import Sample
 
 IsComplete = Callable[[Sequence[int]], bool]
-"""A function that returns whether a turn with these tokens is complete, although it has no end token."""
+"""The type of a function that gets the tokens of a turn, and returns whether it is complete without an end token."""
 Drawn = tuple[list[int], list[float]]
 """The tokens of a turn, and for each token its log-probability in the distribution from which it was drawn."""
 
@@ -30,9 +30,10 @@ _MAX_GOING = 0.9
 
 
 class GrowingLayer(DynamicLayer):
-    """Holds the keys and values of one attention layer, in buffers that have room for more tokens.
+    """Holds the keys and values of one attention layer, in buffers with free space for further tokens.
 
-    All tensors are (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
+    So the earlier keys and values are copied only if a buffer is full, and not for each new token. All tensors are
+    (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
     """
 
     def update(
@@ -69,7 +70,10 @@ class GrowingLayer(DynamicLayer):
 
 
 def _with_room(states: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Return a buffer that begins with ``states``, and has room for ``tokens`` and ``_GROWTH`` more tokens."""
+    """Return a buffer that begins with a copy of ``states``, with free space for ``tokens`` + ``_GROWTH`` more tokens.
+
+    ``states`` holds keys or values, (turns, heads, tokens, head_dim).
+    """
     rows, heads, length, width = states.shape
     buffer = states.new_empty((rows, heads, length + tokens + _GROWTH, width))
     buffer[:, :, :length] = states
@@ -87,10 +91,10 @@ def draw_turns(
 ) -> list[list[Drawn]]:
     """Return ``n`` turns for each prompt, each as its token ids and their log-probabilities.
 
-    A turn is one answer of the model. ``room`` holds the maximum number of tokens of a turn, for each prompt. A turn
+    A turn is one answer of the model. For each prompt, ``room`` holds the maximum number of tokens of a turn. A turn
     ends after the model's end token or at this maximum. It also ends as soon as ``is_complete`` returns True for the
-    tokens drawn so far; None means that there is no such function. ``temperature`` divides the logits before the
-    softmax. Tokens are drawn with torch's default random generator. The model must be in evaluation mode.
+    tokens drawn so far; if ``is_complete`` is None, this rule does not apply. ``temperature`` divides the logits before
+    the softmax. Tokens are drawn with torch's default random generator. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)
     batch.keep([number // n for number in range(len(prompts) * n)])

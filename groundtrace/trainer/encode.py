@@ -164,11 +164,11 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Return the token ids of a conversation in pieces; True marks an assistant turn, False the text between them.
+    """Return a conversation as pieces: its assistant turns, and the text before, between and after these turns.
 
-    Each piece is a pair: the token ids and this mark. The text between assistant turns is all other turns and the text
-    that the template adds. Raises UnusableRow if the template leaves out an assistant turn, or puts no end token after
-    an answer.
+    Each piece is a pair of its token ids and a bool: True for an assistant turn with its end token, and False for the
+    other text. The other text is all turns of other roles, and the text that the chat template adds. Raises UnusableRow
+    if the template leaves out an assistant turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):

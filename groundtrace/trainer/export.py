@@ -65,9 +65,10 @@ def _model_settings(checkpoint: Path, identity: dict[str, Any]) -> ModelSettings
 
 
 def _may_be_read(path: str, output: Path) -> bool:
-    """Return whether a base model may be read that only a checkpoint names.
+    """Return whether the base model ``path`` may be read, although only a checkpoint names it, and not the user.
 
-    ``path`` is the base model in the checkpoint. ``output`` is the training's output folder, without links in its path.
+    ``output`` is the training's output folder, without links in its path. The base model may be read in two cases: it
+    is in this folder, or it is a Hub id that ``run.json`` in this folder has, too.
     """
     try:
         if Path(path).is_absolute():
@@ -80,8 +81,10 @@ def _may_be_read(path: str, output: Path) -> bool:
 def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str, torch.Tensor]:
     """Return the trained weights of a checkpoint, after a check of their types.
 
-    The rank of LoRA adapters is in the settings, too, and the base model gets adapters of this rank. So it must be the
-    rank of the weights in the checkpoint, which are as large as the file. Raises CheckpointError if not.
+    ``found`` is the entry of the checkpoint with these weights. ``settings`` also come from the checkpoint, and contain
+    the rank of the LoRA adapters that the base model gets. With a wrong rank, these adapters could have any size. So
+    the rank must be that of the adapters in ``found``, whose size is limited by the size of the checkpoint's files.
+    Raises CheckpointError if it is not, or if ``found`` is not a dict of tensors.
     """
     if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
         raise CheckpointError(f"{checkpoint} has no weights in optimiser.masters: choose another checkpoint")

@@ -313,7 +313,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 
 
 def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples that have a gradient in a training without a KL term, so that only these need be computed.
+    """Return the samples that have a gradient in a training without a KL term; only these samples have to be computed.
 
     A sample is a prompt with a response as tokens. It has a gradient if at least one of its targets (tokens whose
     prediction is part of the loss) has an advantage other than 0. A sample without advantages is also returned. If no

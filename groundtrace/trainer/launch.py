@@ -1,9 +1,9 @@
 """Starts a training on several GPUs. Each GPU has one process, which is called a *rank*.
 
 All ranks end together. If a rank fails or dies, the launcher (the process that started them) ends the other ranks. It
-then shows one line about the rank that failed first, and returns the exit code of this rank. If a signal killed it, the
-exit code is 128 plus the signal's number. Signals are passed on to all ranks. If the launcher is killed, its ranks end
-at once.
+then shows one line about the rank that failed first, and returns the exit code of this rank. If a signal killed this
+rank, the exit code is 128 plus the signal's number. The launcher passes signals on to all ranks. If the launcher is
+killed, its ranks end at once.
 """
 
 import contextlib

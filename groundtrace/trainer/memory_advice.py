@@ -87,7 +87,10 @@ class Step:
 
 
 def _trained(settings: TrainerSettings) -> tuple[int, bool]:
-    """Return the settings that decide which weights exist (LoRA rank) and which are trained (freeze_vision)."""
+    """Return the settings that decide which weights exist (LoRA rank) and which are trained (freeze_vision).
+
+    If a change of the config changes one of them, an outline of the model is made anew (:meth:`Step.changed`).
+    """
     return settings.model.lora_rank, settings.model.freeze_vision
 
 

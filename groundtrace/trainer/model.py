@@ -300,7 +300,11 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every token id that ends a response, by the generation config (a list or one id) and the tokenizer."""
+    """Return the ids of all tokens that end a response.
+
+    These are the id or ids in the model's generation config, and the id of the tokenizer. Raises ModelError if neither
+    has such an id.
+    """
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:

@@ -1,10 +1,10 @@
 """Checks the files of a model's folder, which another person may have sent, before transformers reads them.
 
 transformers follows links, waits for pipes, and reads weights from each path in an index of weights (a file that lists
-the files with the weights). Texts such as chat templates are copied into the trained model. So if such a text were a
-link to a private file of the user, the content of this file would be in the trained model. In the settings of the
-tokenizer and of the processor, the values of some keys are paths of further files or models. The files of a checkpoint
-are checked in the same way.
+the files with the weights). Texts such as chat templates are copied into the trained model. So if the file of such a
+text were a link to a private file of the user, the content of the private file would be in the trained model. In the
+settings of the tokenizer and of the processor, the values of some keys are paths of further files or models. The files
+of a checkpoint are checked in the same way.
 """
 
 import contextlib
@@ -21,10 +21,18 @@ INDEX = ".index.json"
 LIBRARY_SETTINGS = ("tokenizer_config.json", "processor_config.json", "preprocessor_config.json")
 """The files in which transformers finds the arguments of the tokenizer and of the processor."""
 ADAPTER = "adapter_config.json"
-"""The file from which transformers makes adapters of any size and applies them to the model, without being asked."""
+"""The name of a file that a model's folder must not have.
+
+If the folder has it, transformers makes the adapters that the file describes, of any size, and applies them to the
+model, although the trainer does not request this.
+"""
 PATH_KEYS = ("vocab", "merges", "init_inputs", "gguf_file", "audio_tokenizer")
-"""Keys of these files whose value can be the path of any file or model, which the library then reads. No model of the
-trainer's families has them. The library replaces the values of other keys, such as ``vocab_file``."""
+"""Keys that are refused in the files :data:`LIBRARY_SETTINGS`.
+
+The value of such a key can be the path of any file or model, which transformers then reads. The models of the trainer's
+families do not have these keys. Other keys for paths, such as ``vocab_file``, are accepted, because transformers
+replaces their values.
+"""
 
 
 class ModelError(UserError):
@@ -35,8 +43,9 @@ class ModelError(UserError):
 def reading(model: str, content: str) -> Iterator[None]:
     """Raise ModelError for each error in the body of the ``with``, which reads files of a model.
 
-    transformers raises any type of error if a file of a stranger has values of other types than it expects. ``model``
-    is the model's folder or id, and ``content`` names the files, for the message. A UserError is not changed.
+    The files may come from a stranger. If a file has values of unexpected types, transformers may raise an error of any
+    type. A UserError is not converted. ``model`` is the model's folder or id, and ``content`` names the files, for the
+    message.
     """
     try:
         yield

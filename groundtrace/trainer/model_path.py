@@ -29,13 +29,14 @@ class HubUnreachable(ModelError):
 def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
-    A path that exists on this machine is accepted if the files of the folder are safe to read
-    (:func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile, and
-    :func:`groundtrace.trainer.model_sizes.check_counts`). Any other path must have
-    the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is accepted if the Hub's local
-    cache holds the model. Otherwise, the id is refused in two cases: its first part is a local folder (ModelError), or
-    the Hub does not reply to one request (HubUnreachable). If the Hub replies with an error, or if HF_HUB_OFFLINE is
-    set, this function raises nothing, because loading the model then raises an error.
+    A path that exists on this machine is accepted if the files of the folder are safe to read. Two functions check
+    these files: :func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile, and
+    :func:`groundtrace.trainer.model_sizes.check_counts`.
+
+    Any other path must have the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is
+    accepted if the Hub's local cache holds the model. Otherwise, the id is refused in two cases: its first part is a
+    local folder (ModelError), or the Hub does not reply to one request (HubUnreachable). If the Hub replies with an
+    error, or if HF_HUB_OFFLINE is set, this function raises nothing, because loading the model then raises an error.
     """
     path = settings.path
     try:

@@ -20,12 +20,17 @@ from groundtrace.trainer.model_files import ModelError
 
 CONFIG = "config.json"
 COUNTS = ("num_hidden_layers", "depth", "num_labels")
-"""Keys of the config whose value is a number of objects that transformers makes, whatever the size of the weights."""
+"""Keys of the config whose value is a count: transformers makes this number of objects, such as layers.
+
+It does so even if the files with the weights are small.
+"""
 MAX_COUNT = 1000
 """The maximum number of layers, and of items in a list of the config. The largest models have about 100 layers."""
 MAX_RATIO = 2
-"""The maximum number of values that a model has for each value in its files. If tied embeddings, or some weights, are
-not in the files, the model has a little more values than the files."""
+"""The maximum ratio of the number of values in a model to the number of values in the files with its weights.
+
+The ratio may be a little above 1, because tied embeddings or some weights may be missing in the files.
+"""
 
 
 def check_counts(folder: Path) -> None:
@@ -93,7 +98,11 @@ def _values_in(file: Path) -> int:
 
 
 def _values(config: Any, name: str = "the file") -> Iterator[tuple[str, Any]]:
-    """Return each value below a JSON value, with the key of the object that holds it."""
+    """Yield a JSON value, and all values inside it at all depths, as pairs (key, value).
+
+    The key is that under which the value is stored in an object. An item of a list gets the key of the list.
+    ``config`` is the JSON value, and ``name`` is used as its key.
+    """
     yield name, config
     if isinstance(config, dict):
         for key, value in config.items():

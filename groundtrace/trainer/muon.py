@@ -49,7 +49,11 @@ class Float32Muon(torch.optim.Muon):
 
 
 def _orthogonal(matrix: torch.Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> torch.Tensor:
-    """Return a nearly orthogonal matrix with the singular vectors of ``matrix`` (quintic Newton-Schulz iteration)."""
+    """Return a nearly orthogonal matrix with the singular vectors of ``matrix`` (quintic Newton-Schulz iteration).
+
+    ``coefficients`` are those of the iteration's polynomial, and ``steps`` is the number of iterations. ``matrix`` is
+    first divided by its norm, or by ``eps`` if the norm is smaller.
+    """
     a, b, c = coefficients
     x = matrix.T if matrix.size(0) > matrix.size(1) else matrix
     x = x / x.norm().clamp(min=eps)

@@ -8,7 +8,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 from groundtrace.config.settings import Share, settings
 
 _ROUNDING = 1e-9
-"""The largest excess over a whole number that is a rounding error of float64, such as that of 0.1 · 30."""
+"""If a product such as 0.1 · 30 exceeds a whole number by at most this value, the excess is treated as a rounding
+error of float64."""
 
 
 @settings

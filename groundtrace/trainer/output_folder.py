@@ -16,7 +16,7 @@ Each command writes its run.json before these files. So :func:`check_output` tre
 as a file of another program.
 """
 OF_TRACKER = ("wandb", ".wandb")
-"""The folders that W&B writes. It makes links in them itself."""
+"""The folders that W&B writes. Links inside these folders are accepted, because W&B itself makes links there."""
 ALSO_WRITTEN = (
     *(".lock", "run.json", "left_out.jsonl", "train.html", "eval.html", "responses.jsonl", "tracker.json"),
     *("rollouts", "validation", "rows", "cache", "media", "served", "tensorboard", *OF_TRACKER),

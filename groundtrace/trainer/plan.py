@@ -1,16 +1,16 @@
 """Reads the batch plan of a run: the share of a batch's prompts that comes from each kind of row (iVGR App. B).
 
 The plan is the file ``batch_plan.json`` in the run folder (the output folder of a pipeline). If the shards (the Parquet
-files with the rows) do not belong to a run, it is in the folder of the shards::
+files with the rows) do not belong to a run, the file is in the folder of the shards. An example of its content::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
 A stream is a form of response, such as reasoning with boxes (``grounded``) or with text only (``textual``). A row has
-one prompt for each of its streams. ``share`` is the share of a batch's prompts. With these numbers, 90 % of the prompts
-are of rows with both streams, and 10 % are of rows with the textual stream only. So 100 prompts come from 45 rows with
-both streams and 10 rows with one stream. A plan does not change the number of prompts in a batch (App. C: compute stays
-equal).
+one prompt for each of its streams. ``share`` is the share of a batch's prompts. With the numbers of the example, 90 %
+of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only. So 100 prompts come
+from 45 rows with both streams and 10 rows with one stream. A plan does not change the number of prompts in a batch
+(App. C: compute stays equal).
 """
 
 import json

@@ -10,11 +10,20 @@ from groundtrace.trainer.model_files import ModelError
 from groundtrace.trainer.settings import ModelSettings
 
 MAX_SHORTEST_PX = 2**22
-"""The maximum number of pixels to which a small image may be enlarged. The trainer's families have at most 65,536."""
+"""The largest accepted value of ``size.shortest_edge``: the number of pixels to which a smaller image is enlarged.
+
+In the model families of the trainer, this value is at most 65,536.
+"""
 MAX_LONGEST_PX = 50_000_000
-"""The maximum number of pixels that an image may keep. The trainer's families have at most 16,777,216."""
+"""The largest accepted value of ``size.longest_edge``: the maximum number of pixels of an image after resizing.
+
+In the model families of the trainer, this value is at most 16,777,216.
+"""
 LIMITS = {"patch_size": 128, "merge_size": 16, "temporal_patch_size": 8}
-"""The maximum value of other settings. The trainer's families have at most 16, 2 and 2."""
+"""The largest accepted values of other settings of the image processor.
+
+In the model families of the trainer, these values are at most 16, 2 and 2.
+"""
 FILES = "processor_config.json or preprocessor_config.json"
 
 

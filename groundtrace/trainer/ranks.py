@@ -2,8 +2,8 @@
 
 Each process has a number, its *rank*. The processes exchange values through torch.distributed's default group, which
 :func:`join` makes. A training of one process has no such group. In this case, the functions of this module exchange
-nothing. A function that combines the values of all ranks then uses only the value of this process. A function that gets
-a function ``work`` then only calls it. So the training loops need no branches for one and several processes.
+nothing: those that combine the values of all ranks use only the value of this process, and those with the argument
+``work`` (a function) only call ``work``. So the training loops need no branches for one and several processes.
 
 A call that exchanges values is a *collective*. Every rank must make the same collectives in the same order. Otherwise
 all ranks wait forever. An error on one rank would break this order. So code that can fail on one rank alone, such as

@@ -21,7 +21,10 @@ from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
 
 KEPT_BYTES = 2**31
-"""The maximum size of the cache of encoded samples, in bytes of image patches. Other samples are encoded each time."""
+"""The maximum size of the cache of encoded samples, in bytes of image patches.
+
+If the samples of a row no longer fit in the cache, the row is encoded again each time that it is drawn.
+"""
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]

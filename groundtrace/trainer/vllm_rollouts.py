@@ -1,10 +1,10 @@
 """Samples from a vLLM server: sends it token ids and image patches, and gets token ids with log-probabilities.
 
-The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the server's own
-template, tokenizer and image processor are not used. This is true for every turn of a response. The prompt of the next
-turn has the ids that the server returned, the ids of the observation (such as a tool's result), and the patches of all
-images so far. No other HTTP call of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids, and
-the chat API does not accept ids.
+The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the chat
+template, the tokenizer and the image processor of the server are not used, in any turn of a response. The prompt of the
+next turn has the ids that the server returned, the ids of the observation (such as a tool's result), and the patches of
+all images so far. No other HTTP call of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids,
+and the chat API does not accept ids.
 
 Start the server with
 

@@ -17,15 +17,17 @@ UNDECODABLE_MEDIA: Final = "undecodable_media"
 UNSUPPORTED_MEDIA: Final = "unsupported_media"
 MAX_CLIP_BYTES = DEFAULT_VIDEO_LIMITS.max_bytes
 _ONE_CLIP = threading.Lock()
-"""Clips are decoded one by one, since the frames of a clip take much memory."""
+"""A lock that a thread holds while it decodes a clip. So only one clip is decoded at a time, since the frames of a clip
+need much RAM."""
 
 
 @record
 class CheckedMedium:
     """Holds the result of checking one image or clip.
 
-    ``uri`` is the URI of the medium. ``ref`` is the reference to it; None if it is unusable. ``reason`` and ``detail``
-    say why it is unusable; both are "" if it is usable.
+    ``uri`` is the URI of the medium. ``ref`` is the reference to the medium; None if the medium is unusable. If the
+    medium is unusable, ``reason`` is a short code for the cause, and ``detail`` explains it. Both are "" if the medium
+    is usable.
     """
 
     uri: str

@@ -30,8 +30,9 @@ Corners = tuple[float, float, float, float]
 
 @settings
 class CropSettings:
-    """Determines how parts of an image are cut out around the boxes in a model's response. The descriptions of the
-    settings mention Table 4 of the paper iVGR.
+    """Determines how parts of an image are cut out around the boxes in a model's response.
+
+    "Table 4" in the descriptions of the settings is a table of the paper iVGR.
     """
 
     margin: Annotated[

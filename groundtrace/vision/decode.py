@@ -206,9 +206,9 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
     """Return the PNG file with only the chunks that its pixels need.
 
-    The other chunks hold colour profiles and other metadata, on which no pixel depends. If libpng does not accept such
-    a chunk, it prints a warning on the terminal. ``data`` is the PNG file; the caller must have checked its chunks.
-    ``names`` are the types of these chunks.
+    The removed chunks hold colour profiles and other metadata, on which no pixel depends. They are removed because
+    libpng prints a warning on the terminal for a metadata chunk that it does not accept. ``data`` is the PNG file; the
+    caller must have checked its chunks. ``names`` are the types of all chunks in the file.
     """
     if names <= _PIXEL_CHUNKS:
         return data
@@ -226,8 +226,8 @@ def _without_metadata(data: bytes, names: frozenset[bytes]) -> bytes:
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
     """Return the pixels, orientation and format of an image file that :func:`_decode_png` does not decode.
 
-    Pillow opens and checks the file. OpenCV then decodes the pixels of intact RGB and grey JPEGs, and Pillow those of
-    all other images.
+    Pillow opens and checks the file. OpenCV then decodes the pixels if the file is an intact RGB or grey JPEG. Pillow
+    decodes the pixels of all other images.
     """
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_size(*image.size, _pixel_bytes(image), limits)

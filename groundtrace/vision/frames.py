@@ -196,7 +196,11 @@ def _extra() -> tuple[Any, Any]:
 
 
 def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
-    """Check size and content before FFmpeg opens the file, because FFmpeg would open files that a playlist names."""
+    """Check the size, the format and the completeness of a video file, before FFmpeg opens it.
+
+    The format is checked first because FFmpeg also accepts playlists, and would open the files that a playlist names.
+    Raises UndecodableMedia if the file is empty, too large, of an unsupported format or truncated.
+    """
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)

@@ -13,7 +13,7 @@ def _one(_: object) -> int:
 
 
 class LruCache(Generic[T]):
-    """Caches values by key, up to a maximum total size. The least recently used value is dropped first.
+    """Caches values by key, up to a maximum total size. The least recently used value is removed first.
 
     ``size_of`` returns the size of a value, and ``limit`` is the maximum sum of the sizes. By default each value has
     the size 1, so that ``limit`` is the maximum number of values. A value larger than ``limit`` is not cached. The

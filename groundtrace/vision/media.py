@@ -36,7 +36,10 @@ _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _NOT_READABLE: Final = (errno.EIO, errno.EINVAL, errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP)
-"""Error numbers of files that cannot be read: files of /proc and devices, which a link may refer to, or a bad disk."""
+"""The error numbers of a file that exists, but cannot be read.
+
+For example, a link leads to a file of /proc or to a device, or the disk is damaged.
+"""
 
 _MAGIC: Final[tuple[tuple[int, bytes, Literal["image", "video"]], ...]] = (
     (0, b"\xff\xd8\xff", "image"),
@@ -106,7 +109,7 @@ class MediaStore:
     Attributes:
         input_root: the data folder, a local path or a URL; URIs ``input:…`` are relative to it.
         run_root: the run's output folder, a local path or a URL; URIs ``run:…`` are relative to it.
-        cache_bytes: the maximum size of the cache of decoded pixels. The least recently used image is dropped first.
+        cache_bytes: the maximum size of the cache of decoded pixels. The least recently used image is removed first.
         limits: the accepted sizes of images.
         storage: the settings to access folders on remote storage.
 
@@ -299,7 +302,12 @@ def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_byte
 
 
 def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, int], T]) -> T:
-    """Open the file, and return the result of ``read``. Its arguments are the opened file and the size in bytes."""
+    """Open a media file on this machine, call ``read`` with it, and return the result of ``read``.
+
+    ``read`` gets two arguments: the opened file, and its size in bytes. ``root`` is the data folder or the run's output
+    folder, and ``relative`` is the path of the file in this folder. ``uri`` is the media URI of the file. Raises
+    :class:`MediaMissing` if there is no such file, and :class:`MediaNotAllowed` if the file may not or cannot be read.
+    """
     try:
         path = (root / relative).resolve()
         if uri.startswith("input:") and not is_inside(path, root.resolve()):

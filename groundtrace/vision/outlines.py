@@ -6,14 +6,17 @@ import cv2
 import numpy as np
 
 MAX_AREA_PX = 4_000_000
-"""The largest rectangle around a mask, in pixels, that is traced at full resolution."""
+"""A mask is traced at full resolution only if the rectangle around it has at most this number of pixels."""
 MAX_EDGES = 200_000
-"""The largest number of neighbouring pixels of which exactly one is in the mask; noise has many of them."""
+"""The maximum number of pairs of neighbouring pixels with exactly one pixel in the mask. A noisy mask has many of these
+pairs."""
 MAX_POINTS = 2_000
 """The maximum number of corners in the polygons of one mask."""
 _TOLERANCES_HALVES = (1.8, 0.9)
-"""By how many half pixels a polygon may deviate from the traced edge. The steps of a slanted edge are one pixel high,
-and the first tolerance removes most of them. The second one is for parts that the first would reduce to a line.
+"""Two tolerances: the maximum distance in half pixels between a polygon and the traced edge.
+
+A slanted edge has steps that are one pixel high. The first tolerance removes most of these steps. The second tolerance
+is used for a part that the first one would reduce to a line.
 """
 
 

@@ -178,7 +178,10 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """Return the text, truncated to a width of ``room_px``; its first ``keep`` characters are always kept."""
+    """Return the text, truncated so that it is at most ``room_px`` pixels wide at the font size ``font_px``.
+
+    There is one exception: the first ``keep`` characters are never removed, even if they are wider.
+    """
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -256,10 +259,13 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
     """Return a rectangle (x1, y1, x2, y2) for each caption, near the point or box (target) that it describes.
 
-    ``sizes`` is ``(n, 2)``: the width and height of each caption. The captions are placed one after the other, in the
-    given order. Each caption has about two hundred possible positions, around its target and all over the image, and
-    gets the one with the lowest cost. The cost is high where a caption hides points, boxes, other captions or busy
-    parts of the image. All captions are inside the canvas if they fit.
+    ``targets`` is ``(n, 4)``: x1, y1, x2, y2 of each target. The first ``n_points`` targets are points, which are drawn
+    as discs with the radius ``radius_px``. ``sizes`` is ``(n, 2)``: the width and height of each caption.
+
+    The captions are placed one after the other, in the given order. Each caption has about two hundred possible
+    positions, around its target and all over the image, and gets the one with the lowest cost. The cost is high where a
+    caption hides points, boxes, other captions or busy parts of the image. All captions are inside the canvas if they
+    fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -283,8 +289,13 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Return possible top-left corners of each caption, ``(n, c, 2)``: around its target, inside the target, and on a
-    grid."""
+    """Return ``c`` possible top-left corners for each of ``n`` captions, as an array ``(n, c, 2)``.
+
+    The corners are around the caption's target (the point or box that it describes), inside the target, and on a grid
+    over the whole image. ``targets`` and ``sizes`` are those of :func:`_place`. ``gaps`` holds the smallest gap
+    between each target and a caption beside it, above it or below it. ``limits`` is the width and height of the image.
+    All lengths are in pixels.
+    """
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d
@@ -298,7 +309,10 @@ def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) ->
 
 
 def _overlaps(rects: Floats, others: Floats) -> Floats:
-    """Return the intersection areas in square pixels, ``(len(rects), len(others))``."""
+    """Return the area that each rectangle of ``rects`` has in common with each rectangle of ``others``.
+
+    The result is ``(len(rects), len(others))``, in square pixels.
+    """
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = rects.T[..., None], others.T
     wide = np.minimum(ax2, bx2) - np.maximum(ax1, bx1)
     high = np.minimum(ay2, by2) - np.maximum(ay1, by1)

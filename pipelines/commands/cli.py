@@ -2,13 +2,15 @@
 
 The exit codes are:
 
-- 0: The command is done. A run with any other exit code leaves the old outputs in its folder unchanged.
+- 0: The command is done.
 - 1: The run failed: records were lost or written twice, or an error occurred.
 - 2: The user has to change something first: the command, the config, the input, or an endpoint (a model server) that
   refuses requests or mostly fails. The code is also 2 if a run kept no rows and would replace a run that has rows.
 - 3: A server is unreachable, a disk is full or a worker was killed. The same command resumes the run.
 - 130: The run was interrupted. The same command resumes the run.
 - 141: The output pipe was closed.
+
+If a run ends with an exit code other than 0, the old outputs in its folder are unchanged.
 """
 
 import argparse

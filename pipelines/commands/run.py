@@ -59,7 +59,7 @@ def _run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the first records of an input, print a forecast for all records, and return the exit code, which is 0.
+    """Run a pipeline over the first records of its input, print a forecast for all records, and return the exit code 0.
 
     ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
     after ``--`` on the command line. The forecast states the calls, the cost and the rows to expect. Raises ConfigError

@@ -74,9 +74,9 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 def stopped_by_signals() -> Iterator[threading.Event]:
     """Yield an event, which is set when the process receives SIGINT (Ctrl-C), SIGTERM or SIGHUP.
 
-    A command waits for this event, and then ends its server. A second SIGINT ends the process as usual. So does a
-    second SIGTERM or SIGHUP that arrives more than ``SAME_STOP_S`` seconds after the first signal. When the body of the
-    ``with`` statement ends, the former signal handlers are restored.
+    A command waits for this event, and then ends its server. A second SIGINT ends the process as usual. A second
+    SIGTERM or SIGHUP also ends the process, but only if it arrives more than ``SAME_STOP_S`` seconds after the first
+    signal. When the body of the ``with`` statement ends, the former signal handlers are restored.
     """
     stopped, first_s = threading.Event(), float("inf")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}

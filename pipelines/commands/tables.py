@@ -35,7 +35,7 @@ class FigureTable:
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> bool:
-    """Print a table on ``console``, which is the terminal or a text in memory. Return whether a cell was cut.
+    """Print a table on ``console``, which writes to the terminal or to a string. Return whether a cell was cut.
 
     A column of numbers is aligned to the right. Long cells are cut. If the output is not a terminal, the table has no
     border lines. ``title`` is a heading above the table; None prints no heading. ``columns`` are the names of the

@@ -118,7 +118,10 @@ def _check_records(plan: Plan, total: int | None) -> bool:
 
 
 async def _official_note(plan: Plan, role: str) -> str:
-    """Return a note if OpenAI's own client would not work with the endpoint's server; else ""."""
+    """Return a note for the user if OpenAI's own client cannot use the server of a role's endpoint; otherwise "".
+
+    OpenAI's own client is the Python package ``openai``. Only endpoints of the kind ``openai`` are checked.
+    """
     settings = plan.models.endpoint(role)
     return await official_client_note(settings) if settings.kind == "openai" else ""
 

@@ -20,7 +20,8 @@ from groundtrace.storage.mirror import local_copy
 HOST = "127.0.0.1"
 ENDING_S = 2.0
 MAX_ADDRESS_BYTES = 2**20
-"""The maximum length of an address: it holds the id of a record, which may be long."""
+"""The maximum length of an address (URL) that a browser requests. It is large, because the address contains the id of a
+record, which may be long."""
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
@@ -58,7 +59,10 @@ def add_view_parser(commands: Any) -> None:
 
 
 def _check_export(parsed: argparse.Namespace) -> None:
-    """Raise UserError if ``--export`` names no folder on this machine, or is used together with ``--audit``."""
+    """Raise UserError if ``--export`` is empty or a URL, or if it is used together with ``--audit``.
+
+    ``--export`` must be the path of a folder on this machine. The folder need not exist yet.
+    """
     if not parsed.export or "://" in parsed.export:
         raise UserError(f"--export must name a folder on this machine, got {parsed.export!r}")
     if parsed.audit:

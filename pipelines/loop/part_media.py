@@ -1,7 +1,8 @@
 """Puts the media of records into the folders of the two parts of a divided input.
 
 The two parts are the questions to train on, and the questions to evaluate on. Each folder thus holds all files that its
-questions need. The input may come from a stranger, who can choose the paths of media and what is at these paths.
+questions need. The input may come from a stranger, who can choose the paths of media and what is at these paths. So a
+path such as ``../x`` is ignored, and a file is never written through a link.
 """
 
 import os
@@ -14,7 +15,10 @@ from groundtrace.storage.places import is_in_store
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
 EMBEDDED = "media"
-"""The name of the folder in a part for media that rows contain as bytes, as in their ``run:`` URIs."""
+"""The name of the folder, in the folder of each part, for embedded media: those that the input's rows contain as bytes.
+
+The URIs of these media, ``run:media/…``, contain the same name.
+"""
 
 
 class PartMedia:
@@ -67,8 +71,8 @@ class PartMedia:
     def _keep_link(self, relative: str, side: Path) -> None:
         """If the medium is a link to a file outside the input's folder, make a link to the same file in the part.
 
-        Any other link, e.g. a link to a folder, is left out. So is a link with the path of the folder for embedded
-        media.
+        Any other link, e.g. a link to a folder, is left out. A link with the path of the folder for embedded media is
+        left out, too.
         """
         target = side / relative
         if is_in_store(self._store.input_root) or os.path.lexists(target) or target == side / EMBEDDED:

@@ -26,9 +26,10 @@ So it does not matter which commands are on PATH.
 PIECE_BYTES = 65536
 TICK_S = 0.2
 SILENT_S = 2.0
-"""The seconds for which the output is still copied after the command has ended.
+"""The number of seconds for which the loop still waits for output after the command has ended.
 
-This is needed if a process that the command started still has the output pipe open.
+This limit matters if a process that the command started still has the output pipe open. Without the limit, the loop
+would wait until that process ends.
 """
 _PR_SET_PDEATHSIG = 1
 

@@ -23,7 +23,10 @@ _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """Matches error messages about a full disk. An error of an engine (e.g. Spark) is only text, without an ``errno``."""
 _OURS = ("groundtrace", "pipelines", "stages", "schemas", "prompts", "data_cards")
-"""The folders of this package; in a wheel, the first holds the others."""
+"""The folders with the code of this package, which is not a user's own code.
+
+In a wheel, the folder ``groundtrace`` contains the other folders.
+"""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
@@ -191,10 +194,11 @@ def _records(error: BaseException) -> list[str]:
 
 
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:
-    """Yield the root cause of an error, whose message the user gets, and then the other errors that belong to it.
+    """Yield the root cause of an error, and then the other errors that belong to it.
 
-    First come the errors that the root cause led to, the nearest first. Then come the errors that were being handled
-    when the root cause was raised. For example, Beam raises a new error while it handles the error of a stage.
+    The user gets the message of the root cause. The first of the other errors are those that the root cause led to, the
+    nearest first. After them come the errors that were being handled when the root cause was raised. For example, Beam
+    raises a new error while it handles the error of a stage.
     """
     *outer, root = causes(error)
     yield root

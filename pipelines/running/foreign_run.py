@@ -1,7 +1,8 @@
 """Protects a user who replays a run that somebody else may have made.
 
-A replay executes stages with the run's config. If the user has not named the pipeline, nothing that only the run folder
-names is executed or contacted: no pipeline file, no plug-in, and no input in a store or on the Hub.
+A replay executes stages with the run's config. Unless the user has named the pipeline, the replay uses nothing that
+only the run folder names: it executes neither a pipeline file nor a plug-in of a user, and reads no input in a store or
+on the Hub.
 """
 
 import shlex
@@ -20,9 +21,9 @@ from groundtrace.schemas.text import printable
 def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     """Execute only code of Groundtrace and of installed packages in the ``with`` block, which replays a run.
 
-    In the block, configs can name only parts of Groundtrace and of installed packages. ``run`` is the run's folder, and
-    ``summary`` is the content of its ``run.json``. If the run needs a user's pipeline file, another config file, or
-    something that is not on this machine, raises InspectError before the block. The message states how the user can
+    In the block, a config that names other code, e.g. a user's plug-in, is refused. ``run`` is the run's folder, and
+    ``summary`` is the content of its ``run.json``. InspectError is raised before the block if the run needs a user's
+    pipeline file, another config file, or something that is not on this machine. The message states how the user can
     allow it.
     """
     if summary.recipe_file:

@@ -7,7 +7,7 @@ such as the removal of duplicates, may have another result than in the run.
 ``beam view`` starts this module in a process of its own (:mod:`groundtrace.publishing.view.replays`). The process reads
 a JSON object from its standard input, with five keys: ``run`` (its folder), ``id`` (of the record), ``pipeline``,
 ``view`` (the process id of ``beam view``), and ``folder`` (for temporary files). It writes a JSON object to the file
-``answer.json`` in the latter folder: a :class:`Replayed`, or ``{"error": …}`` if the replay failed.
+``answer.json`` in ``folder``: a :class:`Replayed`, or ``{"error": …}`` if the replay failed.
 """
 
 import json
@@ -87,8 +87,8 @@ class Replayed:
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", nothing
-    that only the run names is executed or contacted, since the run may be of somebody else
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a user's
+    own code and an input in a store are not used if only the run names them, since somebody else may have made the run
     (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Raises UserError if the run, its stored replies, its
     input or its pipeline cannot be read any more, or if the input does not have the record.
     """

@@ -93,9 +93,10 @@ def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
 
 
 def _run_waves(plan: Plan) -> list[Wave]:
-    """Run the DAG in waves until the target is reached, or the input or the budget is exhausted.
+    """Run all stages of the pipeline in waves (passes over the input), and return the result of each wave.
 
-    Without a target the DAG runs once. The files of the last wave stay in the staging folder.
+    Waves are run until the target number of SFT rows is reached, or until the input or the budget is exhausted. Without
+    a target number, there is one wave. The files of the last wave stay in the staging folder.
     """
     target = plan.arguments.target_sft
     if target is None:

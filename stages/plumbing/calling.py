@@ -1,4 +1,6 @@
-"""Runs the coroutines of stages that call models in a Beam pipeline: many elements at once, with results in any order.
+"""Runs the coroutines of those stages that call models, as steps of a Beam pipeline.
+
+Many elements are processed at the same time, and their results come in any order.
 
 A stage that calls models consists of a coroutine function ``work(draft, session)`` and a small subclass of
 :class:`CallingStage`. A draft is a question with its data, and the session makes the calls. :class:`CallModels` runs
@@ -50,8 +52,8 @@ MIN_IN_FLIGHT = 64
 Work = Callable[[Any, Session], Awaitable[Any]]
 """The type of a stage's work on one element: a coroutine function of the element and the session that makes the calls.
 
-A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. If it
-returns a draft, the session's calls are added to the draft.
+If the function raises :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply, the element is
+rejected. If the function returns a draft, the session's calls are added to the draft.
 """
 
 

@@ -16,7 +16,10 @@ from groundtrace.schemas.coding import record
 from groundtrace.schemas.records import Call, Draft, Rejected
 
 KEY_CHARS = 32
-"""The number of characters of a reply's key that are kept: 128 bits distinguish the replies of any run."""
+"""The number of hexadecimal digits of a reply's cache key that the table holds; the rest of the key is cut off.
+
+32 digits (128 bits) are enough to distinguish the replies of any run.
+"""
 
 _CALL = pa.struct(
     [

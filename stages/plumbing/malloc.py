@@ -19,11 +19,12 @@ _kept_bytes = 0
 
 
 def release_memory() -> None:
-    """Return the free memory of the C library to the system. Do nothing if the library has no function for this.
+    """Return the free RAM of the C library to the operating system, if the library has a function for this.
 
-    The memory that a stage frees lies in pieces between memory in use, and glibc does not return it by itself. Objects
-    in reference cycles, such as the runner's bundles, are collected first. Nothing is done if the process has grown by
-    less than :data:`MIN_GROWTH_BYTES` since the last release. So a small run releases nothing.
+    The RAM that a stage frees lies in pieces between RAM in use, so glibc does not return it by itself. Before the
+    release, Python's garbage collector frees objects in reference cycles, such as the runner's bundles. Exception:
+    nothing is done if the process has grown by less than :data:`MIN_GROWTH_BYTES` since the last release. So a small
+    run releases nothing.
     """
     global _kept_bytes
     held_bytes = _resident_bytes()

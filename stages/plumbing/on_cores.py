@@ -15,9 +15,15 @@ import apache_beam as beam
 from apache_beam.utils.windowed_value import WindowedValue
 
 MAX_THREADS: Final = 8
-"""An image of 100 megapixels takes 300 MB while it is decoded, so the number of threads also limits the memory."""
+"""The maximum number of threads.
+
+It also limits the use of RAM: an image of 100 megapixels takes 300 MB while it is decoded.
+"""
 AHEAD: Final = 4
-"""The number of elements in flight for each thread, so that no thread waits for the next one."""
+"""The number of elements for each thread that are in progress or wait for a thread.
+
+A thread that becomes free starts a waiting element, so that no thread is idle.
+"""
 
 
 def usable_cores() -> int:
@@ -61,8 +67,8 @@ class OnAllCores(beam.DoFn):
     ) -> Iterator[Any]:
         """Start the work on the element in a thread.
 
-        If the maximum number of elements is in progress, the method first waits for the oldest of them, and emits its
-        outputs.
+        If more elements than the maximum number are then in progress, the method waits for the oldest of them, and
+        emits its outputs.
 
         ``window`` and ``timestamp`` are those that Beam gave to the element; its outputs get the same.
         """

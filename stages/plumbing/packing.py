@@ -1,11 +1,12 @@
 """Encodes records that cross a shuffle or go from one process to another.
 
 Encoded records are compressed. If there is a spool (files on this machine, :mod:`groundtrace.stages.plumbing.spill`),
-they are written to the spool. This saves memory, because Beam's runner on one machine keeps several encoded copies of
-all data that cross a shuffle.
+they are written to the spool. This saves RAM: Beam's runner on one machine keeps several encoded copies of all data
+that cross a shuffle, but with a spool these copies are only short references.
 
-Beam's own row coder is not used, because runners in other languages decode its output. Java's runners fail at this:
-Python writes ``str | None`` as a type that only Python knows. But runners pass on the output of our coder as bytes.
+Beam's own row coder is not used, because runners in other languages decode its output. Java's runners cannot decode a
+field of the type ``str | None``, because Python writes it as a type that only Python knows. Runners do not decode the
+output of our coder; they pass it on as bytes.
 
 Importing this module registers our coder for all record types, also for types that are declared later.
 """
@@ -48,9 +49,9 @@ def unpacked(data: bytes) -> bytes:
 
 @functools.cache
 def _row_coder(kind: Any) -> RowCoder:
-    """Return the coder of a record's rows.
+    """Return Beam's row coder for the record class ``kind``.
 
-    It is cached, because Beam creates it slowly and requests it at every step of a pipeline.
+    The coder is cached, because Beam creates it slowly and requests it at every step of a pipeline.
     """
     return RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
 

@@ -1,7 +1,8 @@
 """Packs the rows of shards for Beam's shuffles: a row is compressed, except for its id and its size in bytes.
 
-All rows of a shard are in memory at once when the shard is written, so they stay packed until then. On one machine, the
-compressed rows are kept in files (:mod:`groundtrace.stages.plumbing.spill`).
+When a shard is written, all its rows are in RAM at the same time. Therefore the rows stay packed, and each row is
+unpacked only when its part of the shard is written. On one machine, the compressed rows are stored in files
+(:mod:`groundtrace.stages.plumbing.spill`).
 """
 
 import json

@@ -128,8 +128,8 @@ _OPENING = threading.Lock()
 def _open(folder: str) -> _Spool:
     """Return the object with which this process writes and reads the files of the spool in ``folder``.
 
-    A spool keeps the records between two steps on the disk. A forked process gets an object of its own, since it must
-    not write into the file of its parent.
+    The spool is a set of files on the disk, which hold the data that cross Beam's shuffles. A forked process gets its
+    own object, because it must not write to the file of its parent process.
     """
     key = os.getpid(), folder
     with _OPENING:

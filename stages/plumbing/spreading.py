@@ -1,7 +1,8 @@
 """Redistributes elements over the workers before slow work. The key of an element determines its worker.
 
-Beam's own Reshuffle is not used. On some runners it distributes elements in order of arrival. If a worker is lost, its
-elements are computed again and may then go to other workers, so that records are lost or duplicated.
+Beam's own Reshuffle is not used, because on some runners it distributes elements in order of arrival. If a worker is
+then lost, its elements are computed again and may go to other workers than before. So records could be lost or
+duplicated.
 """
 
 from collections.abc import Callable, Iterable, Iterator

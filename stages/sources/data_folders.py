@@ -28,10 +28,13 @@ _SAVED: Final = ("state.json", "dataset_dict.json")
 _INFO: Final = "dataset_info.json"
 """The file with the columns of a data set that ``save_to_disk`` wrote."""
 MAX_VALUES: Final = 1_000_000
-"""The maximum number of values that name data files. Few data sets have more than some thousand files."""
+"""The maximum number of values in a list or mapping by which a data set names its data files or its splits.
+
+A list or mapping with more values is refused. Few data sets have more than some thousand files.
+"""
 _UNCHECKED: Final = ("harbor", "hdf5", "lance")
-"""The library's names of formats whose readers open files beside the listed data files. An HDF5 file can name other
-files as its raw storage."""
+"""The library's names of formats that are refused, because their readers also open files that are not in the list of
+data files. For example, an HDF5 file can name other files as its raw storage."""
 
 
 def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":
@@ -169,7 +172,10 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _leaves(pattern: str) -> bool:
-    """Return whether a path or pattern of the header is absolute, has ``..``, or is a URL, such as ``file:a``."""
+    """Return whether a path or pattern in the header could name a file outside the data set's folder.
+
+    The result is True if it is absolute, has ``..`` as a part, contains ``::``, or is a URL, such as ``file:a``.
+    """
     path = PurePosixPath(pattern)
     return (
         path.is_absolute() or ".." in path.parts or ":" in pattern.split("/")[0] or "://" in pattern or "::" in pattern
@@ -177,10 +183,10 @@ def _leaves(pattern: str) -> bool:
 
 
 def _media_endings(builder: "datasets.DatasetBuilder") -> tuple[str, ...]:
-    """Return the endings of the files of an image folder that the library only lists; no endings for other formats.
+    """Return the endings of media files, such as ".png", if the data set is a folder of media; otherwise ().
 
-    Each of these files is the medium of a record. The later check of the record's media refuses a link to a file
-    outside the folder.
+    The library only lists media files and does not open them, so they need no check before it is used. Each of these
+    files is the medium of a record. The later check of the record's media refuses a link to a file outside the folder.
     """
     from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
 

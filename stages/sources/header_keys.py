@@ -1,9 +1,9 @@
 """Checks the keys of a data folder's header: which values of ``configs`` the library ``datasets`` may receive.
 
-The header is the YAML in ``README.md`` or ``.huggingface.yaml``. The library passes every key of a config on to the
-reader of the files. Some keys are dangerous in a folder from a stranger: pandas uses a longer ``sep`` as a regular
-expression, which can run without end. So only the keys that published data sets need are allowed, each with the
-values that cannot do harm.
+The header is the YAML in ``README.md`` or ``.huggingface.yaml``. The library passes every key of a config (an entry of
+``configs``) on to the reader of the files. Some keys are dangerous in a folder from a stranger. For example, pandas
+uses a ``sep`` of several characters as a regular expression, and the search for it may never end. So only the keys that
+published data sets need are allowed, and each of them may have only harmless values.
 """
 
 import codecs
@@ -57,8 +57,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_sign(value: Any) -> bool:
-    """Return whether a value is one ASCII character. pandas reads other separators by a regular expression, and sniffs
-    a separator that is null.
+    """Return whether a value is one ASCII character.
+
+    Other separators are refused: pandas uses them as regular expressions, or guesses the separator if the value is
+    null.
     """
     return isinstance(value, str) and len(value) == 1 and value.isascii()
 
@@ -103,4 +105,6 @@ _ALLOWED: Final[Mapping[Any, tuple[Callable[[Any], bool], str]]] = {
     "columns": _NAMES,
     "encoding": (_is_encoding, "a common encoding, such as utf-8"),
 }
-"""For each allowed key whether a value is allowed, and in words which values are."""
+"""Maps each allowed key to a function that returns whether a value is allowed, and to a description of the allowed
+values for error messages.
+"""

@@ -1,4 +1,4 @@
-"""Reads the objects of a JSON array from a text stream, one at a time, so that a large array is never in memory."""
+"""Reads the objects of a JSON array from a text stream, one at a time, so that RAM never holds a whole large array."""
 
 import json
 import re
@@ -145,7 +145,7 @@ class _Window:
         return NotAnArray(f"line {line}, entry {self.entry}: {why}")
 
     def _grow(self) -> bool:
-        """Drop the text that was parsed, and read more; returns whether the stream had more text.
+        """Discard the text that was parsed, read more text, and return whether the stream had more text.
 
         Each call reads at least as many characters as are in memory, so that a large object needs few reads. Raises
         :class:`NotAnArray` if one value has more than :data:`MAX_VALUE_CHARS` characters.

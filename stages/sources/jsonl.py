@@ -162,8 +162,10 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _are_rows(rows: RowSettings) -> bool:
-    """Return whether the lines must be converted like table rows, because the settings name a layout of rows (shape) or
-    a folder of media, or generate ids. Otherwise the column map and the constants are enough (:func:`_mapped`).
+    """Return whether the lines of the file must be converted like the rows of a table.
+
+    This is necessary if the settings ``rows`` name a layout of rows (shape) or a folder of media, or generate ids.
+    Otherwise the column map and the constants are enough (:func:`_mapped`).
     """
     return rows.shape != OneRecordPerRow.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 

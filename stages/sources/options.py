@@ -58,10 +58,11 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
     """Return a record's fields. If the answer names a choice by letter or position, it is replaced by this choice.
 
-    ``row`` holds the fields. ``named_by`` says how answers name choices: "letter", "index" (from 0), "number" (from 1)
-    or "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay unchanged for
-    "text", for a record without choices, and for an answer that is true or false. If any other answer does not name a
-    choice, a note about this is added to the answer's text. The record is then rejected later.
+    ``row`` holds the fields. ``named_by`` is the way in which answers name choices: "letter", "index" (from 0),
+    "number" (from 1) or "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay
+    unchanged in three cases: ``named_by`` is "text", the record has no choices, or the answer is true or false. If any
+    other answer does not name a choice, a note about this is added to the answer's text. The record is then rejected
+    later.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

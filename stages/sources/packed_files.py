@@ -1,8 +1,9 @@
 """Refuses compressed files and oversized archives in a data folder, before the library ``datasets`` unpacks them.
 
 The folder may come from a stranger. A compressed file of some megabytes may hold a line of many gigabytes, and the
-library reads a line as a whole. So compressed files are refused, as for JSON Lines. In a zip archive, the size of each
-file is known before it is unpacked, and Python never unpacks more.
+library reads a line as a whole. So compressed files are refused, as they are for JSON Lines. Zip archives are allowed
+up to a maximum size, because the size of each file in them is known before it is unpacked, and Python never unpacks
+more than this size.
 """
 
 import zipfile

@@ -1,8 +1,9 @@
-"""Reads the rows of a Parquet file within a bounded memory.
+"""Reads the rows of a Parquet file with a limited amount of RAM.
 
-The file may come from a stranger. A file of some kilobytes may hold a long text once, to which each row refers: as
-Python values, each row has a copy of its own. So texts are read as dictionaries (each different text once, and a number
-for each row), and their lengths are checked before the copies are made.
+The file may come from a stranger. A file of some kilobytes may hold a long text once, and refer to it from each row.
+When the rows are converted to Python values, each row gets its own copy of the text. So pyarrow first reads texts as
+dictionaries (each different text once, and a number for each row), and their lengths are checked before the copies are
+made.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +17,19 @@ import pyarrow.parquet as pq
 from groundtrace.stages.sources.base import InputError
 
 MAX_CELL_BYTES: Final = 16 * 2**20
-"""The maximum size of a text in UTF-8: that of a cell of a table in the layout of VLMEvalKit."""
+"""The maximum size of one text, in bytes of UTF-8. The same number limits a cell of a CSV or TSV table, such as a table
+of VLMEvalKit.
+"""
 MAX_ROW_BYTES: Final = 2**30
 """The maximum size of all texts and media in a row together. A single medium has a limit of 256 MiB."""
 SPLIT_BYTES: Final = 64 * 2**20
-"""The size of a batch from which its rows are converted one at a time."""
+"""The maximum size of a batch whose rows are converted together. The rows of a larger batch are converted one at a
+time.
+"""
 MEDIA_ROWS: Final = 4
 """The maximum number of rows in a batch that has the bytes of media."""
 _UNTYPED: Final = "NONE"
-"""The library's name of the type of bytes that are not marked as a text."""
+"""pyarrow's name of the logical type of a column of bytes that is not marked as texts."""
 
 
 def read_rows(
@@ -49,7 +54,11 @@ def read_rows(
 
 
 def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Return the paths of all columns of texts, and those of the columns of other bytes that are read."""
+    """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
+
+    ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts. The
+    second list has only columns that are read.
+    """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
     texts = [each.path for each in found if each.logical_type.type != _UNTYPED]
@@ -75,9 +84,10 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
 
 
 def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
-    """Return the bytes that all texts and media of a batch have as Python values.
+    """Return the number of bytes that all texts and media of a batch together have as Python values.
 
-    Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes.
+    Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes. Its message has
+    ``path``, the name of the file, and the number of the row; ``first`` is the number of the batch's first row.
     """
     total = 0
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -103,8 +113,11 @@ def _computed(function: str, lengths: pa.Array) -> int:
 
 
 def _lengths(column: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
-    """Yield the lengths in bytes of all values in a column, also in its lists and subfields, and whether the values are
-    texts. Columns without texts and bytes yield nothing.
+    """Yield a pair for each part of a column that holds texts or bytes: the lengths of the part's values in bytes, and
+    whether the values are texts.
+
+    The parts are the column itself, or its subfields and the items of its lists. For a column without texts and bytes,
+    nothing is yielded.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -128,7 +141,8 @@ def _lengths(column: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
 def _decoded(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
     """Return a batch in which no column is a dictionary, because the conversion of a dictionary to Python is slow.
 
-    ``types`` holds the types of the file's columns, by name. Columns of extension types, such as UUIDs, get them back.
+    ``types`` holds the types of the file's columns, by name. A column of an extension type, such as UUID, was read
+    without this type. So it gets the type back here.
     """
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

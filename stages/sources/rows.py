@@ -205,17 +205,20 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
 
 
 def _name_of(medium: object) -> str:
-    """Return the name of a medium in the input; "" if the medium has no name."""
+    """Return the name of a medium in the input, such as its relative path; "" if the medium has no name.
+
+    The name is safe to publish (:func:`groundtrace.grading.input_record.medium_name`).
+    """
     if isinstance(medium, Mapping):
         medium = medium.get("path") or medium.get("name") or medium.get("same_as")
     return medium_name(medium)
 
 
 def _as_text(value: object) -> str:
-    """Return a value as text. The type of the value, such as bytes, is one that JSON does not have.
+    """Return a value as text, e.g. a date or bytes, for which JSON has no type.
 
-    Binary columns often hold UTF-8. Other bytes become lone surrogates, as in JSON Lines, and the record's validation
-    rejects such a text.
+    Bytes are decoded as UTF-8, because binary columns often hold it. Bytes that are not UTF-8 become lone surrogates,
+    as in JSON Lines, and the record's validation rejects a text with lone surrogates.
     """
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
@@ -223,7 +226,8 @@ def _as_text(value: object) -> str:
 def _input_uri(path: str, media_folder: str) -> str:
     """Return the URI of a file of the input.
 
-    An absolute path stays absolute, and the check of the record's media refuses it.
+    ``path`` is the path of the file. A relative path starts from ``media_folder`` if this is not "". An absolute path
+    stays absolute, and the check of the record's media refuses it.
     """
     return f"input:{PurePosixPath(media_folder, path)}" if media_folder else f"input:{path}"
 

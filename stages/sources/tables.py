@@ -139,8 +139,9 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
 
 
 def _first_odd_byte(path: Place) -> int:
-    """Return the offset of the first byte that is not UTF-8. Special case: if the last character of the file is
-    incomplete, the result is the file's length.
+    """Return the offset of the first byte that is not UTF-8, for an error message.
+
+    Special case: if the last character of the file is incomplete, the result is the file's length.
     """
     decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as stream:

@@ -199,7 +199,7 @@ def _kind_or_outline(part: _Part) -> str | None:
 
 
 def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
-    """Return the component as a shape.
+    """Return the component as a shape of the kind `kind`. `names` are the names of the palette's colours.
 
     The point of the shape is the centroid of the component. If the centroid is not inside the component, or is too near
     its edge, the point is the innermost pixel of the component.

@@ -138,11 +138,12 @@ def _refine(
     owner: NDArray[np.int16],
     centres: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return the flat colours of an image, each moved to the mean colour of its bins that are close to it.
+    """Return the flat colours of an image, each replaced by the mean colour of the bins that belong to it.
 
-    The reason is that noise spreads a colour over several bins. A bin is a group of similar colours. ``means`` are the
-    colours of the bins (n, 3), ``counts`` their numbers of pixels, and ``owner`` the index of the flat colour to which
-    each bin belongs (-1: none). ``centres`` are the flat colours before the move.
+    A bin is a group of similar colours. The mean is used because noise spreads a flat colour over several bins. Bins
+    whose colour is not close to the flat colour are left out of the mean. ``means`` are the colours of the bins (n, 3),
+    ``counts`` their numbers of pixels, and ``owner`` the index of the flat colour to which each bin belongs (-1: none).
+    ``centres`` are the flat colours before this change.
     """
     close = np.abs(means[None] - centres[:, None]).max(2) <= 17
     weights = (close & (owner[None] == np.arange(len(centres))[:, None])) * counts

@@ -34,9 +34,9 @@ def enlargement(width_px: int, height_px: int) -> int:
 def kind_of(mask: NDArray[np.uint8]) -> str | None:
     """Find the kind of a filled shape, such as "circle". `mask` is uint8 (h, w) of 0 and 1, cropped to the shape's box.
 
-    Returns a word of `labels.KINDS`; None if no kind fits. The area of the mask is divided by the area of the smallest
-    rectangle, circle and triangle that enclose the mask. For the rectangle, the ratio is 1 for an ideal rectangle, pi/4
-    for a circle, and 1/2 for a triangle.
+    Returns a word of `labels.KINDS`; None if no kind fits. The kind is decided mainly by ratios: the area of the mask
+    is divided by the area of the smallest rectangle, circle and triangle that enclose the mask. For example, the ratio
+    for the enclosing rectangle is 1 if the mask is an ideal rectangle, pi/4 for a circle, and 1/2 for a triangle.
     """
     height, width = mask.shape
     filled = float(np.count_nonzero(mask))
@@ -85,7 +85,12 @@ def _tiny_kind(fill: float, box_fill: float) -> str | None:
 
 
 def _curved_kind(hull: NDArray[np.int32], area: float, fill: float, aspect: float) -> str | None:
-    """Return triangle, circle, ellipse, pentagon or hexagon for a convex outline; None if none of them fits."""
+    """Return triangle, circle, ellipse, pentagon or hexagon for a convex outline; None if none of them fits.
+
+    ``hull`` is the convex hull of the outline, and ``area`` is the area inside the outline. ``fill`` is this area
+    divided by the area of the smallest enclosing rectangle, at any angle. ``aspect`` is the longer side of this
+    rectangle divided by the shorter side.
+    """
     triangle_area, _ = cv2.minEnclosingTriangle(hull)
     if fill < 0.66 and triangle_area > 0 and area / triangle_area > 0.8:
         return "triangle"

@@ -61,7 +61,8 @@ def _colour_of_bin(key: int, pixels: NDArray[np.uint8], keys: NDArray[np.uint16]
 def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: int) -> NDArray[np.float32]:
     """Return the most frequent colour of the ring around a box.
 
-    If the box fills the image, the rim of the box itself is used.
+    Only each `step`-th row and column around the box is read, because a large box has many pixels. If the box fills the
+    image, the rim of the box itself is used.
     """
     x1, y1, x2, y2 = box
     margin = max(2, round(0.15 * max(x2 - x1, y2 - y1)))

@@ -108,7 +108,10 @@ def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
 
 
 def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float) -> float:
-    """Return the distance in pixels for which a ray stays inside the mask, at most `reach`."""
+    """Return the distance in pixels for which a ray stays inside the mask, at most `reach`.
+
+    The ray begins at the point `start`, in the direction of the unit vector `heading`.
+    """
     steps = np.arange(1.5, reach, 0.5)
     xy = np.rint(start + steps[:, None] * heading).astype(int)
     inside = (xy >= 0).all(1) & (xy[:, 0] < mask.shape[1]) & (xy[:, 1] < mask.shape[0])

@@ -159,7 +159,7 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
     """Return the options named after a clause that denies an option ("A is wrong, so B").
 
-    If no option is named, return ``denied``, the options that the clause denies.
+    If no option is named, the result has only ``denied``: the positions of the options that the clause denies.
     """
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
@@ -210,9 +210,10 @@ def _tight(text: str) -> str:
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """Return the options that equal the text after ``form`` is applied to both.
+    """Return the positions of the options that equal the text after the function ``form`` has changed both.
 
-    If ``form`` returns "" for the text, no option is returned.
+    An example of ``form`` is :func:`normalise_text`, which removes articles and punctuation. If the
+    function returns "" for the text, the result is empty.
     """
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)

@@ -20,7 +20,7 @@ from datetime import date
 from itertools import product
 
 MAX_CHARS = 80
-"""Longer text is not a date or a time."""
+"""Longer text is not read as a date or a time."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (

@@ -35,7 +35,11 @@ def _is_plain_number(gold: str) -> bool:
 
 
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
-    """Return the grade if the gold of a text question is yes or no, or a plain number; else None."""
+    """Return the grade if the gold of a text question is yes or no, or only one number; else None.
+
+    If the gold is a number in words ("three"), and the answer has no number ("a few"), the result is also None: the
+    answer may still be right.
+    """
     if is_polar(gold):
         return grade_polar(predicted, gold)
     if len(gold) > MAX_CHARS:

@@ -31,7 +31,10 @@ from groundtrace.grading.answers.wrapping import legible, without_wrapping
 from groundtrace.schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
-"""A longer answer is wrong without being read, unless the gold has at least half of its length."""
+"""An answer with more characters than this is graded as wrong without being read.
+
+There is one exception: the gold (correct) answer is at least half as long as the answer.
+"""
 _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
 
 

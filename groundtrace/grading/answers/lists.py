@@ -195,8 +195,8 @@ def _may_be_a_name(gold: AnswerList) -> bool:
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
     """Return whether an item of one list is part of a different item of the other list.
 
-    There are two cases: its words are in the longer item ("car" in "red car"), or it is a word of three or more letters
-    with which the longer item begins ("car" in "cars").
+    There are two cases. First, the words of the shorter item are in the longer item ("car" in "red car"). Second, the
+    shorter item is a word of three or more letters with which the longer item begins ("car" in "cars").
     """
     words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))

@@ -59,7 +59,10 @@ def has_collective(choices: tuple[str, ...]) -> bool:
 
 
 def _names_a_place(answer: str, count: int) -> bool:
-    """Return whether an answer gives the number of an option: "option 2", "the second one"."""
+    """Return whether an answer gives the number of an option: "option 2", "the second one".
+
+    The number must be from 1 to ``count``, the number of options of the question.
+    """
     found = _PLACE.search(answer)
     number = int(found.group(1) or found.group(2)) if found is not None else read_ordinal(_OPTION.sub("", answer))
     return number is not None and 1 <= number <= count

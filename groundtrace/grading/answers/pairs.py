@@ -11,7 +11,7 @@ from groundtrace.grading.answers.numerals import Numeral, read_numerals, same_nu
 from groundtrace.grading.answers.wrapping import bare_answer
 
 MAX_CHARS = 80
-"""Longer text is not a pair."""
+"""Longer text is not read as a pair of numbers."""
 
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 _PATTERNS = tuple(

@@ -16,7 +16,7 @@ from groundtrace.grading.answers.quantities import Quantity, quantity_or_number
 from groundtrace.grading.answers.units import convert
 
 MAX_CHARS = 80
-"""Longer text is not a range."""
+"""Longer text is not read as a range or a bound."""
 
 _JOINTS = re.compile(r"(?<![eE^{])\s*[-‐‑‒–—−~]\s*|\s+(?:to|through|thru|until|till|and|or)\s+", re.IGNORECASE)
 _LEAD = re.compile(r"(?:(between)|(?:ranging\s+)?from)\s+", re.IGNORECASE)

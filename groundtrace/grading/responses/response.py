@@ -252,7 +252,8 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
     """Return the think blocks in order.
 
-    A block extends from an opening tag to the next closing tag; :class:`Response` describes missing tags.
+    A block extends from an opening tag to the next closing tag. If one of the two tags is missing, the rules in the
+    docstring of :class:`Response` (attribute ``think``) apply.
     """
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None

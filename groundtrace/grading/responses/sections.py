@@ -1,7 +1,7 @@
 """Finds the sections of a text that are enclosed in tags, such as ``<code>…</code>``, in linear time.
 
-A regular expression such as ``<code>(.*?)</code>`` searches the rest of the text for each opening tag. If a model
-writes thousands of opening tags without a closing one, this takes seconds.
+This module does not use a regular expression such as ``<code>(.*?)</code>``, which searches the rest of the text for
+each opening tag. If a model writes thousands of opening tags without a closing tag, such a search takes seconds.
 """
 
 import re

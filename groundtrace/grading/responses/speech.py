@@ -3,8 +3,9 @@
 The coordinate frame is the scale in which a model writes coordinates, such as 0 to 1000. Training data is in original
 pixels.
 
-Tags do not name their image. If a question has several images, the words around a tag name its image
-(:mod:`groundtrace.grading.responses.image_mentions`). All frames of a clip have the same size.
+A tag does not contain the number of its image. If a question has several images, the image of a tag is found from the
+words around the tag (:mod:`groundtrace.grading.responses.image_mentions`). For a clip, the frame of a tag is not
+needed, because all frames have the same size.
 """
 
 from collections.abc import Callable, Sequence

@@ -72,10 +72,11 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:au total|en tout|en total)(?: il y en a| hay| son)?:? {_N}{_REST}", True),
     )
 )
-"""Patterns of statements of a count; the bool is True if the words ("in total") always mean all counted things.
+"""Pairs of a pattern, which matches a statement of a count such as "5 in total", and a bool.
 
-The counted things are those that the question asks for. If the bool is False, the count certainly includes all of them
-only if the statement also names them, as in "there are 5 red cars".
+The counted things are those that the question asks for. The bool is True if the matched words always mean all counted
+things, as "5 in total" does. If the bool is False, the count certainly includes all of them only if the statement also
+names them, as in "there are 5 red cars".
 """
 _I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
 _AT_THE_END = tuple(
@@ -93,7 +94,7 @@ _AT_THE_END = tuple(
         rf"\b(?:so |hence |thus ){_N}(?P<rest>) it is\W*$",
     )
 )
-"""Patterns of statements that are a conclusion if they end a text."""
+"""Patterns that find a conclusion with a count, such as "I will go with 5", in the last sentence of a text."""
 _M = _N.replace("?P<n>", "?P<m>")
 _EITHER = compile_late(
     rf"^(?P<led>\D{{0,200}}?)\b{_N}(?P<rest>(?: [\w'-]+){{0,3}}?)(?:,? (?:or|oder|ou) | ?(?:/|–|-) ?| (?:to|bis) )"
@@ -110,7 +111,7 @@ _UNDECIDED = compile_late(
 MAX_SENTENCE_CHARS = 400
 """The maximum number of characters that are read of a sentence."""
 _LISTED = compile_late(r":(?=\s)|—|\s–\s")
-"""Separators before a list of the counted things."""
+"""Matches the sign between a count and a list of the counted things, such as the colon in "5 cars: one here, …"."""
 _CONCLUDES = compile_late(rf"^\W*{_SO}\b", re.IGNORECASE)
 _ALONE = compile_late(rf"^\W*{_N}\W*$", re.IGNORECASE)
 _IN_LABEL = compile_late(
@@ -167,10 +168,11 @@ def spoken_label(label: str, points: int, before: str) -> str:
 
     ``label`` is the tag's label, ``points`` is the number of points or boxes of the tag, and ``before`` is the prose
     before the tag. The result is usually the plain form of the label: without a number, and in lower case
-    (:func:`groundtrace.schemas.labels.plain_label`). For example, "I see <one cup>" has a tag with the label "one cup"
-    and one point. The result is "cup", since this number only counts the points of the tag.
+    (:func:`groundtrace.schemas.labels.plain_label`). For example, the text "I see" is followed by a tag with the
+    label "one cup" and one point. The result is "cup", since the word "one" only counts the points of the tag.
 
-    The label is returned unchanged, with the number at its start, if this number states a count that can be wrong:
+    There is one exception: the label is returned unchanged, with the number at its start, if this number states a count
+    that can be wrong. There are two such cases (the angle brackets mark the label of the tag):
 
     - The number differs from the number of points, as in "there are <five cups>" with one point.
     - The sentence announces a count, as in "so there is <one cup>".

@@ -180,9 +180,9 @@ def format_points_tag(
 ) -> str:
     """Return the canonical tag of one or more points. :func:`scan_tags` reads its label back unchanged.
 
-    ``positions`` are the (x, y) of the points. ``inner`` is the text inside the tag, which a reader sees; if it is None
-    or empty, it is the label. If ``is_open`` is True, the inner text and the closing tag are omitted. So a tag that was
-    unclosed stays unclosed.
+    ``label`` is the name of the objects, and ``positions`` are the (x, y) of the points. ``inner`` is the text inside
+    the tag, which a reader sees. If ``inner`` is None or empty, the label is used for it. If ``is_open`` is True, the
+    inner text and the closing tag are omitted, so that an unclosed tag stays unclosed when it is written again.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.

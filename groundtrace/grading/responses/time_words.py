@@ -108,10 +108,10 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Return whether a number has a minus sign: a dash directly before it that is not the dash of a range ("3-5").
+    """Return whether a token is a number or a time with a minus sign. Such a token names no time of a clip.
 
-    ``match`` is the match of the number or of another token, ``kind`` is the kind of this token, and ``tokens`` are the
-    tokens before it. The result matters because a negative number names no time of a clip.
+    A minus sign is a dash directly before the token that is not the dash of a range ("3-5"). ``kind`` is the kind of
+    the token, ``match`` is its match in the text, and ``tokens`` are the tokens before it.
     """
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False
@@ -240,9 +240,10 @@ class _Reader:
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
         """Read a span of time that begins with a frame, such as "frame 3 to frame 5" or "frames 3-5 (1 s to 2 s)".
 
-        These arguments are indices of tokens: ``at`` of the span's first token, ``begin`` of its first frame, and
-        ``link`` of the "to" or dash between both frames. ``start_s`` is the time of the first frame in seconds; None if
-        the text does not state it. ``prefixed`` is True if a word such as "from" is before the first frame.
+        ``at``, ``begin`` and ``link`` are indices of tokens: ``at`` is the index of the span's first token, ``begin``
+        is the index of its first frame, and ``link`` is the index of the "to" or dash between its start and its end.
+        ``start_s`` is the time of the first frame in seconds; None if the text does not state it. ``prefixed`` is True
+        if a word such as "from" is before the first frame.
         """
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
@@ -302,7 +303,7 @@ class _Reader:
     def _onwards(self, at: int) -> _Read | None:
         """Read a span of time without an end, such as "from 5 s onwards" or "frame 3 onwards".
 
-        ``at`` is the index of the span's first token. Return None if no such span begins there.
+        ``at`` is the index of the span's first token. Returns None if no span of this form begins at ``at``.
         """
         first = self._end(at + (self._tokens[at].kind in ("from", "at")))
         if first is None or self._tokens[first.at].kind != "onwards":

@@ -9,8 +9,8 @@ These forms are read:
   25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
 
-Each anchor of a list is a separate moment, so that none is lost when the text is rewritten. In Argos, a list of anchors
-is one event.
+Each anchor of a list is read as a separate moment, so that no anchor is lost when the text is rewritten. This is a
+deviation from Argos, where a list of anchors is one event.
 
 A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
 ``t=``, ``mark``, square brackets), because "3 seconds" and "for 3 to 5 seconds" are durations. ``F3`` is a moment only

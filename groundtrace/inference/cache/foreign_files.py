@@ -1,6 +1,6 @@
-"""Checks the SQLite database of a reply cache that another person may have sent, before the first query.
+"""Checks the SQLite database of a reply cache before the first query, because another person may have sent the file.
 
-A database can hold code of its sender. For example, a table can be replaced by a view whose rows never end, and
+Such a database can hold code of its sender. For example, a table can be replaced by a view whose rows never end, and
 triggers and generated columns are computed when rows are written or read.
 """
 
@@ -10,9 +10,13 @@ import sqlite3
 from groundtrace.schemas.safe_files import UnsafeFile
 
 _OWN = re.compile(r"""CREATE TABLE (IF NOT EXISTS )?["'`\[]?(replies|logs|sqlite_\w+)["'`\]]?\s*\(.*""", re.DOTALL)
-"""The form of the statements that make the tables of a cache, and those of SQLite itself, such as ``sqlite_stat1``."""
+"""Matches the SQL statements that create the tables of a cache, or SQLite's own tables such as ``sqlite_stat1``. A
+database with any other statement is rejected.
+"""
 _COMPUTED = re.compile(r"\b(AS|CHECK)\b", re.IGNORECASE)
-"""The words that begin the expression of a generated column or of a constraint. No table of a cache has any."""
+"""Matches the SQL words that begin the expression of a generated column or of a constraint. A table with such a word is
+rejected, since the tables of a cache have neither.
+"""
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:

@@ -70,9 +70,10 @@ class Neighbours:
 
 
 def _taken(kept: CachedReply, name: str) -> Completion:
-    """Return a sample that is copied from the cache of the run ``name``, with the time at which it was first stored.
+    """Return a copy of the reply in ``kept``, with the name of its source and the time at which it was first stored.
 
-    The other run may itself have copied the sample. The time at which that run copied it is not returned.
+    The source is the run ``name``: ``kept`` was found in the cache of this run. If that run had itself copied the reply
+    from another cache, the time of that copy is not used.
     """
     copied_before = bool(kept.completion.taken_from)
     made_s = kept.completion.made_s if copied_before else kept.created_s

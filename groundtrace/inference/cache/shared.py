@@ -163,8 +163,9 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Return the end of the last complete line before ``end``. If no line ends between ``start`` and ``end``, returns
-    the end of the first line after ``start``, or ``start`` if this line is incomplete."""
+    """Return the offset, in bytes, after the last line of ``log`` that ends between the offsets ``start`` and ``end``.
+    If no line ends there, returns the offset after the first line that ends later, or ``start`` if this line is
+    incomplete."""
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)

@@ -13,9 +13,11 @@ from groundtrace.inference.cache.replies import KEYS_PER_QUERY, CachedReply
 from groundtrace.schemas.safe_files import refuse_links
 
 READ_S = 10.0
-"""The maximum time of one look-up in seconds. The file may be of another person, with data that take long to read."""
+"""The maximum time of one look-up, in seconds. The limit is needed because the file may come from another person, and
+may hold data that take long to read.
+"""
 _STEPS = 1000
-"""The number of steps of SQLite's virtual machine after which it looks at the time."""
+"""SQLite checks the time limit :data:`READ_S` each time its virtual machine has executed this number of steps."""
 
 
 class StoredReplies:

@@ -15,7 +15,9 @@ from groundtrace.storage.places import STANDARD, StorageSettings, is_remote
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
-"""The tolerance, in dollars, for rounding errors in sums of costs. Every call costs more than this."""
+"""The tolerance, in dollars, for rounding errors in sums of costs. It is too small to permit one more call, since every
+call costs more than this.
+"""
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
 """The first and the longest interval, in seconds, at which a waiting process reads the shared file again. Only a
 process that shares the budget with other processes does this.

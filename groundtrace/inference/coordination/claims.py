@@ -42,9 +42,9 @@ class Claims:
         requested with at least ``max_tokens`` tokens. While the body of the ``with`` statement runs, this process
         claims all other keys. It never claims only some of them, so that two processes never wait for each other.
 
-        The caller has looked for the replies in the cache before this call. ``had_joined`` is True if this process was
-        already registered at that time. Since then, other processes may have cached replies. So the method reads the
-        cache again, after it has claimed the keys, in two cases:
+        The caller has already looked for the replies in the cache. ``had_joined`` is True if this process was already
+        registered at that time. There are two cases in which other processes may have cached replies since then. In
+        these cases, the method reads the cache again after it has claimed the keys:
 
         - ``had_joined`` is False. Before the registration, this process did not notice other processes of the machine.
         - This process has noticed another process at any time.

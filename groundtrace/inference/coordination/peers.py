@@ -3,9 +3,9 @@ folder. The other processes are called the peers of a process.
 
 The shared state consists of claims (requests that one process sends for all), slots of endpoints (one for each
 concurrent request), and budgets. A process that is alone has this state in memory, so that coordination takes no time.
-A second process registers in the file and wakes the first process. It sends no request until the first process has
-written its state into the file. From then on all changes are transactions in the file. The last remaining process reads
-the state back into memory.
+A second process registers in the file and wakes the first process. The second process sends no request until the first
+process has written its state into the file. From then on all changes are transactions in the file. The last remaining
+process reads the state back into memory.
 
 A process registers with its first request. Processes detect at once whether another process is still running
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
@@ -54,16 +54,17 @@ class Part(Protocol):
     """Defines the interface of one kind of shared state, such as what a run has spent of its budget. The state is in
     memory while this process is alone, else in the file that the processes of this machine share.
 
-    :class:`Peers` calls ``publish`` and ``withdraw`` inside a database transaction, while it holds its lock.
+    :class:`Peers` calls ``publish`` and ``withdraw`` inside a database transaction, while ``Peers.lock`` is held.
     """
 
     def publish(self, db: sqlite3.Connection) -> None:
         """Write this process's state into the shared file ``db``.
 
-        A peer is another process of this machine that shares the state. The method is called in three cases:
+        A peer is another process of this machine that shares the state. The method is called in these cases:
 
         - This process gets its first peer.
-        - This process ends, and has no peers.
+        - This kind of state is added (:meth:`Peers.add`) while the process has peers.
+        - This process ends and has no peers, so its state is only in memory.
         - Peers have deleted the state of this process from the file.
         """
         ...

@@ -36,9 +36,11 @@ POLL_S: Final = 0.5
 If an earlier reply is shorter than expected, the request may be sent sooner than computed before.
 """
 MAX_DEBT_S: Final = 600.0
-"""The longest time, in seconds, that the only process of an endpoint waits because of the requests and tokens that
-processes used before. Without this limit, the wait could be far too long, since a server may report token counts that
-are much too high.
+"""The longest time, in seconds, that a process still waits because of earlier requests when it becomes the only process
+that uses the endpoint.
+
+The wait is due to the requests and tokens that all processes used before. Without this limit, it could be far too long,
+since a server may report token counts that are much too high.
 """
 TURN_S: Final = 10.0
 """The time, in seconds, after which other processes get the slots that cannot be divided evenly.
@@ -143,8 +145,8 @@ class Quota:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Return how many seconds a request must wait because of the limits per minute, on requests and on tokens. If
-        it need not wait, count one request and ``tokens`` tokens as used at the time ``now_s``, and return 0."""
+        """Return how many seconds a request must wait because of the limits on requests and tokens per minute. If the
+        result is 0, the method also counts one request and ``tokens`` tokens as used at the time ``now_s``."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
         self._requests.take(1, now_s)

@@ -47,9 +47,9 @@ MAX_MESSAGE = 300
 
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
-"""The name that the API uses for a video format, for each MIME type for which the API has another name.
+"""Maps the MIME type of a video format to the API's own name for this format, if the two names differ.
 
-The name is "" for a format that the API does not accept.
+The value is "" for a format that the API does not accept.
 """
 
 
@@ -58,9 +58,12 @@ class GeminiEndpoint:
     to ``settings.base_url`` if it is set, else to Google's API. ``media`` is the store from which the images and
     videos of prompts are read. The argument ``threads`` is not used.
 
-    No seed is sent. If a request returns too few samples (generated texts), the prompt is sent again. With the same
-    seed, the second request would return the same samples as the first. A seed for each sample is not possible either:
-    a request has one seed for all its samples, and it is not known in advance how many samples it will return.
+    No seed is sent, for two reasons:
+
+    - If a request returns too few samples (generated texts), the prompt is sent again. With the same seed, the second
+      request would return the same samples as the first.
+    - A seed for each sample is not possible: a request has one seed for all its samples, and it is not known in advance
+      how many samples it will return.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -173,8 +176,8 @@ class GeminiEndpoint:
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
         """Raise a CallError if the status of a response is not 200.
 
-        aiohttp calls this method before Google's client reads the body of the response. If the body is broken, the
-        error of Google's client does not show the status.
+        aiohttp calls this method before Google's client reads the body of the response. The status is checked here,
+        because the error of Google's client does not show the status if the body is broken.
         """
         if response.status == 200:
             return

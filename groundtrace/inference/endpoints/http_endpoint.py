@@ -182,8 +182,8 @@ class HttpEndpoint(abc.ABC):
             raise CallError(Failure.GARBLED, f"the server's response is not JSON: {text[:120]!r}") from None
 
     def _client(self) -> "aiohttp.ClientSession":
-        """Return the HTTP client session. It is created at the first call, since its connections belong to the event
-        loop on which they are created, and this loop must be the one that sends the requests."""
+        """Return the HTTP client session. Its connections can be used only on the event loop on which they are created.
+        So the session is created at the first call of this method, on the event loop that sends the requests."""
         import aiohttp
 
         if self._session is None:

@@ -20,7 +20,7 @@ _MIN_CUT_CHARS = 8
 _SCRUBBED = "***"
 _URL_SAFE = str.maketrans("+/", "-_")
 _ESCAPES = ("%", "&", "\\")
-"""The first characters of escape sequences."""
+"""The first characters of escape sequences, such as "%" in "%2F". A text with an escaped key has one of them."""
 
 
 def api_key(settings: EndpointSettings) -> str:
@@ -85,8 +85,8 @@ def scrub(text: str, key: str) -> str:
 
 
 _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
-"""Matches the characters that may stand between two characters of a key, if a server has broken the key into lines or
-inserted blanks or invisible characters.
+"""Matches the characters that a server may have inserted between two characters of a key: at most four line ends,
+blanks or invisible characters.
 """
 
 
@@ -140,7 +140,8 @@ def _escaped(text: str, with_letters: bool = False) -> str:
     escaped twice as "%252F". If ``with_letters`` is True, letters and digits may be escaped too.
 
     A malicious server could send many backslashes to make the search slow. To prevent this, the pattern matches them
-    possessively: it never gives back a matched backslash. Several backslashes in a row are therefore one unit.
+    possessively: it never gives back a matched backslash. Therefore several backslashes in a row in ``text`` must be
+    matched together, as one unit (:func:`_escaped_unit`).
     """
     found = re.findall(r"\\+|[^\\]", text)
     units = [unit if unit.isalnum() and not with_letters else _escaped_unit(unit) for unit in found]
@@ -161,8 +162,9 @@ def _escaped_unit(unit: str) -> str:
 
 
 def _without_cut_key(text: str, key: str) -> str:
-    """Return the text without an incomplete key at its end or beginning. The end of the text may be the beginning of
-    the key, and the beginning of the text may be the end of the key. Fewer than eight characters are not removed."""
+    """Return the text with "***" in place of an incomplete key at its end or beginning, where the text may have been
+    cut. The end of the text may be the beginning of the key, and the beginning of the text may be the end of the key. A
+    part of the key that has fewer than eight characters is not removed."""
     head, tail = key[:_MIN_CUT_CHARS], key[-_MIN_CUT_CHARS:]
     if len(key) <= _MIN_CUT_CHARS:
         return text

@@ -35,7 +35,9 @@ READING_REVISION = "1"
 gives another reply for the same output, so that old replies in the cache are not used.
 """
 IMAGES_KEPT = 8
-"""The number of images whose features a model caches; with the largest supported model, an image takes about 20 MB."""
+"""The number of images whose features a model caches. With the largest supported model, the features of one image take
+about 20 MB.
+"""
 MAX_MESSAGE_CHARS = 300
 
 MODELS: dict[str, str] = {
@@ -46,7 +48,7 @@ MODELS: dict[str, str] = {
     # the model_type of the published SAM 2 checkpoints
     "sam2_video": "groundtrace.inference.endpoints.hf_segmenter:Sam2",
 }
-"""The class for each ``model_type`` of a checkpoint's config."""
+"""Maps the ``model_type`` in a checkpoint's config to the class that runs the model, written as ``module:Class``."""
 
 
 @dataclass(frozen=True)

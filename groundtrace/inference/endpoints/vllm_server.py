@@ -280,7 +280,8 @@ def _await_health(
 
 
 def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes | None:
-    """Return the body of a response with status 200; None for an unreachable server or another status."""
+    """Request ``path`` from the server at ``port`` of this machine, and return the body of the response. Returns None
+    if the server cannot be reached, or if the status is not 200. ``opener`` sends the request."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
     if os.environ.get("VLLM_API_KEY"):
         request.add_header("authorization", f"Bearer {os.environ['VLLM_API_KEY']}")

@@ -15,7 +15,9 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.schemas.text import whole
 
 MAX_REPLY_BYTES = 16_000_000
-"""The largest size of a response body, in bytes. Sixteen samples of 16384 tokens have only a few megabytes."""
+"""The largest size of a response body that is accepted, in bytes. Usual responses are smaller: sixteen samples of 16384
+tokens have only a few megabytes.
+"""
 MAX_REPLY_PARTS = 1_000_000
 """The largest number of JSON objects and lists in a response. The limit protects the memory: two bytes of JSON can
 become an object of sixty bytes.

@@ -24,8 +24,9 @@ from groundtrace.inference.grounding import (
 from groundtrace.schemas.model_json import ConflictingValues, one_value_per_key, whole_texts
 
 Numbers = Callable[[Any], object | None]
-"""A function that gets one item of a reply, and returns its coordinates without converting them. It returns None if the
-value is not an item with coordinates.
+"""A function that returns the coordinates of one item of a reply, in the form in which the model wrote them.
+
+An item is a point or a box as parsed JSON. The function returns None if its argument is not an item with coordinates.
 """
 
 MAX_LITERAL_CHARS = 100_000
@@ -54,15 +55,15 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """Return a function that gets the coordinates of an item of a reply (:data:`Numbers`). An item is an object, such
-    as {"bbox_2d": [1, 2, 3, 4], "label": "dog"}, and ``name`` is the key of its list of coordinates ("bbox_2d"). The
-    function returns None for an item that is not an object or lacks this key.
+    """Return a function (:data:`Numbers`) that returns the coordinates of one item of a reply. An item is an object,
+    such as {"bbox_2d": [1, 2, 3, 4], "label": "dog"}, and ``name`` is the key of its list of coordinates ("bbox_2d").
+    The function returns None for an item that is not an object or lacks this key.
     """
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Return a function that gets the coordinates of one item of a reply (:data:`Numbers`). An item is a point or a
+    """Return a function (:data:`Numbers`) that returns the coordinates of one item of a reply. An item is a point or a
     box. ``count`` is the number of coordinates of an item: 2 for a point, 4 for a box.
 
     An item may have one of three forms:

@@ -23,7 +23,7 @@ _ENDS = frozenset(
     )
     for word in words.split()
 )
-"""Words that end a noun phrase, e.g. "with" in "dog with a ball"."""
+"""Words before which the noun of a label ends: in "dog with a ball", the noun "dog" ends before "with"."""
 _ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"])
 
 SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1

@@ -50,7 +50,11 @@ _DOUBTS = frozenset(
     )
     for word in words.split()
 )
-"""Words that retract, negate or compare, or that are about sizes and scales."""
+"""Words that make the meaning of the numbers in a reply doubtful, such as "not", "corrected" or "pixels".
+
+These words retract, negate or compare, or are about sizes and scales. A reply with such a word is rejected, unless the
+requested label contains the word.
+"""
 _OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), frozenset({"center", "centre", "middle"})
 
 

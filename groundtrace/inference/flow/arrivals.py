@@ -81,8 +81,8 @@ class Place:
 
     A request for many samples is sent in several parts. An attempt is one try to get the samples of a part, and a part
     may need several attempts. If a reply lacks samples, another ``Place`` requests them. ``arrivals`` collects the
-    replies to all parts. ``first`` is the place of the part: the number of its first sample among all samples of the
-    request. It is -1 until the part has a reply.
+    replies to all parts. ``first`` is the number of the part's first sample among all samples of the request. It is -1
+    until the part has a reply.
     """
 
     def __init__(self, arrivals: Arrivals) -> None:

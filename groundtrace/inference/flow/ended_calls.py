@@ -6,8 +6,9 @@ from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.settings import EndpointSettings
 
 REFUSED_IN_A_ROW = 8
-"""The number of consecutive refusals after which the run ends, although the server has answered other calls. Fewer
-refusals may be due to the images of the requests.
+"""The number of consecutive refusals after which the run ends, even if the server has answered other calls. Fewer
+refusals may be due to the images of the requests, so they do not end such a run. There is one exception: a refusal with
+the status 401 or 402 ends the run at once.
 """
 NEVER_ANSWERED = 20
 """The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""

@@ -30,9 +30,11 @@ from groundtrace.schemas.text import printable
 UNREACHABLE_IN_A_ROW = 5
 """The number of consecutive attempts without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""The number of calls by which a busy or broken server is recognised. If this many different calls in a row got a
-status from 502 to 504, or a Retry-After, the server is treated as down even if it passes its check. If fewer calls
-did, their requests may be too large for the server, and only these calls fail.
+"""The number of calls in a row whose errors show that a server is busy or broken, even if the server passes its check.
+
+Only two kinds of errors count: a status from 502 to 504, and a Retry-After. If this many different calls in a row get
+such an error, the server is treated as down. If fewer calls get such an error, only these calls fail, because their
+requests may be too large for the server.
 """
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 OVERLOADED_SHARE = 0.2
-"""If a larger share of the requests found the server overloaded, the limit is lowered. If less than half of this share
-did, the limit is raised.
+"""The share of requests that find the server overloaded above which the limit on concurrent requests is lowered. If the
+share is less than half of this value, the limit is raised.
 """
 MIN_SEEN = 20
 FALL = 0.7

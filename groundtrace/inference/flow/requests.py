@@ -53,11 +53,11 @@ class Flow:
         ``max_bytes_in_flight``).
 
         ``read`` is a function that returns the files. It runs in a thread. ``size_bytes`` is a function that returns
-        the size of these files. If the limit has no room for this size, the method waits.
+        the size of these files. If the files would exceed the limit now, the method waits.
 
         The caller makes all attempts of the request within the ``with`` statement, so the bytes are counted only once.
         Files that are being read are not counted yet, since their size is not known. At most ``READ_AT_ONCE`` requests
-        read files or wait for room at the same time, so that the uncounted data stays small.
+        read files or wait because of the limit at the same time, so that the uncounted data stays small.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:

@@ -47,7 +47,9 @@ class CallWatcher(Protocol):
         ...
 
     def failed(self, error: CallError) -> None:
-        """Record that an attempt of a request has failed. ``error`` is the error of the attempt."""
+        """Report a failed attempt of a request, e.g. to the display of the run's progress. ``error`` is the error of
+        the attempt. For the same attempt, :meth:`tried` is called as well.
+        """
         ...
 
     def ended(self, error: CallError | None) -> None:

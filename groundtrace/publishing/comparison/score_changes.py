@@ -74,9 +74,10 @@ def _types(tables: duckdb.DuckDBPyConnection, view: str) -> dict[str, pa.DataTyp
 
 
 def _scores_in(run: str, name: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the SQL queries for the scores of a set's rows.
+    """Return the SQL queries that select the scores of a set's rows.
 
-    The scores are in the columns scores, verdicts and extra_scores.
+    ``run`` is the run, a or b, and ``name`` is the set, sft or rl. ``columns`` are the types of the set's columns by
+    name. The scores are in the columns ``scores``, ``verdicts`` and ``extra_scores``.
     """
     parts, known = list[str](), list[str]()
     if pa.types.is_struct(columns.get("scores", pa.null())):

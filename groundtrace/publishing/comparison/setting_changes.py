@@ -1,9 +1,9 @@
 """Compares the settings, models and prompts of two runs.
 
 Some differences were not made by the user. Such differences are *folded*: they are hidden, unless the user requests all
-settings. For example, a newer version of the code has a new setting. The config of a run holds every setting with its
-value, so the new key is in only one of the two configs. A key that is in only one config is folded if it has its
-default value.
+settings. The rule is: a key that is in only one of the two configs is folded if it has its default value. For example,
+a newer version of the code may have a new setting. The config of a run holds every setting with its value, so the new
+key is in only one of the two configs, although the user did not set it.
 
 Two runs may also have different recipes (pipelines). Then a setting, role (job of a model, such as teacher) or prompt
 is folded if only one of the two runs has it. Settings of endpoints (model servers) are the exception: they are folded

@@ -28,8 +28,8 @@ class Side:
     """Holds the set into which one run put a record, and the reason if the record was rejected.
 
     ``set`` is sft, rl or rejected. For a rejected record, ``stage`` is the step of the pipeline that rejected it,
-    ``reason`` is the short name of the reason, and ``detail`` is a text about this record's case. All three are None if
-    the record was not rejected.
+    ``reason`` is the short name of the reason, and ``detail`` is a text about why this record was rejected. All three
+    are None if the record was not rejected.
     """
 
     set: str

@@ -22,7 +22,10 @@ NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
 """Columns that no trainer reads. They are not read from the shards, unless a format sets ``unread`` differently."""
 
 TAGS, TOOLS = "tags", "tools"
-"""The two ways to write the code of a trajectory: in CodeDance's tags, or as tool calls."""
+"""The two ways to write the code of a trajectory (a trace in several turns with code).
+
+The code is written either in tags, as in the paper CodeDance, or as tool calls.
+"""
 
 Turn = Mapping[str, str]
 """A turn of a conversation: its ``role`` and ``content``.

@@ -34,7 +34,7 @@ def open_sft(folder: Path, target: Target) -> LinesWriter:
 
 
 def dataset_info(has_tools: bool) -> str:
-    """Return the text of ``dataset_info.json``, which tells LLaMA-Factory how to read the rows.
+    """Return the text of ``dataset_info.json``, which LLaMA-Factory needs to read the rows.
 
     ``has_tools`` is True if the code of trajectories (traces in several turns with code) is written as tool calls.
     """

@@ -45,11 +45,12 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raise LeftOut if the turns have too few placeholders ``<image>``, or if a text has a forbidden special token.
 
-    ``images`` is the number of the row's images. A row with two images, for example, must have at least two
-    placeholders. :func:`groundtrace.grading.question_text.user_text` writes the placeholders of the images before the
-    question. So the first two placeholders are those of the two images. Any further placeholder of an image, a video or
-    a sound is part of the text of a question or an answer. Such further placeholders are forbidden if ``is_strict`` is
-    True. Other special tokens and control characters (:mod:`groundtrace.schemas.control_text`) are always forbidden.
+    ``images`` is the number of the row's images. The turns that the assistant did not write must have at least one
+    placeholder for each image. In a row with two images, for example, the first two placeholders are those of the
+    images, because :func:`groundtrace.grading.question_text.user_text` writes them before the question. Any further
+    placeholder of an image, a video or a sound is part of the text of a question or an answer. Such further
+    placeholders are forbidden if ``is_strict`` is True. Other special tokens and control characters
+    (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
@@ -82,10 +83,10 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 
 
 def _unread_position(text: str) -> str:
-    """Return the first tag whose position cannot be parsed; "" if all can be parsed.
+    """Return the first tag whose position cannot be parsed; "" if the positions of all tags can be parsed.
 
-    The position of such a tag would stay in pixels of the original image, while :func:`in_frame` converts the other
-    tags to the model's coordinate frame.
+    :func:`in_frame` raises LeftOut for such a tag. Otherwise the tag's position would stay in pixels of the original
+    image, although the positions of all other tags are converted to the model's coordinate frame.
     """
     read = [tag for tag in scan_tags(text) if _has_position(text[tag.start : tag.end])]
     starts = {tag.start for tag in read}

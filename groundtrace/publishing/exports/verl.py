@@ -65,7 +65,11 @@ OF_TOOLS = {
     "need_tools_kwargs": pa.bool_(),
     "tools_kwargs": pa.struct([(TOOL, pa.struct([("create_kwargs", _ARGUMENTS)]))]),
 }
-"""The further fields of ``extra_info`` if trajectories are rendered as tool calls."""
+"""Further fields of ``extra_info``, with their types.
+
+The rows have these fields only if the code of trajectories (traces in several turns with code) is written as tool
+calls.
+"""
 AGENT = "tool_agent"
 """verl's name of the agent loop that calls tools."""
 SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])

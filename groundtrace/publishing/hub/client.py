@@ -9,9 +9,9 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""The time in seconds that the client waits for the Hub to send or accept bytes.
+"""The longest time in seconds that the client waits for the Hub to send or accept bytes.
 
-The Hub may need minutes to join the parts of a large file.
+The time is this long because the Hub may need minutes to join the parts of a large file.
 """
 
 

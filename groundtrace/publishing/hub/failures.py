@@ -16,7 +16,10 @@ from groundtrace.schemas.text import printable
 MAX_MESSAGE_CHARS = 300
 _AGAIN = "run the same command again, which continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
-"""The exceptions that the client raises for a response of an unexpected form, since it does not check the fields."""
+"""The exceptions that the Hub's client raises if a response does not have the form of the Hub's responses.
+
+They have these general types because the client does not check the fields of a response before it uses them.
+"""
 
 
 @contextmanager

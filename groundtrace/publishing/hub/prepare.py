@@ -34,7 +34,10 @@ REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
 """The parts of a run that are published only on request. Each becomes a config (a named part of the data set)."""
 AUDIT = "audit"
-"""The name with which a user requests the result of the run's audit on the data card."""
+"""The name by which a user requests that the data card shows the result of the run's audit.
+
+In an audit, a person judges traces of the run.
+"""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
 """Further files of a run that are published.
 
@@ -64,7 +67,7 @@ Rubrics are published as Parquet, because ``datasets`` reads all configs of a da
 TAG_DIGITS = 12
 NEEDED = ("source", "license", "lineage", "images")
 NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
-"""The columns that rejected rows must have, as :data:`NEEDED` holds the columns that training rows must have.
+"""The columns that rejected rows must have. The columns that training rows must have are in :data:`NEEDED`.
 
 The columns ``source`` and ``license`` decide whether a rejected row is published. Private data are removed from the
 other columns.

@@ -631,9 +631,9 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _after_s(text: str | None) -> float:
-    """Return the number of seconds in a ``Retry-After`` header.
+    """Return the number of seconds in a ``Retry-After`` header; 0 if the header is missing or holds a date.
 
-    Return 0 for a date, since the client's own wait is then enough.
+    With 0, the client waits only for its own time between two attempts, which is enough.
     """
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 

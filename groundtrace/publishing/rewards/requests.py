@@ -181,7 +181,10 @@ _DEFAULTS = {"id": "", "run": "", "family": DEFAULT, "stream": ""}
 
 
 def _checked(text: str, name: str, number: int) -> str:
-    """Return the text. Raises BadRequest for an unpaired surrogate, which JSON can hold but UTF-8 cannot."""
+    """Return ``text`` unchanged. Raises BadRequest for an unpaired surrogate, which JSON can hold but UTF-8 cannot.
+
+    ``name`` is the field with the text, and ``number`` is the index of the item, both for the error message.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -192,7 +195,10 @@ def _checked(text: str, name: str, number: int) -> str:
 
 
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
-    """Raise BadRequest if ``found`` has a field that is not in ``known``."""
+    """Raise BadRequest if the JSON object ``found`` has a field that is not in ``known``.
+
+    ``item`` is the index of the item that ``found`` is, for the error; None if ``found`` is the whole request.
+    """
     if others := sorted(map(str, found.keys() - known)):
         raise BadRequest(
             f"the field {others[0]!r:.40} is unknown: the known fields are {', '.join(sorted(known))}", item

@@ -30,9 +30,10 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, images_of, limits_of
 
 TOOLS = "verl.tools"
-"""The package of the trainer verl that this file imports. The optional dependencies of Groundtrace do not include verl.
+"""The name of a package of the trainer verl, from which this file imports modules.
 
-So the file can be imported only where verl is installed: in the trainer's process.
+The optional dependencies of Groundtrace do not include verl. So this file can be imported only where verl is installed:
+in the trainer's process.
 """
 _schemas: Any = importlib.import_module(f"{TOOLS}.schemas")
 _BaseTool: Any = importlib.import_module(f"{TOOLS}.base_tool").BaseTool

@@ -2,9 +2,9 @@
 
 In an audit, a person judges a random sample of a run's traces (a teacher's reasoning with answer). From these
 judgements, :mod:`groundtrace.publishing.view.audit_estimate` estimates how often the run's automatic verification is
-right. Half of the sample are kept (SFT) rows. The other half are records whose traces the verification rejected. The
-numbers of records for the single reasons of rejection are in the same proportion as in the whole run, but there are at
-least :data:`MIN_PER_REASON` records for each reason (or all, if the run has fewer).
+right. About half of the sample are kept (SFT) rows, if the run has enough of them. The others are records whose traces
+the verification rejected. Among these records, each reason of rejection has about the same share as in the whole run.
+Exception: the sample has at least :data:`MIN_PER_REASON` records for each reason (or all, if the run has fewer).
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
 trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.
@@ -80,9 +80,10 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     """Draw a random sample of about ``count`` ids. Return the drawn ids of each stratum.
 
     A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
-    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample has fewer
-    than ``count`` ids if there are too few kept rows. It has more if there are many reasons of rejection, because at
-    least :data:`MIN_PER_REASON` ids of each reason are drawn (or all, if a reason has fewer).
+    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample can have
+    fewer than ``count`` ids, but only if all kept rows are drawn. It can have more than ``count`` ids if there are many
+    reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each reason are drawn (or all, if a reason has
+    fewer).
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}

@@ -31,10 +31,15 @@ MAX_LOGS = 200
 MAX_CHARS = 2_000
 """The maximum number of characters that the page shows of one reply."""
 _TAIL_BYTES = 400_000
-"""The part at the end of a log file in which the newest replies are searched."""
+"""The number of bytes at the end of a log file in which the newest replies are searched first.
+
+If they contain no reply, a larger part of the file is searched.
+"""
 _RECENT_S = 60
 _END_OF_TIME_S = 4e9
-"""The latest time, in the year 2096, at which a reply may have been made."""
+"""The limit for the time of a reply, in seconds since 1970 (in the year 2096). Replies with a later time are ignored,
+because such a time can only be in a damaged file.
+"""
 Json = dict[str, Any]
 
 
@@ -70,7 +75,7 @@ class _Sums:
 
     Attributes:
         files: the reader of each file of notes.
-        calls: the requests, replies, tokens and dollars by (stage, role), each as a sum.
+        calls: the total numbers of requests, replies and tokens, and the total dollars, for each (stage, role).
         failures: the number of failed attempts by (endpoint, status, message).
     """
 
@@ -106,8 +111,8 @@ class LiveRun:
         - ``failures``: the failed attempts, the most frequent first.
         - ``waiting``: what the processes wait for at present.
         - ``replies``: the newest replies of the cache.
-        - ``per_minute``: the number of replies in the last minute. Only replies at the ends of the log files are
-          counted. So the number is too low if more replies were made in this minute than these ends hold.
+        - ``per_minute``: the number of replies in the last minute. Only the end of each log file is read. So the number
+          is too low if some replies of this minute are before the part that is read.
         - ``idle_s``: the time since the last reply in seconds; None if there is no reply.
         """
         notes = max((path for path in (self.run / "ledger").glob("*") if self._is_own_folder(path)), default=None)

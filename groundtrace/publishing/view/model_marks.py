@@ -29,7 +29,9 @@ MAX_NOTES = 20
 MAX_CHARS = 300
 """The maximum number of characters of a label or a note."""
 _SEGMENTED = ("boxes", "points")
-"""The variables of the segmenter's prompts that hold the places of the wanted masks, as a JSON list."""
+"""The names of two variables of the segmenter's prompts. Each prompt has one of them, as a JSON list: the boxes or the
+points of the objects whose masks are requested.
+"""
 Json = dict[str, Any]
 
 
@@ -76,8 +78,8 @@ class _NotDrawn(ValueError):
 def images_of(row: Mapping[str, Any], requests: Iterable[Json]) -> dict[str, ImageOfRow]:
     """Return the images of a row that were sent to the :data:`ROLES`, by the SHA-256 of their files.
 
-    ``row`` has the columns ``images`` and ``frames``, or ``media`` for a rejected record. ``requests`` are those of
-    :func:`model_marks`. Images that cannot be decoded are left out.
+    ``row`` has the columns ``images`` and ``frames``, or ``media`` for a rejected record. ``requests`` are the model
+    calls for this row, which :func:`model_marks` also takes. Images that cannot be decoded are left out.
     """
     shown = {digest for each in requests if each["role"] in ROLES for digest in _digests(each)}
     places, sizes = defaultdict[str, list[tuple[int, int | None]]](list), dict[str, tuple[int, int]]()

@@ -149,8 +149,8 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     it names none, nothing is marked. Of this scorer's verdicts on the traces, the first one with a value is marked. If
     the record was rejected because it could not be checked, the first one without a value is marked instead.
 
-    A wrong trace has only the verdict on its answer. So, unless the scorer is that of the answer, the marked verdict is
-    on the best right trace.
+    A trace with a wrong answer has only the verdict on its answer. So if the record was rejected by
+    another scorer than that of the answer, the marked verdict is on the best trace with a right answer.
     """
     has_value = row.get("reason") not in ("unverifiable", "execution_lost")
     held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))
@@ -161,10 +161,11 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
 
 
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
-    """Return the places of the points that are not on an object of their label, from the evidence of the verdicts.
+    """Return the places (:func:`_place_of`) of the points that are not on an object of their label.
 
-    The evidence on such a point is a JSON object with the place of the point and the field ``on`` = false. All other
-    evidence is ignored, because other scorers write other fields.
+    The places are read from the evidence of the ``verdicts``. The evidence on such a point is a JSON object with the
+    place of the point and the field ``on`` = false. All other evidence is ignored, because other scorers write other
+    fields.
     """
     found = set[tuple[Any, ...]]()
     for text in (each for verdict in verdicts for each in verdict.get("evidence") or []):

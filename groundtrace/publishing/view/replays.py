@@ -22,14 +22,15 @@ TIMEOUT_S = 300
 _MODULE = "groundtrace.pipelines.running.replay"
 _KEPT = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TZ", "USER", "XDG_CACHE_HOME")
 _KEPT_GROUPS = ("LC_", "PYTHON")
-"""The beginnings of the names of further environment variables that every replay gets."""
+"""Prefixes of names: every replay gets the environment variables with these prefixes, and those in ``_KEPT``."""
 
 
 def environment_of(pipeline: str) -> dict[str, str]:
     """Return the environment variables of the process that replays a record.
 
-    ``pipeline`` is the path of the pipeline's file that the user named; "" if the user named none. Then the run may be
-    from another person, so the environment has no secrets, and the process does not use the Hub.
+    ``pipeline`` is the path of the pipeline's file that the user named; "" if the user named none. If it is "", the run
+    may be from another person. For this reason the environment then has no secrets, and the process does not use the
+    Hugging Face Hub.
     """
     if pipeline:
         return dict(os.environ)

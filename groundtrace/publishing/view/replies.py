@@ -18,7 +18,7 @@ from groundtrace.publishing.reading import InspectError
 from groundtrace.schemas.safe_files import own_file
 
 CACHE = Path("cache") / "replies.sqlite"
-"""The place of the cache in a run folder."""
+"""The path of the cache of model replies, relative to the run folder."""
 MAX_REPLIES = 200
 """The maximum number of replies of one record that are read."""
 MAX_CHARS = 20_000

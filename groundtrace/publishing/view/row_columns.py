@@ -17,15 +17,20 @@ MAX_CLASSES = 40
 SCORE = "score "
 """The beginning of the names of columns that hold verdicts, such as ``score final``."""
 THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
-"""The names of the columns on a second run: the record's outcome there, such as ``rejected: too_hard``; its sets there
-and in this run, such as ``rejected → sft``; this run's final score minus the other's.
+"""The names of three columns, which compare a record of the viewed run with the same record of a second run.
+
+They hold, in this order: the outcome in the second run, such as ``rejected: too_hard``; the set in the second run and
+the set in the viewed run, such as ``rejected → sft``; and the final score in the viewed run minus that in the second.
 """
 TRACE_LENGTH = "trace characters"
 """The name of the column with the number of characters of the best trace."""
 _CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
 MAX_SHOWN_CHARS = 2_000
-"""The maximum number of characters of a question, an answer and a detail in the table. An open record has all."""
+"""The maximum number of characters of a question, an answer and a detail in the table of rows.
+
+If the user opens a single record, the page shows these texts in full.
+"""
 MAX_SEARCHED_CHARS = 30_000
 """The number of characters at the beginning of each text in which a search looks."""
 MAX_WORDS_CHARS = 200_000
@@ -97,10 +102,11 @@ def _words(texts: Iterable[str], has_traces: bool) -> str:
 
 
 def _free_name(name: str, columns: Iterable[str]) -> str:
-    """Return the name under which a page shows an added column.
+    """Return the name under which a page shows a column that a stage of the pipeline added to the rows.
 
-    The result is the column's own ``name``. If the view already uses this name, "column " is put before it.
-    ``columns`` are the names that are in use. Names that differ only in upper and lower case are equal for DuckDB.
+    The result is the column's own ``name``. If another column of the page has this name, or if the name begins with
+    :data:`SCORE`, "column " is put before it, several times if necessary. ``columns`` are the names that are in use.
+    Names that differ only in upper and lower case are equal for DuckDB.
     """
     taken = {each.lower() for each in (*columns, *_RESERVED)}
     while name.lower() in taken or name.lower().startswith(SCORE):

@@ -27,7 +27,7 @@ from groundtrace.storage.views import quoted_name
 
 BINS = 20
 MEMORY = "50%"
-"""The part of this machine's memory that the rows of a run may take."""
+"""The maximum share of this machine's RAM that the table with the rows of a run may use."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +267,6 @@ class ViewedRows:
 
 
 def _count(cursor: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] = ()) -> int:
-    """Return the number that a query counts."""
+    """Return the result of a query of the form ``SELECT count(*) …``; ``values`` are for the query's placeholders."""
     found = cursor.execute(query, list(values)).fetchone()
     return 0 if found is None else found[0]

@@ -216,7 +216,10 @@ class ViewServer:
         await self._replays.close()
 
     async def _post_replay(self, request: web.Request) -> web.Response:
-        """Repeat the stages for a record, and return what they did. It is a POST, because it executes the pipeline."""
+        """Repeat the stages for a record, and return what they did.
+
+        The HTTP method of the request is POST, because the request executes the pipeline.
+        """
         assert self._replays is not None
         try:
             record_id = str((await request.json())["id"])
@@ -235,7 +238,7 @@ class ViewServer:
             await asyncio.wait({replay})  # until its process has ended
 
     async def _post_mark(self, request: web.Request) -> web.Response:
-        """Set the flag, tags or note of records. What the request leaves out is not changed."""
+        """Set the flag, tags or note of records. Only the values that the request contains are changed."""
         try:
             asked = await request.json()
             _check_keys(asked)
@@ -287,10 +290,10 @@ class ViewServer:
 
 @web.middleware
 async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-    """Return the response of ``handler``; if it raises an error about the request or the run, the error as a response.
+    """Return the response of ``handler``; if ``handler`` raises an expected error, return a response with its message.
 
-    This response contains the message of the error. Its status is 400 for a bad filter, and 409 for an error about the
-    run.
+    Expected errors are those about the request or the run. The status of the response is 400 for a bad filter, and 409
+    for an error about the run.
     """
     try:
         return await handler(request)

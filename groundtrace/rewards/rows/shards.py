@@ -35,7 +35,10 @@ from groundtrace.schemas.run_files import files_of, problem_of, shards_of
 from groundtrace.schemas.safe_files import is_elsewhere
 
 MAX_BYTES_IN_MEMORY = 64_000_000
-"""Larger sets are copied into a memory-mapped file, which takes longer to open."""
+"""The maximum total size of shard files, in bytes, that are read into memory.
+
+The rows of larger files are copied into a memory-mapped file, which takes longer to open.
+"""
 BATCH_ROWS = 1000
 IMAGES_AT_ONCE = 32
 """The number of rows whose images are in memory at once, when the images of all rows are read."""

@@ -48,9 +48,14 @@ _MAX_AREA = 1e300  # so that no sum of two areas overflows
 Values = NDArray[np.float64]
 Place = tuple[int, float, float, float, float]
 Named = tuple[Place, str]
-"""A box as (place, label); the same place with two labels gives two boxes."""
+"""A box as a pair (place, label). The place is the index of the box's image, x1, y1, x2 and y2.
+
+Two boxes at the same place with different labels are two different values.
+"""
 Names = Callable[[str, str], bool]
-"""Whether the label of a box can name the same object as the label of a gold box."""
+"""A function that returns whether the label of a box (first argument) can name the object of a gold box (second
+argument: its label).
+"""
 
 
 def _bidirectional(recall: Values, precision: Values) -> Values:
@@ -72,8 +77,8 @@ FORMS: dict[str, Callable[[Values, Values], Values]] = {
     "f1": _f1,
 }
 """Functions that combine recall and precision, each (G,), into scores (G,). ``bidirectional`` is their mean (iVGR Eq.
-2). ``f1`` is their harmonic mean, which is lower than the mean if recall and precision differ. ``recall_only`` rewards
-more boxes and is for comparison."""
+2). ``f1`` is their harmonic mean, which is lower than the mean if recall and precision differ. ``recall_only`` is the
+recall alone. It is only for comparison, because a response can raise it with more boxes."""
 
 
 def max_boxes(gold: Sequence[Box]) -> int:

@@ -2,9 +2,9 @@
 
 A trace is a response of a teacher. The paper has no such scorer, since annotators made the boxes of its grounded
 traces. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only positions, and rewards every box near a gold box.
-So it does not detect swapped labels. A trace with one precise box can pass, although the question has many gold boxes.
-In this module, each box of a trace is either right or wrong, and the value is the share of right boxes. A box is right
-if all of these conditions are true:
+So it does not detect swapped labels. In this module, each box of a trace is either right or wrong, and the value is the
+share of right boxes. So a trace with one precise box can pass, although the question has many gold boxes. A box is
+right if all of these conditions are true:
 
 - Its label names an object (:func:`groundtrace.schemas.labels.label_fault`).
 - It overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
@@ -38,7 +38,7 @@ from groundtrace.schemas.records import Verdict
 
 NAME = "boxes_located"
 MIN_IOU = 0.5
-"""A box with a lower IoU with an object is not on it."""
+"""The minimum IoU of a box with an object at which the box counts as being on the object."""
 MAX_BOXES = 64
 
 

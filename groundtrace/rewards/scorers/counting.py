@@ -7,8 +7,8 @@ their instances). The verdict does not count in the score of Argos Eq. 9. The st
 (a teacher's responses) drops a trace whose verdict is below a minimum value.
 
 A detector often finds more objects than the question is about. For example, it finds all red squares for "How many red
-squares touch the edge?". So the check depends on the number of instances. In these rules, the answer of the response
-is right: this scorer does not run for a wrong answer.
+squares touch the edge?". So the check depends on the number of instances. In the following rules, "the answer" is the
+number that the response gives. It is always right, because this scorer does not run for a wrong answer.
 
 - If there are as many instances as the answer, points and instances must match one to one.
 - If there are more instances than the answer, the number of instances with a point must be at least the answer.

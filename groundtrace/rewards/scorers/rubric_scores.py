@@ -79,8 +79,8 @@ async def judge_rubrics(
     """Return what the judge decides about each rubric for one response, in the order of ``rubrics``.
 
     A rubric is one criterion of grading. The judge sees the images and the whole text of the response (``attempt``). If
-    there are no rubrics, it is not called, and the result is (). ``caller`` is the object with which the judge is
-    called.
+    there are no rubrics, the judge is not called, and the result is (). ``caller`` is the object with which the judge
+    is called.
 
     Raises CallError if the call fails, BadReply if the reply cannot be parsed, and BudgetUsedUp if the run's budget for
     model calls is used up.

@@ -101,7 +101,11 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 
 
 def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> int | None:
-    """Return the index of the smallest mask that contains the point; None if no mask contains it."""
+    """Return the index in ``found`` of the smallest mask that contains the point; None if no mask contains it.
+
+    ``found`` holds the masks of the objects that the point's label names. ``masks`` is used only for the width and the
+    height of the point's image or clip.
+    """
     medium = masks.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     holding = [index for index, mask in enumerate(found) if mask.holds(x, y)]
@@ -138,7 +142,9 @@ async def score_spatial(case: Case) -> Verdict:
 
 
 Masks = dict[tuple[int, int | None], list[Mask]]
-"""Masks by medium and frame."""
+"""The type of a mapping from an image or a frame of a clip to masks in it. A key is a pair: the index of the image or
+clip among the question's media, and the number of the frame (None for an image).
+"""
 
 
 @dataclass

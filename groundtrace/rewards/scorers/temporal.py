@@ -317,5 +317,6 @@ SCORER = Scorer(
 )
 """The scorer of statements on a clip.
 
-Its floor (the minimum value that a trace needs to be kept) is below 1, since the judge can wrongly reject a statement.
+Its floor is the minimum value of a trace (a teacher's response); traces with a lower value are not kept. The floor is
+below 1, since the judge can wrongly reject a statement.
 """

@@ -23,7 +23,9 @@ from groundtrace.schemas.text import words_in
 
 NAME = "think_section"
 MIN_WORDS = 3
-"""A thought with fewer words does not explain how the answer is found."""
+"""The minimum number of words of a thought that counts as reasoning. A thought with fewer words does not explain how
+the answer is found.
+"""
 _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 

@@ -147,7 +147,8 @@ async def score_aspects(
     """Return the judge's verdicts on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
     An aspect whose weight is 0 in ``settings`` is left out. The value of a verdict is 1 or 0. If ``settings.signal`` is
-    ``continuous``, it is a number from 0 to 1. It is None if the judge failed. If the response has no answer, d3 is 0.
+    ``continuous``, the value is a number from 0 to 1 instead. The value is None if the judge failed. If the response
+    has no answer, the value of d3 is 0.
 
     The response must have reasoning. ``caller`` is the object with which the judge is called. Raises BudgetUsedUp if
     the run's budget for model calls is used up, but only after all calls have ended.

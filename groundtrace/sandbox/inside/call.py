@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 NOT_AN_ANSWER = "the process sent something other than an answer"
 _MAX_COUNT = 1 << 31
 ENDINGS = ("ok", "error", "memory")
-"""The statuses that a process may answer with; the supervisor sets all others."""
+"""The statuses that the answer of a process may have. Only the supervisor sets other statuses, such as ``timeout``."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

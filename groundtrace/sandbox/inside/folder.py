@@ -74,7 +74,11 @@ def copied(root: bytes, max_bytes: int) -> Copy:
 
 
 def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
-    """Yield the paths below the root; the path of a folder comes before the paths in it."""
+    """Yield the paths below the root; the path of a folder comes before the paths in it.
+
+    Folders without the necessary permissions get these permissions. When ``closing`` is closed, the old permissions are
+    restored (:func:`_names`). Raises FolderError if folders are nested too deeply.
+    """
     waiting = [b""]
     while waiting:
         below = waiting.pop()
@@ -134,8 +138,9 @@ def _content(full: bytes) -> bytes:
 def restore(root: bytes, copy: Copy) -> None:
     """Make the content of the folder ``root`` equal to ``copy``, an earlier copy of its files, folders and links.
 
-    A file that still exists keeps its inode. So a file that the code has open is still the file at its path. ``copy``
-    is a result of :func:`copied`.
+    A file that still exists is not replaced by a new file: it keeps its inode, and only its content is restored. So if
+    the code has the file open, the open file and the file at its path are still the same. ``copy`` is a result of
+    :func:`copied`.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_HEADER = 1 << 20
-"""The maximum size of a header in bytes; the texts in it are limited to far less."""
+"""The maximum size of a header in bytes. The texts in a header have much lower limits of their own."""
 MAX_ERROR_CHARS = 4000
 """The maximum length of an error's text in a header."""
 MAX_PARTS = 4096

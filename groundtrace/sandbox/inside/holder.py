@@ -29,7 +29,10 @@ from . import figures, frames, kernel, outcome
 from .processes import MAX_OPEN_FILES
 
 FOLDER = "/tmp"
-"""The folder where the code of a trajectory (a series of executions of code) reads and writes. It is in memory."""
+"""The folder where the code of a trajectory (a series of executions of code) reads and writes files.
+
+It is a tmpfs, so its files are in RAM and not on a disk.
+"""
 MAX_FDS = 3
 """The maximum number of file descriptors in a message from the supervisor (the first process in the sandbox).
 
@@ -207,7 +210,7 @@ def _show(shown: Any) -> bool:
 
 
 def _display(*things: Any) -> None:
-    """Show each thing that is an image, and print each other thing."""
+    """Show each of ``things`` that is an image, and print all others; the code calls this function as ``display``."""
     for thing in things:
         if not _show(thing):
             print(thing)
@@ -247,9 +250,10 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds.
+    """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds, after the code of a call has run.
 
-    For example, this time is long enough for the end of a timer's thread after the timer was cancelled.
+    So a thread that is about to end is not counted as a thread that still runs. An example is the thread of a timer
+    that was cancelled.
     """
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S

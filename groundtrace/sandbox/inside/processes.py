@@ -14,7 +14,9 @@ for those outside the sandbox.
 """
 _MEMORY = ("RssAnon", "RssShmem", "VmSwap", "VmPTE")
 _SOCKET_KIB = 208
-"""The maximum size of the unread data in a socket, which the kernel does not count as memory of any process."""
+"""The maximum size, in KiB, of the unread data in a socket. The kernel does not count this data as memory of any
+process, so :func:`sockets_kib` estimates its size.
+"""
 
 
 def others() -> set[int]:

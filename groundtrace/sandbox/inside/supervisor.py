@@ -21,7 +21,7 @@ from .holder_process import Holder, TooMuchMemory, TrajectoryLost, answer_of
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
-"""The interval at which memory and files are measured while code runs."""
+"""The interval, in seconds, at which the supervisor measures the memory and the files of a call while its code runs."""
 _PART_S = 3.0
 """The time in seconds within which the process that executed a call must fork.
 

@@ -81,7 +81,7 @@ class SandboxEnvironment(Environment):
     async def result(self) -> Trajectory:
         """Return a trajectory: for each turn of the response, whether its code ran without an error and had output.
 
-        If the setting ``verify`` is True, the trajectory also says whether the output of a call depends on the image.
+        If the setting ``verify`` is True, the trajectory also shows whether the output of a call depends on the image.
         Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None

@@ -1,4 +1,7 @@
-"""Computes the accuracy that is possible without the images of the questions."""
+"""Computes the accuracy that is possible without the images of the questions.
+
+The metrics of an evaluation contain this number, so that the accuracy of the model can be compared with it.
+"""
 
 from collections.abc import Sequence
 from typing import ClassVar

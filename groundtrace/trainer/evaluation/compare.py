@@ -83,7 +83,10 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether any evaluation is worse than the first: the 95 % interval of its accuracy difference is below 0."""
+        """Return whether any evaluation is worse than the first.
+
+        An evaluation is worse if the 95 % interval of its difference in accuracy to the first is entirely below 0.
+        """
         bounds = [found.high for each in self.differences if (found := each[ACCURACY]) is not None]
         return any(high is not None and high < 0 for high in bounds)
 
@@ -91,7 +94,8 @@ class Comparison:
 def read_evaluation(folder: str) -> Evaluation:
     """Return the finished evaluation in an output folder of ``trainer eval``.
 
-    Raises CompareError if there is none, and UnsafeFile if one of its files is a pipe or a device.
+    Raises CompareError if the folder has no finished evaluation, and UnsafeFile if one of its files is a pipe or a
+    device.
     """
     path = Path(folder)
     run = recorded_run(path) or {}

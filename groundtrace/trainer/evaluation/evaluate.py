@@ -146,9 +146,10 @@ def _media_groups(answered: Sequence[EvaluatedQuestion]) -> list[str]:
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
     """Yield the prompts of each usable row, until ``eval.questions`` rows have been used (0: no limit).
 
-    A row is usable if it can be encoded, if ``eval.streams`` selects at least one of its prompts, and if each of these
-    prompts, with room for an answer, fits into ``batch.max_tokens``. ``left_out`` is called for each row that is not
-    usable, with the row's name and the reason. Raises ShardError if no row is usable.
+    A row is usable if three conditions hold. The row can be encoded. ``eval.streams`` selects at least one of its
+    prompts. Each of these prompts, together with ``rollout.max_new_tokens`` tokens for an answer, has at most
+    ``batch.max_tokens`` tokens. ``left_out`` is called for each row that is not usable, with the row's name and the
+    reason. Raises ShardError if no row is usable.
     """
     first, count, room = "", 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):

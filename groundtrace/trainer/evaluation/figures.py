@@ -202,7 +202,8 @@ def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int]
 
     To free a box for this point, other points may be matched with other boxes. ``hits`` holds, for each point, the
     indices of its possible boxes. ``taken`` maps the indices of matched boxes to their points, and is updated.
-    ``tried`` holds the boxes that need not be tried again.
+    ``tried`` holds the indices of the boxes that this search has already tried; it is also updated. These boxes are not
+    tried again.
     """
     for box in hits[place]:
         if box not in tried:

@@ -40,10 +40,10 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
     """Return the metrics of a validation by name, as means over all answers.
 
     The metrics are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, and the share
-    of truncated answers. The verdicts (scores of one aspect of an answer) whose names are in ``shown`` are included,
-    too. So are the numbers of unscored answers and of questions. If the rows have streams (forms of response), the
-    result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. Unscored answers are left
-    out of the means. A metric without data is None.
+    of truncated answers. The result also has the verdicts (scores of one aspect of an answer) whose names are in
+    ``shown``, the number of unscored answers, and the number of questions. If the rows have streams (forms of
+    response), the result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. Unscored
+    answers are left out of the means. A metric without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {

@@ -149,7 +149,10 @@ def _readable(rows: Records) -> list[TrainingRow]:
 
 
 def _media(shards: Shards) -> list[tuple[str, ...]]:
-    """Return the digests of each row's images; for a row without images, its index, which no other row has."""
+    """Return, for each row, the digests of its images.
+
+    A row without images gets a text with its index instead of a digest. So it shares nothing with another row.
+    """
     return [found or (f"row {index} of {shards.side}",) for index, found in enumerate(shards.images_sha256())]
 
 

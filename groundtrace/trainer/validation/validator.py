@@ -1,9 +1,9 @@
 """Validates the model during training: asks held-out questions, saves the best checkpoint, and detects overfitting.
 
 Held-out questions are those on which the model is not trained. A validation does not change the training: the weights,
-the position in the data, the random state and the memory of the reward stay as they are. Some rewards keep a memory of
-earlier steps. A validation scores its answers with an empty memory, as ``trainer eval`` does. So the rewards of all
-validations are comparable.
+the position in the data and the random state stay as they are. Some rewards also have a state, which they have learnt
+in earlier training steps. This state does not change either. A validation scores its answers with the initial state of
+the reward, as ``trainer eval`` does. So the rewards of all validations are comparable.
 """
 
 import contextlib
@@ -179,9 +179,10 @@ class Validator:
 
     @contextlib.contextmanager
     def _leaving_no_trace(self) -> Iterator[None]:
-        """Give the reward an empty memory while the body of the ``with`` runs.
+        """Set the reward to its initial state while the body of the ``with`` runs.
 
-        At the end of the body, the reward's memory and torch's random state are restored.
+        The state of the reward is what it has learnt in earlier training steps (the attribute ``memory``). At the end
+        of the body, this state and torch's random state are restored.
         """
         kept, self._reward.memory = self._reward.memory, Memory()
         devices = [self._vlm.device] if self._vlm.device.type == "cuda" else []

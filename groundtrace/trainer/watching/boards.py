@@ -1,8 +1,8 @@
 """Sends metrics to other programs that draw them: TensorBoard, Weights & Biases (W&B), and trackio.
 
-Such a program is called a board here; W&B and trackio are also called trackers. They have the same functions, so one
-class serves both. Only metrics and settings are sent. The settings of endpoints (model servers) are left out, so that
-no key, address or prompt is sent.
+Such a program is called a board here. W&B and trackio are also called trackers. The Python packages of the two trackers
+have the same functions, so one class serves both. Only metrics and settings are sent. The settings of endpoints (model
+servers) are left out, so that no key, address or prompt is sent.
 """
 
 import dataclasses

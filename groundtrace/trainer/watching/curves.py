@@ -1,4 +1,4 @@
-"""Computes the curves of a training's metrics as SVG paths. The template of the page train.html draws them.
+"""Computes the curves of a training's metrics as SVG paths. The HTML template of the page train.html draws them.
 
 A curve has at most ``MAX_POINTS`` points, even if the training has more steps. Each point is the mean over several
 steps. So the page is small, and it needs no script.
@@ -14,7 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 8, 8, 22
 """The width of the empty border around the drawing area, in SVG units."""
 MAX_POINTS, MAX_DOTS, MAX_CHARTS = 240, 60, 48
 LEAST = 1e-30
-"""Values whose distance from 0 is smaller are drawn as 0."""
+"""A value is drawn as 0 if its absolute value is smaller than this."""
 SMOOTHED_OVER = 20
 """The smoothed line of a metric of N points is its running mean over N / SMOOTHED_OVER points."""
 Point = tuple[float, float]

@@ -16,7 +16,7 @@ class ShownAnswer:
     """Holds an answer as a page shows it.
 
     Attributes:
-        when: a text that says when the answer was sampled, e.g. "after 50 steps".
+        when: the time at which the answer was sampled, as text for the page, e.g. "after 50 steps".
         text: the text of the answer.
         reward: the reward; None if the answer is unscored.
         outcome: 1 for a right answer, 0 for a wrong one; None if it is unknown.
@@ -61,7 +61,11 @@ def entries_of(questions: Sequence[ShownQuestion]) -> list[Mapping[str, Any]]:
 
 
 def _entry(asked: ShownQuestion, room: ImageRoom) -> Mapping[str, Any]:
-    """Return a question as templates show it. The points and boxes of the first answer are drawn on its images."""
+    """Return a question in the form that the page templates need.
+
+    The points and boxes of the first answer are drawn on the question's images. ``room`` holds the number of bytes that
+    the remaining images of the page may use.
+    """
     text = asked.answers[0].text if asked.answers else ""
     return {
         "asked": asked,

@@ -75,7 +75,10 @@ def _rows_in(root: Path) -> str:
 
 
 def _rows_of(shard: Path) -> int:
-    """Return the number of rows of a shard; 1 if it cannot be read, because it may hold rows."""
+    """Return the number of rows of a shard (Parquet file of rows).
+
+    If the shard cannot be read, return 1, because it may hold rows that must not be replaced.
+    """
     try:
         return pq.read_metadata(shard).num_rows
     except (OSError, pa.ArrowException):

@@ -1,12 +1,13 @@
-"""Sums up what the runs in one run folder (output folder of a pipeline) have cost: over all runs, including runs that
-failed, were stopped or were killed.
+"""Sums up the costs of all runs in one run folder (the output folder of a pipeline's runs).
+
+Runs that failed, were stopped or were killed are included.
 
 RUN is the run folder. RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts, i.e. files with one
 line for each request and its cost (:mod:`groundtrace.inference.flow.notes`). RUN/ledger/<run>.json holds the sum after
 the run has ended.
 
-The notes of a run that did not finish stay until the next run. Until then, workers of the old run may still write
-payments into the files that they have open.
+The notes of a run that failed, was stopped or was killed stay until the next run. The reason is that workers of the
+old run may still add the costs of requests to these notes.
 """
 
 import contextlib
@@ -27,7 +28,10 @@ from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
 _RUN = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
-"""The form of the name of a run's folder of notes."""
+"""Matches the name of a folder of notes, such as ``20250131T235959-0123abcd``. Each run has one such folder.
+
+Notes are files with the cost of each request of the run.
+"""
 _ENDED = "ended"
 """The name of the file that marks the folder of notes (costs of requests) of a run that failed or was stopped.
 
@@ -62,7 +66,7 @@ class Spending:
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
         self._folder, self._gather = root / "ledger", gather
         self.latest: PaidFigures | None = None
-        """The payments of the run of this object; None until that run has ended."""
+        """The cost of the run that :meth:`run` has recorded; None until that run has ended."""
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:

@@ -45,10 +45,10 @@ def stopped_like_an_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
-    """Call ``again`` in another thread, a moment later, if Python ignored a KeyboardInterrupt.
+    """Call ``again`` in another thread, a moment later, if Python ignores a KeyboardInterrupt in the ``with`` body.
 
-    Python ignores each exception in a destructor and in the callback of a weak reference: about one signal in 1,500 is
-    handled at such a point, and the run would continue as if there were no Ctrl-C.
+    Python ignores each exception in a destructor and in the callback of a weak reference. About one signal in 1,500 is
+    handled at such a point. Without this function, the run would then continue as if there were no Ctrl-C.
     """
     before = sys.unraisablehook
 

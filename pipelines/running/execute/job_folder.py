@@ -136,9 +136,10 @@ class JobFolder:
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """Return the present path of each file of rows that a Beam job wrote into a store (remote storage such as S3).
+        """Return where each file of rows of a Beam job is now in the store (remote storage such as S3).
 
         The keys of the result are the final paths of the files, relative to the run folder, such as ``sft/a.parquet``.
+        The values are the paths in the store at which the workers have written the files.
 
         The result is empty if the workers are on this machine. ``job`` describes the files of the job.
         """

@@ -1,7 +1,7 @@
 """Starts worker processes on this machine that end with their run, and ends the run if a worker is killed.
 
-Beam's own runner waits forever for a killed process, for example one that used too much memory. If the command is
-killed, Beam's workers continue their calls for minutes.
+This is needed for two reasons. Beam's own runner waits forever for a killed process, for example one that used too much
+RAM. And if the command is killed, Beam's workers continue their calls for minutes.
 """
 
 import contextlib
@@ -30,8 +30,9 @@ Such a thread raises an error if its process failed.
 class WorkersRunner(FnApiRunner):
     """Runs a pipeline on this machine with Beam's local runner, in worker processes that end when the run ends.
 
-    ``python`` is the path of the interpreter. ``imports`` and ``work`` are the Python code of
-    :class:`groundtrace.pipelines.running.execute.worker_forks.Template`. ``more`` are further arguments of Beam's
+    ``python`` is the path of the Python interpreter. ``imports`` is Python code that runs once, before the workers are
+    forked. ``work`` is the code that each worker runs
+    (:class:`groundtrace.pipelines.running.execute.worker_forks.Template`). ``more`` are further arguments of Beam's
     class. :meth:`run_pipeline` raises :class:`groundtrace.pipelines.running.endings.RunPaused` if a worker process ends
     too early, for example because the system killed it, and
     :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if a worker process cannot import a module of the
@@ -63,12 +64,11 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """End the worker processes if the run stops. Beam calls this method, and does all work in the body of its
-        ``with``.
+        """End the worker processes if the run stops.
 
-        After the body, Beam waits until the workers end. So if the body raises RunPaused or KeyboardInterrupt, this
-        method ends the workers before Beam waits. After a KeyboardInterrupt, it first waits for the workers' last
-        replies.
+        Beam does all work of the run in the body of a ``with`` statement that calls this method. After the body, Beam
+        waits until the workers end. So if the body raises RunPaused or KeyboardInterrupt, this method ends the workers
+        before Beam waits. After a KeyboardInterrupt, it first waits for the workers' last replies.
         """
         with super().maybe_profile():
             self._is_at_work = True

@@ -68,8 +68,8 @@ def _worker_code(recipe_file: Path | None) -> str:
 
 
 def _is_quiet() -> bool:
-    """Return whether workers print nothing. The result is True without ``--verbose``.
+    """Return whether the workers print nothing. The result is True unless the user gives ``--verbose``.
 
-    Their output is not needed then, because the error of a run reaches the driver.
+    The output of the workers is usually not needed, because the error of a run reaches the driver (the main process).
     """
     return not logging.getLogger().isEnabledFor(logging.INFO)

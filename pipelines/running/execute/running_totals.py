@@ -64,9 +64,10 @@ class NotesReader:
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
-        """Return the notes in complete lines that were added since the last call.
+        """Return the notes that were added to the file ``path`` since the last call. Each line holds one note.
 
-        Lines that were cut because the disk was full are skipped.
+        ``kind`` is the class of the notes in this file. The last line is left out as long as it has no line end. Lines
+        that were cut because the disk was full are skipped.
         """
         with path.open("rb") as file:
             file.seek(self._read_bytes.get(path, 0))

@@ -39,10 +39,17 @@ from groundtrace.schemas.text import printable
 CHECK_EVERY_S = 0.5
 END = signal.SIGUSR1
 DONE = b"\n"
-"""The byte that a fork sends at the end of its work. If the client receives nothing, the fork failed or was killed."""
+"""The byte that a worker process (a fork) sends to its client at the end of its work.
+
+The client is the process that Beam starts for the worker. If the client receives no byte, the worker failed or was
+killed.
+"""
 MAX_FORKS = 10_000
 _MAX_TEMP_CHARS = 60
-"""The system limits the path of a socket to 100 characters."""
+"""The maximum length of the path of the temporary folder. If the path is longer, ``/tmp`` is used instead.
+
+The reason is that the system limits the path of a socket in such a folder to 100 characters.
+"""
 _FAILURE = "failure"
 _CLIENT = """
 import json, os, signal, socket, sys
@@ -57,7 +64,11 @@ try:
 except OSError:
     sys.exit(1)
 """
-"""The program of a client. The run ends it: if the template or the fork ends, the connection ends."""
+"""The Python program of a client, i.e. of the process that Beam starts for a worker.
+
+The program ignores the signals that stop a command, because the run ends it: if the template (the process from which
+workers are forked) or the fork ends, the connection ends, and so does the program.
+"""
 _TEMPLATE = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -67,20 +78,27 @@ sys.path[:] = {path!r}
 from {module} import serve_forks
 serve_forks({socket_fd}, **{given!r})
 """
-"""The program of a template that is a new process. It imports from the parent's paths only, and so it is started with
-``-P``. The signals are set first, as :func:`_ignore_stop_signals` does.
+"""The Python program of a template (the process from which workers are forked) that is started as a new process.
+
+The program must import modules only from the parent's paths. Therefore its process is started with ``-P``. The program
+first sets the handlers of the signals, as :func:`_ignore_stop_signals` does.
 """
 
 
 _forked: tuple[int, socket.socket] | None = None
-"""The process id of the template that this process has forked and not used yet, and the socket to it."""
+"""The template (the process from which workers are forked) that this process has forked and no run has used yet.
+
+The pair holds the template's process id, and the socket to the template. The value is None if there is no such
+template.
+"""
 
 
 def fork_template() -> None:
-    """Fork a template from this process. The next :class:`Template` uses the forked process.
+    """Fork a template, i.e. a process from which workers are forked later, from this process.
 
-    The forked process ends if this process ends. Call this function before this process imports a module of the user.
-    Nothing is done if this process has several threads, or if an unused template already exists.
+    The next :class:`Template` uses the forked process. The forked process ends if this process ends. Call this function
+    before this process imports a module of the user. Nothing is done if this process has several threads, or if an
+    unused template already exists.
     """
     global _forked
     if _forked is not None or threading.active_count() > 1:
@@ -117,7 +135,7 @@ def fork_template() -> None:
 
 
 def end_unused_template() -> None:
-    """End the template that :func:`fork_template` has forked, if no run has used it."""
+    """End the template (the process from which workers are forked) of :func:`fork_template`, if no run has used it."""
     global _forked
     if _forked is not None:
         (process_id, control), _forked = _forked, None
@@ -159,9 +177,10 @@ class Template:
     """
 
     def __init__(self, python: str, imports: str, work: str) -> None:
-        """Prepare a template for the interpreter with the path ``python``, without starting it.
+        """Prepare the start of a template, i.e. of the process from which workers are forked. Nothing is started here.
 
-        ``imports`` is the Python code that the template runs first, and ``work`` is the code that each worker runs.
+        ``python`` is the path of the Python interpreter. ``imports`` is the Python code that the template runs first,
+        and ``work`` is the code that each worker runs.
         """
         place = tempfile.gettempdir()
         fits = place.isascii() and len(place) <= _MAX_TEMP_CHARS  # the path is also a part of Beam's UTF-8 command
@@ -180,7 +199,7 @@ class Template:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the template during the body of the ``with`` statement."""
+        """Run the template (the process from which workers are forked) during the body of the ``with`` statement."""
         with socket.socket(socket.AF_UNIX) as forks:  # workers can connect from now on, and fail if the template fails
             forks.bind(self._address)
             forks.listen(MAX_FORKS)
@@ -212,11 +231,11 @@ class Template:
 
 
 def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: str) -> None:
-    """Fork a worker for each client until the signal :data:`END`; then wait until all workers have ended.
+    """Fork a worker for each client until the signal :data:`END` arrives; then wait until all workers have ended.
 
-    This process and its workers end at once if the parent of this process (with the id ``parent``) ends, or if
-    ``folder`` is removed. ``socket_fd`` is the file descriptor of the listening socket; the other arguments are those
-    of :class:`Template`.
+    A client is the process that Beam starts for a worker; it connects to the listening socket with the file descriptor
+    ``socket_fd``. This process and its workers end at once if the parent of this process (with the id ``parent``) ends,
+    or if ``folder`` is removed. The other arguments are those of :class:`Template`.
     """
     signal.signal(END, lambda *_: sys.exit())
     exec(imports, {"__name__": "template"})
@@ -228,7 +247,7 @@ def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: st
 
 
 class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks a process for each connection."""
+    """Forks a worker process for each connection of a client, i.e. of the process that Beam starts for a worker."""
 
     parent: int
     folder: Path
@@ -248,12 +267,15 @@ class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 
 class _Worker(socketserver.StreamRequestHandler):
-    """Does the work of a worker in a forked process, with the environment that the client sent."""
+    """Does the work of a worker in a forked process, with the environment variables that the client sent.
+
+    The client is the process that Beam starts for the worker.
+    """
 
     server: _Forks
 
     def handle(self) -> None:
-        """Read the environment, do the work, and end this process."""
+        """Set the environment variables that the client sent, do the work of the worker, and end this process."""
         os.environ.clear()
         os.environ.update(json.loads(self.rfile.read()))
         signal.signal(END, lambda *_: None)

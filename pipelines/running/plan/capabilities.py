@@ -39,7 +39,7 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Count the images and clips of an input's first records without opening them; file names tell which are clips.
+    """Count the images and clips of an input's first records. No medium is opened: a clip is recognised by its name.
 
     Returns the number of these records, the maximum number of images and clips in one of them, and the number of
     records with a clip. Records without media are skipped. ``sources`` are the files of the input. ``rows`` holds the
@@ -99,8 +99,8 @@ def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> 
 
     - If a stage (step of the pipeline) rejects records with free text as their gold answer, the line names this stage.
       The line is a problem if all records of the input have free text and reach this stage. Otherwise it is a note.
-    - If no stage rejects these records, the line is a note. It informs the user that an answer is unscored if its words
-      differ from the gold answer.
+    - If no stage rejects these records, the line is a note. It informs the user that a model's answer is unscored if
+      its words differ from the gold answer.
 
     ``models`` are the settings of the models. ``scan`` describes the gold answers of the input. ``stages`` are the
     stages of the recipe.

@@ -68,9 +68,10 @@ def _check_apart(plan: Plan) -> None:
 
 
 def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
-    """Refuse a run of a part of the input if it would replace a finished run that has read more of the input.
+    """Refuse a run on a part of the input if it would replace a finished run that has read more records.
 
-    Raises :class:`RunFolderError`. A preview may replace any preview.
+    Raises :class:`RunFolderError`. Exception: a preview may replace any preview. ``limit`` is the maximum number of
+    records that the run reads. ``preview`` is True if the run is a preview.
     """
     try:
         held = read_summary(plan.folder.root, checked=False)
@@ -88,11 +89,15 @@ def check_cache(plan: Plan) -> None:
     """Raise :class:`OptionError` if the reply cache (the stored replies of models) cannot be written where the user
     wants it.
 
-    OptionError is raised in three cases: a folder or file of the cache cannot be created or written, there is a folder
-    at the path of the cache's file, or a file at the path of its log folder. If a file or folder in the cache's folder
-    is a link, raises
-    :class:`groundtrace.schemas.safe_files.UnsafeFile`. ``plan`` holds the arguments and settings of the run. If the
-    folder is missing, it is created. The cache is not checked if it is remote or if the workers are on other machines.
+    OptionError is raised in three cases:
+
+    - A folder or file of the cache cannot be created or written.
+    - There is a folder at the path of the cache's file.
+    - There is a file at the path of the cache's log folder.
+
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder in the cache's folder is a link, a
+    pipe or a device. ``plan`` holds the arguments and settings of the run. If the cache's folder is missing, it is
+    created. The cache is not checked if it is remote or if the workers are on other machines.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

@@ -24,7 +24,10 @@ _NAMES = {
     "source": ("source", "data_source", "dataset", "dataset_name", "origin"),
     "license": ("license", "licence"),
 }
-"""The names of columns that usually hold a field, by field. The more likely names are first."""
+"""Maps a field of a record, such as the question, to the names of input columns that usually hold this field.
+
+The more likely names are first.
+"""
 _CLOSE = {
     "answer_type": ("type", "answer_type", "answer_kind", "answer_format"),
     "boxes": ("boxes", "box", "bbox", "bboxes", "bounding_box", "bounding_boxes"),

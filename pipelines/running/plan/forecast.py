@@ -36,7 +36,10 @@ RECORD_S = (1 / 104.9, 1 / 11.2)
 CALL_S = (1.1e-3, 2.2e-3)
 """The CPU time, in seconds, that a worker needs for one call of a model: with text only, and with a 60 KB image."""
 START_S = 64.0
-"""Seconds until a worker that has to install our requirements begins to work. A custom image saves this time."""
+"""Seconds until a worker that has to install our requirements begins to work.
+
+A worker with a custom container image, which contains the requirements, saves this time.
+"""
 
 
 @dataclass(frozen=True)

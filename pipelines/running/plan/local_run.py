@@ -33,9 +33,10 @@ The folder ``.replaced`` holds the old outputs. The file ``.moved`` marks that a
 ``.replaced``. The file ``.keep`` marks that the old outputs must be kept, in RUN/previous.
 """
 _WRITTEN = (".lock", ".staging", "previous", "media", "ledger", "cache", "logs")
-"""The file and the folders of a run folder through which a run writes or deletes, so that none may be a link.
+"""The names of a file and of folders in a run folder that must not be links, because a run writes or deletes files
+through them.
 
-Of the other names, a link is replaced or removed itself, and its target stays.
+Files and folders with other names may be links: a run replaces or removes the link itself, and its target stays.
 """
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
 """The names of the outputs that every run may write. A recipe may add artifacts; their names are in ``run.json``."""
@@ -291,5 +292,8 @@ def _fingerprint_of(root: Path) -> object:
 
 
 def _is_ours(name: str) -> bool:
-    """Return whether a run may write a file of this name before it writes ``input.json``."""
+    """Return whether a run may write a file of this ``name`` before it writes ``input.json``.
+
+    A folder with any other file, but without ``input.json``, is not accepted as a run folder.
+    """
     return name == ".lock" or is_unfinished(name)

@@ -39,9 +39,9 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
 def overshoot_line(models: ModelsSettings) -> str:
     """Return a sentence for the user on the maximum amount by which a run on several machines can exceed its budget.
 
-    The machines can exceed the budget by the cost of their requests in flight, and because each of them reads only
-    every ``EVERY_S`` seconds what the others have spent. ``models`` are the settings of the run's models, which also
-    hold the number of machines.
+    The machines can exceed the budget for two reasons. Their requests in flight still cost money after the budget is
+    spent. And each machine reads only every ``EVERY_S`` seconds what the others have spent. ``models`` are the settings
+    of the run's models, which also hold the number of machines.
     """
     asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
     at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)

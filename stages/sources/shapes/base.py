@@ -22,8 +22,8 @@ FIRST_ROWS = 20
 
 
 class BadRow(ValueError):
-    """Raised if a row does not have the layout (shape) that the config names. The message says why; it becomes the
-    detail of the row's rejection.
+    """Raised if a row does not have the layout (shape) that the config names. The message has the reason, and becomes
+    the detail of the row's rejection.
     """
 
 
@@ -128,9 +128,10 @@ class Shape(abc.ABC):
 def folder_line(root: Place, media_path: Any) -> str:
     """Return the config line that sets ``media_folder``, the folder from which media paths start.
 
-    ``media_path`` is the path of one medium as the input gives it. The function searches the folders below ``root``,
-    the folder of the input, for the folder that contains this path. The line is only a comment if ``root`` itself
-    contains the path. It is also a comment if no folder or more than one folder contains the path.
+    ``media_path`` is the path of one medium as the input gives it. The function searches two levels of folders below
+    ``root``, the folder of the input, for the folder that contains this path. If ``root`` itself contains the path, the
+    setting is not needed, and the line is only a comment. It is also a comment if no folder or more than one folder
+    contains the path, or if the path is absolute or has ``..``.
     """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):

@@ -31,7 +31,10 @@ from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, S
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
 
 SLACK = 0.01
-"""The share of the image's side by which a box may extend beyond the image, as in all other inputs."""
+"""The maximum distance by which a box may extend beyond its image, as a share of the image's width or height.
+
+The limit is the same for all inputs (:data:`groundtrace.stages.ingest_records.CLIP_SHARE`).
+"""
 
 
 @dataclass(frozen=True)
@@ -196,7 +199,10 @@ def _number(value: Any) -> int:
 
 
 def _stamp(path: Place) -> tuple[float, int]:
-    """Return a stamp that changes if the file is overwritten; zeros for a missing file."""
+    """Return the time of the file's last change and its size in bytes; zeros for a missing file.
+
+    These values change if the file is overwritten, so that the file is then read again and not taken from the cache.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -206,7 +212,11 @@ def _stamp(path: Place) -> tuple[float, int]:
 
 @lru_cache(maxsize=1)
 def _instances(path: Place, stamp: tuple[float, int]) -> CocoFile:
-    """Read the file's boxes. Raises UserError if it is not a COCO file."""
+    """Return the content of the COCO file ``path``, without its segmentations.
+
+    The result is cached. ``stamp`` is the result of :func:`_stamp` for the file; with another stamp, the file is read
+    again. Raises UserError if it is not a COCO file.
+    """
     held = CocoFile()
     remedy = "set input.coco_instances to the path of a COCO file, relative to the questions' folder"
     try:
