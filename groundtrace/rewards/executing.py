@@ -136,11 +136,11 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
 
 
 def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
-    """Return the number of object groups that no successful call looked at; 0 if ``boxes`` is empty.
+    """Return the number of object groups that no successful execution of code looked at; 0 if ``boxes`` is empty.
 
-    ``boxes`` are the objects of the question, and :func:`groundtrace.rewards.pretence.groups_of` divides them into
-    groups of neighbours. A call looked at a group if its output depends on the group's objects, or marks them.
-    ``found`` holds, for each turn, the output and the checks of its executed code; None for a turn without code.
+    ``boxes`` are the boxes of the question's objects, and :func:`groundtrace.rewards.pretence.groups_of` divides them
+    into groups of neighbours. An execution looked at a group if its output depends on the group's objects, or marks
+    them. ``found`` holds one execution for each turn, with its output and its checks; None for a turn without code.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))

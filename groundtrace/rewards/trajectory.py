@@ -114,9 +114,9 @@ class Trajectory:
         An overview is an execution that only shows the unchanged image, or prints a text that does not depend on the
         image's content (:attr:`Execution.is_overview`). If the first execution is an overview and a later execution
         succeeds, the first one is not counted, and so does not lower the reward. Each further overview is counted, and
-        lowers the reward. The reason: a search for a colour that finds nothing can be an overview, too. If all
-        overviews were free, a policy that does not know the question's objects could search for all colours, one
-        after the other.
+        lowers the reward. Further overviews are counted for this reason: a search for a colour that finds nothing may
+        show the unchanged image, and is then an overview as well. If all overviews were free, a policy that does not
+        know the question's objects could search for all colours, one after the other, at no cost.
         """
         first = next((turn for turn in self.turns if turn is not None), None)
         return self.calls - (first is not None and first.is_overview and self.succeeded > 0)

@@ -145,9 +145,10 @@ def _check_kept(rows: RowSettings) -> None:
     """
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
+            source = f"the column {rows.columns[name]!r}" if name in rows.columns else f"input.constants.{name}"
             raise SplitError(
-                f"input.keep has the column {name!r}, but the field {name!r} of the records is read from "
-                f"{rows.columns.get(name, 'a constant')!r}: rename the input's column {name!r}"
+                f"input.keep cannot keep the column {name!r}, because each record already has a field {name!r}, whose "
+                f"value comes from {source}: rename the column {name!r} of the input"
             )
 
 

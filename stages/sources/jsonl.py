@@ -67,10 +67,11 @@ class JsonLines(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
-        ``path`` is the name that the user typed, as a path. ``rows`` holds the settings by which rows become records.
-        Raises NothingHere for any other file or folder. Raises InputError if ``records.jsonl`` is a link to a file
-        outside the folder. Also raises InputError if the file is not JSON Lines, because every line would be rejected
-        later.
+        ``name`` is the input as the user typed it, and ``path`` is the same as a path. ``rows`` holds the settings by
+        which rows become records. Raises NothingHere unless ``path`` is a file with the ending ``.jsonl`` or ``.json``,
+        or a folder with ``records.jsonl``. Raises InputError if ``records.jsonl`` is a link to a file outside the
+        folder. Also raises InputError if the content of the file is not JSON Lines, because every line would be
+        rejected later.
         """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             refuse_link_out(path / RECORDS_FILE, path)

@@ -186,12 +186,19 @@ def test_what_a_killed_split_left_is_removed(plain: Path, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["questions"]
 
 
-def test_a_kept_column_must_not_hide_a_field(plain: Path, tmp_path: Path) -> None:
-    rows = RowSettings(columns={"question": "query"}, keep=("question",))
+@pytest.mark.parametrize(
+    ("rows", "source"),
+    [
+        (RowSettings(columns={"question": "query"}, keep=("question",)), "the column 'query'"),
+        (RowSettings(constants={"question": "What?"}, keep=("question",)), r"input\.constants\.question"),
+    ],
+)
+def test_a_kept_column_must_not_hide_a_field(rows: RowSettings, source: str, plain: Path, tmp_path: Path) -> None:
     found = find_input(str(plain), PLAIN, STANDARD)
-    with pytest.raises(
-        SplitError, match=r"input\.keep has the column 'question', but the field 'question' of the records"
-    ):
+    said = (
+        rf"input\.keep cannot keep the column 'question', .* whose value comes from {source}: rename the column 'quest"
+    )
+    with pytest.raises(SplitError, match=said):
         divide(tmp_path / "out", found, rows, STANDARD, HeldOutSettings())
 
 
