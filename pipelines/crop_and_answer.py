@@ -7,14 +7,17 @@ ingest → clean → attempt in words alone → grounded pass → crops of its b
 
 RL shards are files with one row for each question. The policy first answers each question in words, without crops. In
 the grounded pass, it reasons with boxes around the things that it looks at. Then it answers again in words, with the
-crops of these boxes, as at test time. So each row holds the pass rates without and with crops, and ``crops.json`` holds
-the accuracies without and with crops. This recipe makes no data for training the policy: it does not filter questions
-by difficulty, and it writes no SFT rows. ``trainer eval --crops`` makes the same measurement, but loads the model
-itself instead of sending requests to an endpoint (a model server).
+crops of these boxes. The paper uses crops in this way at test time. So each row holds the pass rates without and with
+crops, and ``crops.json`` holds the accuracies without and with crops. This recipe makes no data for training the
+policy: it does not filter questions by difficulty, and it writes no SFT rows. ``trainer eval --crops`` makes the same
+measurement, but loads the model itself instead of sending requests to an endpoint (a model server).
 
-The paper does not state the following defaults: four answers without and four with crops, at temperature 1; a box with
-a margin of a tenth of its width and height on each side; crops of at least 56 px, and at most 8 for each image
-(:mod:`groundtrace.vision.crops`).
+The paper does not state the following defaults (the last three are from :mod:`groundtrace.vision.crops`):
+
+- The policy gives four answers without crops, and four answers with crops, at temperature 1.
+- A margin is added to each side of a box: a tenth of its width or height.
+- The sides of a crop have at least 56 px, if the image is large enough.
+- At most 8 boxes of an image are cropped one by one. There is one more crop around all boxes of the image.
 """
 
 from dataclasses import field

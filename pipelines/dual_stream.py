@@ -14,16 +14,17 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
 that a detector finds, in place of boxes that a person drew. A media group consists of the questions that share an
 image. Each side is a part of the questions: the SFT side becomes SFT rows, and the RL side becomes RL rows. If the run
 has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this number
-of rows; without a target, both keep all questions. ``cap answers`` limits the questions with the same answer.
+of rows; without a target, both keep all questions. On the RL side, a question with boxes is asked in both streams, and
+a question without boxes in the textual stream only. ``cap answers`` limits the questions with the same answer.
 
 The recipe deviates from the paper as follows; further deviations are named in the stages:
 
 - The paper's cold start (§4.1), i.e. the SFT before RL, uses annotated traces unchanged. Here the teacher writes the
   traces, and each trace is verified. The paper has separate data sets for SFT and RL; here one input is split.
 - Multiple-choice questions keep their choices, as in the paper's general set (App. B).
-- The paper's sizes of 37K rows with boxes and 14K rows without boxes (App. B) are not a quota here. The batch plan (the
-  file ``batch_plan.json``) sets the share of these two kinds of rows in a training batch, whatever their numbers are.
-  So a quota would only remove rows that are already paid for.
+- The paper has 37K rows with boxes and 14K rows without boxes (App. B). Here these numbers are not a quota, because a
+  quota would only remove rows that are already paid for. The share of each of these two kinds of rows in a training
+  batch does not depend on the numbers of rows: the batch plan (the file ``batch_plan.json``) sets this share.
 - If a question has several images, boxes are located in each image separately. Clips are in the textual stream only
   (reasoning without boxes), because a box has no field for a clip's frame.
 """
@@ -75,7 +76,8 @@ class Settings(RunSettings):
 
     With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
     five answers are right. The paper samples these answers from its cold-start model, i.e. the model after SFT. If the
-    policy is such a model, set ``attempt.as_trained``: it then gets the prompts of its training rows.
+    policy was also trained on SFT rows, set ``attempt.as_trained`` to true. The prompts of the attempts then have the
+    same words as those of the SFT rows, which the policy knows from its training.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -19,28 +19,35 @@ questions whose gold answer is not confirmed. ``suitable?`` and ``good?`` are ch
 unsuitable images, and written questions that are not good.
 
 Questions: If an image has no question, the teacher writes a question and its answer (§7.2, Tables 5 to 7). First the
-judge must confirm this answer. Then the policy's attempts or executed code must confirm it. Only a confirmed answer is
-used as the gold answer. The column ``question_source`` of a row states who wrote its question.
+judge must confirm this answer. Then a second check must confirm it: the policy's attempts (sampled answers of a weak
+model) or executed code. Only a confirmed answer is used as the gold answer. The column ``question_source`` of a row
+states who wrote its question.
 
-Easy and hard: The attempts of a weak policy divide the questions (weak-to-strong filtering). A question is easy if its
-pass rate is above the band of pass rates that ``difficulty`` sets. A strong teacher writes trajectories for the hard
-questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names one kind of
-operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot isolate code.
+Easy and hard: The policy attempts each question several times. The share of right attempts is the pass rate of the
+question. The pass rates divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
+the band of pass rates that ``difficulty`` sets, and hard if it is in the band. A strong teacher writes trajectories for
+the hard questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names
+one kind of operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot
+isolate code.
 
 By default, no question takes the third branch, ``some``. In this branch, the teacher solves a hard question in text,
 without code. Two settings send hard questions to the branch:
 
 - ``text_from`` is a pass rate. Hard questions with at least this pass rate take the branch. Their solutions stay in
   text.
-- ``trajectory.rewritten_sources`` lists data sets. A hard question from one of these data sets also takes the branch if
-  its pass rate is lower or unknown. Code then replaces the calculations in its solution (Tables 8 and 9).
+- ``trajectory.rewritten_sources`` lists data sets. All hard questions from these data sets take the branch. If such a
+  question does not meet ``text_from``, code replaces the calculations in its solution (Tables 8 and 9). A question
+  does not meet ``text_from`` if its pass rate is lower or unknown, or if ``text_from`` is not set.
 
-The recipe deviates from the paper in some points. The paper states neither the band nor the number of attempts. Here a
-question has 4 attempts, and is easy if all of them are right. Questions that no attempt solves stay on the SFT side,
-because a stronger teacher may solve them. They are removed from the RL side, because a group of responses without a
-right answer has no learning signal. The paper's text does not state the shares of easy and hard questions in its 34K
-rows (Figure 6). By default ``ratio`` keeps as many easy as hard questions. Questions that share an image are always on
-the same side; the paper does not mention this.
+The recipe deviates from the paper, or decides what the paper leaves open, in these points:
+
+- The paper does not state the band or the number of attempts. By default, a question has 4 attempts here, and is easy
+  if all of them are right.
+- Questions that no attempt solves stay on the SFT side, because a stronger teacher may solve them. They are removed
+  from the RL side, because a group of responses without a right answer has no learning signal.
+- The paper's text does not state the shares of easy and hard questions in its 34K rows (Figure 6). By default,
+  ``ratio`` keeps as many easy as hard questions.
+- Questions that share an image are always on the same side; the paper does not mention this.
 """
 
 from collections.abc import Callable, Mapping
@@ -90,8 +97,10 @@ SEVERAL = "several"
 @settings
 class Settings(RunSettings):
     """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
-    clips, one for the sandbox, and the keys ``text_from`` and ``ratio``, which decide how many SFT rows have an answer
-    alone, reasoning in text, or code.
+    clips, and one for the sandbox.
+
+    An SFT row has one of three contents: only an answer, reasoning in text, or code. The keys ``text_from`` and
+    ``ratio`` decide how many rows there are of each.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -207,10 +216,11 @@ def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
     """Return the collection of the drafts with a question. The teacher writes a question for each image without one.
 
-    ``drawn`` is a Beam collection of drafts, i.e. of questions with their data; some of the drafts are images without a
-    question. ``settings`` is the config. ``models`` names the models that judge the images, write the questions and
-    find the boxes. The stages that this function adds to the pipeline may reject an image or a question that the
-    teacher wrote. The result, a Beam collection, does not contain the rejected drafts.
+    A draft is a record of the input with its data: a question with its images, or images without a question. ``drawn``
+    is a Beam collection of drafts of both kinds. ``settings`` is the config. ``models`` names the models that judge the
+    images, write the questions and find the boxes. This function adds stages to the pipeline. They may reject a draft
+    because of its images, or because of the question that the teacher wrote for it. The result is a Beam collection
+    without the rejected drafts.
     """
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept

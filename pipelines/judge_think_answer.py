@@ -1,6 +1,6 @@
 """Curates data that teaches a model when and how to think (SAIL-RL §3.4, App. A.1).
 
-In each response, the model first judges whether it needs to think, then thinks, then answers. The result of this
+In each response, the model first judges whether it needs to think, then thinks if so, then answers. The result of this
 judging, to think or to answer directly, is called the decision. The stages (steps) of this recipe are:
 
 ingest → clean → deduplicate → decontaminate → draw → complexity → split by media group
@@ -23,17 +23,19 @@ consistency of reasoning; on a sample, the recipe measures how reliably they fin
 
 The defaults are the paper's numbers where it states them; docs/recipes/judge_think_answer.md explains all of them.
 
-The recipe deviates from the paper in some points. The complexity of a question states whether the question needs
-thinking. It is annotated once, before the split, since both sides need it. On the SFT side, the teacher writes a trace
-that fits the complexity. In the later RL training, a reward (the judging reward) is 1 if the decision of a response
-fits the complexity, and otherwise 0. Questions that share an image are always on the same side; the paper does not
-mention this.
+The recipe deviates from the paper in these points:
+
+- The complexity of a question (whether the question needs thinking) is annotated once. In the paper, it is annotated
+  again in each call of the reward. The annotation is done before the split, since both sides need it. On the SFT side,
+  the teacher writes a trace that fits the complexity. In the later RL training, a reward (the judging reward) is 1 if
+  the decision of a response fits the complexity, and otherwise 0.
+- Questions that share an image are always on the same side. The paper does not mention this.
+- The recipe does not set the mix of sources. The mix follows from the sources of the input.
+- Of the paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to 20 of STEM and general RL rows is used.
 
 The stage ``attempt`` lets the policy (a model) answer each question several times. The policy should be the SFT model.
 So a first run makes the SFT shards. A second run makes the RL shards, with the trained model as the policy. In the
-second run, set ``attempt.as_trained`` to True: the policy then gets the same prompts as in its training. A run has the
-same mix of sources as its input. Of the paper's sizes (400K SFT rows, 50K + 20K RL rows), only the ratio 50 to
-20 is used.
+second run, set ``attempt.as_trained`` to True: the policy then gets the same prompts as in its training.
 """
 
 from collections.abc import Mapping

@@ -8,13 +8,15 @@ rubrics. Shards are files of training rows. The stages (steps) of this recipe ar
 
 ingest → clean → deduplicate → decontaminate → sample
 → only the sample: attempt
-→ all questions, in the sample or not: limit the shares of equal answers and of absent things
+→ all questions, in the sample or not: cap answers
 → only the sample: candidates from the teacher or the default pool → judge → η, p → filter → strata
 → all questions: rl shards, each row with the run's rubrics; the file rubrics.json holds the measurements
 
-The setting ``open_choices`` adds a stage before the sample. If ``attempt_all`` is set, every question is attempted, not
-only the questions of the sample. ``difficulty`` can then also set a band of pass rates, and questions outside this band
-are rejected. Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
+``cap answers`` limits the share of questions with the same answer, and the share of questions about things that are not
+in the image. The setting ``open_choices`` adds a stage before the sample. If the setting ``attempt_all`` is True, every
+question is attempted, not only the questions of the sample. Only in this case, the config's section ``[difficulty]``
+can set a band of pass rates, and a further stage rejects the questions outside this band. Defaults are the paper's
+numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace
@@ -50,8 +52,8 @@ class OneAttempt(AttemptSettings):
 
     A judge grades these attempts by rubrics (criteria of grading), to measure how often each rubric is met (RuCL §3.2).
     By default, only a sample of the questions is attempted. If ``attempt_all`` is True, all questions are attempted,
-    and the settings in ``difficulty`` can reject questions by their pass rate. If you want this, set ``k`` to more than
-    one attempt at each question.
+    and the settings in ``difficulty`` can reject questions by their pass rate. To reject questions by their pass rate,
+    set ``k`` to at least 2: the pass rate of a question with one attempt can only be 0 or 1.
     """
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 1

@@ -5,14 +5,23 @@ Each column has a text that describes its content.
 The stages of a recipe (a pipeline for one kind of training data) declare the columns that they add
 (:mod:`groundtrace.schemas.columns`).
 
-``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
-declares this column as a list of images. If the images are frames, ``frames`` holds for each of them the index of its
-clip, its frame number and its time in seconds; it is null if the row has no clip. ``overlays`` holds the images that
-stages made from the originals, such as copies with drawn points. RL rows have the columns of the trainers verl (prompt,
-data_source, ability, reward_model, extra_info) and EasyR1 (problem, answer). SFT rows have ``messages``, and they have
-``other_traces`` (the teacher's responses that were not chosen) only if the config requests this column. A rejected row
-holds the data that the record had when it was rejected, so the columns of later stages are null. By default, a rejected
-row holds references to its media. If the config requests it, the row holds the media's bytes.
+SFT and RL rows have three columns about images:
+
+- ``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
+  declares this column as a list of images.
+- ``frames`` holds for each frame in ``images`` the index of its clip, its frame number and its time in seconds. The
+  column is null if the row has no clip.
+- ``overlays`` holds the images that stages made from the originals, such as copies with drawn points. There is one
+  exception: in an SFT row with a trajectory, the images that code showed are at the end of ``images``.
+
+The other columns depend on the set:
+
+- SFT rows have ``messages``. If the config requests it, they also have ``other_traces``, i.e. the teacher's responses
+  that were not chosen.
+- RL rows have the columns of the trainers verl (prompt, data_source, ability, reward_model, extra_info) and EasyR1
+  (problem, answer).
+- A rejected row holds the data that the record had when it was rejected, so the columns of later stages are null. The
+  row holds references to its media. If the config requests it, the row also holds the bytes of its images.
 """
 
 import json

@@ -1,9 +1,11 @@
 """Declares record types: frozen, hashable dataclasses that Beam can encode as rows and send between processes.
 
-Beam takes seconds to import, so only code that builds pipelines imports it: :mod:`groundtrace.stages.plumbing.packing`
-registers the record types with Beam. Beam's row coder reads the field types of the class, so record modules must not
-postpone annotations (no ``from __future__ import annotations``). The coder decodes every sequence as a list; records
-turn lists into tuples again, so that a decoded record equals the encoded record and stays hashable.
+The import of Beam takes seconds. Therefore this module does not import Beam; only code that builds pipelines does. The
+module :mod:`groundtrace.stages.plumbing.packing` registers the record types with Beam.
+
+Beam's row coder reads the field types of the class. Therefore record modules must not postpone annotations (no ``from
+__future__ import annotations``). The coder decodes every sequence as a list. When a record is created, it turns each
+such list into a tuple again. So a decoded record equals the encoded record and stays hashable.
 
 Each row contains an id of its record type. By default, Beam chooses this id at random in every process. This module
 derives the id from the name of the type instead, so that workers in other processes find the type. The id is a UUID,

@@ -7,10 +7,12 @@ defines which text is control text. The check of a response's form (:mod:`ground
 labels and quotations use this definition.
 
 The module has one list of special tokens for each model family, from ``tokenizer_config.json`` and from the chat
-template. In the lists, ``{n}`` is any number. A pattern also matches tokens with bars (``<|…|>``) of other model
-families. The tags of this project's traces are not control text, although some are tokens of some models (Qwen3,
-InternVL, MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``)
-are not control text either, because they are part of a trajectory's text.
+template. In the lists, ``{n}`` is any number. Tokens of other model families are found if they have
+bars (``<|…|>``).
+
+Two kinds of tags are not control text. The first kind is the tags of this project's traces: ``<think>``, ``<answer>``,
+``<judge>``, ``<points>`` and ``<box>``. Some of these tags are tokens of some models (Qwen3, InternVL, MiniCPM-V). The
+second kind is the tags of tool calls (``<tool_call>``), because they are part of a trajectory's text.
 """
 
 import re

@@ -99,10 +99,10 @@ class ResizeRule:
 class FitRule:
     """Describes how Claude resizes an image. The image is never enlarged, and keeps its aspect ratio.
 
-    The sides are padded to multiples of ``patch_px``, and the padded image is divided into square patches of this side.
-    The new size is the largest size that meets two limits: the padded image has at most ``max_patches`` patches, and no
-    side of it is above ``max_side_px``. Coordinates refer to the size without padding (the page vision-coordinates of
-    the Claude documentation).
+    After resizing, the image is padded until its sides are multiples of ``patch_px``. Then it is divided into square
+    patches with sides of ``patch_px``. The new size is the largest size at which the padded image meets two limits:
+    it has at most ``max_patches`` patches, and each of its sides is at most ``max_side_px``. Coordinates refer to the
+    new size, without the padding (source: the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int

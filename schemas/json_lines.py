@@ -1,8 +1,9 @@
 r"""Reads JSON Lines: files with one JSON object on each line.
 
 Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines that hold only blanks (space,
-tab, line ends) are skipped but counted. Bytes that are not UTF-8 become the JSON escapes of lone surrogates
-(``\udc80`` to ``\udcff``): the line can still be parsed, and the validation of the record rejects its text.
+tab, line ends) are skipped but counted. A byte that is not UTF-8 becomes the JSON escape of a lone surrogate (half of a
+character), from ``\udc80`` to ``\udcff``. So the line can still be parsed. Later, the validation of the record rejects
+the text with this escape.
 
 A file may come from a stranger, who can put gigabytes into one line. So a line of more than :data:`MAX_LINE_BYTES`
 bytes is an error.

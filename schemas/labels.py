@@ -211,13 +211,14 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
     mentions the object if two conditions are met. First, the label has all words of the phrase, or the phrase has all
     words of the label. Second, their attributes, such as colours, do not contradict each other (:func:`is_counted`).
 
-    A text mentions the object in three cases:
+    The noun of a label is its last word before "in", "with" or a similar word. A noun is general if it can mean any
+    object, such as "item". A text mentions the object in three cases:
 
-    - The text contains the noun of the label (if this noun is not general), and the attributes before the noun in the
-      text do not contradict the label. For example, "the black circle" does not mention "yellow circle". The noun of a
-      label is its last word before "in", "with" or a similar word.
-    - The text contains a general noun, such as "items", with an attribute that the label has, too. For example,
-      "yellow items" mentions "yellow square".
+    - The noun of the label is not general, the text contains this noun, and the attributes before the noun in the text
+      do not contradict the label. For example, "the small circle" mentions the object of the label "yellow circle".
+      But "the black circle" does not mention it.
+    - The text contains a general noun with an attribute that the label has, too. For example, "yellow items" mentions
+      the object of the label "yellow square".
     - The text contains a general noun without attributes, and the label is general, too, such as "object".
     """
     own, noun = own_words(label), _noun(plain_label(label))

@@ -27,8 +27,8 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     """Return pass@k, an estimate in [0, 1] of the probability that at least one of k attempts is right. It is the
     unbiased estimate 1 - C(n-c, k) / C(n, k).
 
-    The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n nor loses
-    digits by cancellation (Chen et al. 2021, arXiv:2107.03374, section 2.1).
+    The quotient of binomials is computed as the product of ``1 - k/i`` for i from n - c + 1 to n. This product neither
+    overflows for large n nor loses digits by cancellation (Chen et al. 2021, arXiv:2107.03374, section 2.1).
 
     Args:
         n: the number of scored attempts.

@@ -281,14 +281,15 @@ class Draft(HasValues):
 
     ``attempts`` are the policy's sampled answers. ``entities`` are the noun phrases to point at (None if no model was
     asked for entities). ``events`` are the events in the question's clips. ``points`` are the points that the pointer
-    (the model that points at objects) found for the entities; they are numbered from 1 in order. ``overlays`` are
-    images that a stage made from the media, such as copies with points. ``traces`` are the teacher's traces (reasoning
+    (the model that points at objects) found for the entities. ``overlays`` are images that a stage made from the media,
+    such as copies with points. ``traces`` are the teacher's traces (reasoning
     and answer), and ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the
     responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes
     in pixels, for a record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
 
-    ``values`` holds the values that only some recipes add, in the columns that their stages declare
-    (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
+    ``values`` holds values that only some recipes add. Their columns are declared by the stages
+    (:mod:`groundtrace.schemas.columns`). ``draft.with_added(COLUMN, value)`` returns a copy of the draft with the value
+    in a column. ``draft.added(COLUMN)`` returns the value in a column.
 
     ``passed`` holds the names of the stages that the draft has passed, in order. ``calls`` holds the calls to models
     that were made for it. The counts and costs of a run are sums over these two fields of all drafts.

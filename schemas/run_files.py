@@ -59,8 +59,8 @@ def shards_of(run: Path, name: str, *, accepts_links: bool = False) -> list[Path
     ``run`` is the run folder, and ``name`` is the set, such as "sft". Raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the shards is a pipe or a device, because reading it
     would never end. Raises this error also if a link leads from a shard out of the run folder, because a stranger may
-    have sent the run with a link to private rows. ``accepts_links`` is True if the caller has checked the links
-    itself, or if they are its own.
+    have sent the run with a link to private rows. There is one exception: if ``accepts_links`` is True, links are not
+    checked. A caller sets this if it checks the links itself, or if it made the links itself.
     """
     shards = sorted((run / name).glob(SHARDS))
     for shard in shards:

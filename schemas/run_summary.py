@@ -216,12 +216,13 @@ class RunSummary:
         judges: for each scorer, how well two judges agree; empty if the run had only one judge.
         roles: the model of each role (a model's job, such as judge).
         taken_over: the number of replies that were copied from the caches of other run folders, by folder.
-        fresh_since: the time that ``--fresh`` set: older replies are ignored; None if replies of any age are used.
+        fresh_since: the time that ``--fresh`` set, as ISO text. The run did not use cached replies that are older than
+            this time. None if the run used replies of any age.
         answered: the counts of replies in which the server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
-        forecast: for a preview, sums over its records, such as the number of calls; from them, a full run is estimated.
-            None for other runs.
+        forecast: sums over the records of a preview (a run on the first records), such as the number of calls. The
+            calls and costs of a full run are estimated from these sums. None if the run is not a preview.
         details: the most frequent explanation of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.

@@ -1,10 +1,13 @@
 """Lets the policy answer again, in words alone, while it sees crops of the images (iVGR §3.4, third step).
 
-A crop is the part of an image inside a box that the policy model predicted. The inputs are drafts (questions with their
-data) that have attempts. An attempt is a sampled answer of the policy, here one for which the policy saw no crops. The
-outputs are the same drafts with new graded answers, one for each attempt. For these answers the policy saw the images
-and their crops. A draft is rejected if a call failed or too few answers could be graded. For a draft without crops no
-call is made: its attempts are also used as its answers with crops.
+A crop is a part of an image around one or more boxes that the policy model predicted. The new answers show whether
+crops help the policy.
+
+The inputs are drafts (questions with their data) that have attempts. The attempts are sampled answers for which the
+policy saw the images without crops. The outputs are the same drafts with as many new answers, which are graded. For the
+new answers, the policy saw the images and their crops. There is one exception: for a draft without crops, no call is
+made, and its attempts are stored as the new answers, too. A draft is rejected if a call failed or too few answers could
+be graded.
 """
 
 import json

@@ -1,14 +1,17 @@
 """Sorts questions into STEM problems and general questions (SAIL-RL App. A.1, RL Data Curation).
 
 The inputs are drafts (questions with their data). The outputs are drafts with the domain ``stem`` or ``general``. The
-paper sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", and its
-general set holds "conversational and factual questions". Here the config may list the domain of each source (data set).
-For the questions of other sources a rule decides: a question is ``stem`` if its answer is a number or its text contains
-words of maths or science. All other questions are ``general``.
+config may list the domain of each source (data set). For the questions of other sources, a rule decides. A question is
+``stem`` if its answer is a number, or if its text contains words of maths or science. All other questions are
+``general``.
 
-Yes-or-no questions without such words are therefore ``general``. So they are not filtered by pass rate, as the pipeline
-does this only for ``stem`` questions. This is intended: half of all guesses at a yes-or-no question are right, so the
-pass rate over four attempts hardly shows its difficulty.
+The paper sorts by data set. Its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward".
+Its general set holds "conversational and factual questions".
+
+By the rule, a yes-or-no question is ``general`` if its text contains no words of maths or science. The pipeline filters
+only ``stem`` questions by pass rate, so it does not filter these yes-or-no questions by pass rate. The reason is that
+half of all guesses at a yes-or-no question are right. Therefore the pass rate over four attempts hardly shows the
+difficulty of such a question.
 """
 
 import re

@@ -9,9 +9,9 @@ question in one stream only, and the choice does not depend on other questions. 
 the two streams have the ratio of the config (32 to 3 in the paper, for 35,000 questions).
 :class:`groundtrace.stages.keep_ratio.KeepRatio` later makes the ratio exact.
 
-The boxes of a grounded trace are later compared with the question's boxes. A question of the grounded stream without
-boxes is therefore rejected. So on the SFT side, only the textual stream has questions without boxes. This follows the
-paper, where every question of the cold-start set has boxes.
+The boxes of a grounded trace are later compared with the question's boxes. Therefore a question without boxes is
+rejected if the hash chooses the grounded stream. In the paper, every question of the cold-start set has boxes. Here,
+there is one exception: a question without boxes is kept if the hash chooses the textual stream.
 """
 
 from dataclasses import dataclass, replace

@@ -78,9 +78,9 @@ def key_of(draft: Draft) -> AnswerKey:
 def written_key(draft: Draft) -> str:
     """Return the key by which the limits count a question, as JSON text such as ``["count", "0", true]``.
 
-    The key is the question's kind (such as a count; "" for an open question), its answer, and whether the question is
-    about a thing that is not in the image (:func:`key_of`). Beam groups questions by this key. The key is a text,
-    because every Beam runner encodes equal texts as equal bytes.
+    The key has three values: the kind of the question, its answer, and whether the question is about a thing that is
+    not in the image (:func:`key_of`). For an open question, kind and answer are "". Beam groups questions by this key.
+    The key is a text, because every Beam runner encodes equal texts as equal bytes.
     """
     return json.dumps(key_of(draft))
 

@@ -45,9 +45,13 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def clean_text(text: str, media_count: int = 1) -> str:
     """Return a question's text without special tokens, media placeholders, hidden characters and answer instructions.
 
-    An answer instruction requests a form of the answer, such as a single word. The words of the question itself are
-    never changed. A media placeholder inside a sentence, such as ``<image>``, is replaced by words. ``media_count`` is
-    the number of the question's media. Cleaning a cleaned text changes nothing.
+    An answer instruction requests a form of the answer, such as the letter of an option. Parts of an
+    earlier prompt, such as a system message, are removed, too. The words of the question itself are never changed.
+    Cleaning a cleaned text changes nothing.
+
+    Media placeholders are removed, with one exception: inside a sentence, words replace the placeholder.
+    ``media_count``, the number of the question's media, decides which words. For example, ``<image>`` becomes "the
+    picture" if the question has one image, and "picture 1" if it has several.
     """
     before = None
     while text != before:

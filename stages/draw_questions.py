@@ -50,14 +50,15 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
     None means that all rows are kept.
 
     ``keys`` are the id hashes of the drafts (questions with their data) that can become SFT rows. ``target`` is the
-    wanted number of SFT rows. ``last`` is True in the last pass over the input. There are three cases:
+    wanted number of SFT rows. A run reads the input in one or more passes, and uses only the rows of the final pass.
+    ``last`` is True if no further pass may follow this pass. There are three cases:
 
     - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
       hashes.
-    - If there are fewer drafts in the last pass, both limits are None.
-    - If there are fewer drafts in another pass, the pass is repeated with more questions. The SFT limit is None. The RL
-      limit is "", so that this pass keeps no RL rows. Then no later stage mines rubrics (grading criteria) for these
-      rows. The rubrics of this pass would be discarded.
+    - If there are fewer drafts and ``last`` is True, both limits are None.
+    - If there are fewer drafts and ``last`` is False, a further pass follows, and the rows of this pass are discarded.
+      The SFT limit is None. The RL limit is "", so this pass keeps no RL rows. The purpose is that no later stage
+      mines rubrics (grading criteria) for rows that are discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]

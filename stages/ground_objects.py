@@ -1,13 +1,15 @@
 """Finds boxes around the objects that the teacher model's questions are about (CodeDance §7.2, Table 6).
 
-The inputs are drafts, i.e. questions with their data. Here the teacher wrote each question, and named its object. The
-outputs are the same drafts with the boxes of the entire objects, in pixels of the upright original. A draft is rejected
-if the teacher finds no box around its object, or too many boxes. Later stages use these boxes as gold boxes, and the
-column ``boxes_source`` of every row marks them as boxes of a model. Coordinates in prompts and replies have the form
-and the frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's endpoint.
+The inputs are drafts, i.e. questions with their data. An earlier stage let the teacher write each question and name the
+object that the question is about. The outputs are the same drafts with the boxes of the entire objects, in pixels of
+the upright original. A draft is rejected if the teacher finds no box around its object, or too many boxes. Later stages
+use these boxes as gold boxes, and the column ``boxes_source`` of every row marks them as boxes of a model. Coordinates
+in prompts and replies have the form and the frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's
+endpoint.
 
-A box over nearly the whole image is left out, because the boxes of every response would be inside it. A box of less
-than a pixel is left out, because nothing is inside it. A repeated box is used once.
+A box over nearly the whole image is left out. The boxes of every response would be inside it, so it would not show
+which of them are right. A box of less than a pixel is left out, because nothing is inside it. A repeated box is used
+once.
 """
 
 from dataclasses import dataclass, replace

@@ -83,8 +83,8 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Check that the teacher can place boxes around objects in these media. Raises :class:`Reject` otherwise.
 
-    The teacher (a model) cannot do this if a medium is a clip, or if its endpoint in ``models`` does not declare how
-    the teacher writes boxes.
+    The teacher (a model) cannot place boxes in two cases: a medium is a clip, or the teacher's endpoint in ``models``
+    does not declare how the teacher writes boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")

@@ -24,11 +24,13 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
     """Return the number of questions to keep in each class. Classes without questions are left out.
 
-    ``counts`` maps each class to its number of questions. ``ratio`` maps each class to its weight. For example, the
-    counts 300 and 40 with the weights 50 and 20 give 100 and 40. ``most`` is the maximum total; None means no maximum.
-    If the ratio allows more than ``most`` questions, exactly ``most`` are kept. The number of each class is then
-    rounded down, and the classes with the largest rounding errors each keep one more question until the total is
-    ``most``.
+    ``counts`` maps each class to its number of questions. ``ratio`` maps each class to its weight. The number of each
+    class is rounded down. For example, the counts 300 and 40 with the weights 50 and 20 give 100 and 40.
+
+    ``most`` is the maximum total; None means no maximum. If the ratio allows more than ``most`` questions, exactly
+    ``most`` are kept: the total ``most`` is divided among the classes in the ratio, and the number of each class is
+    rounded down. If the sum is then below ``most``, the classes with the largest rounding errors each keep one more
+    question, so that the sum becomes ``most``.
 
     Raises ValueError for a class that has questions but no weight above 0.
     """

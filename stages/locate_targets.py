@@ -143,8 +143,8 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
 async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: Session) -> list[tuple[Box, ...]]:
     """Return a tuple of boxes for each target: the boxes that the detector finds for this target in all images.
 
-    ``targets`` are the kinds of things to find, and ``media`` are the images. ``session`` gets the calls of all
-    requests to the detector, which are sent at the same time.
+    ``targets`` are the kinds of things to find, and ``media`` are the images. All requests to the detector are sent at
+    the same time. The records of their calls are added to ``session``, in the order of the requests.
     """
     asked = [(target, index) for target in targets for index in range(len(media))]
     sessions = [Session(session.models) for _ in asked]
@@ -161,10 +161,11 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
 
 
 async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
-    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or cannot
-    search for it.
+    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or refuses
+    the request.
 
-    A box over nearly the whole image is left out, because the boxes of every response would be inside it.
+    A box over nearly the whole image is left out. The boxes of every response would be inside it, so it would not show
+    which of them are right.
     """
     try:
         found = await boxes_of(session, "detector", target, media_part(medium), medium, index, _EXACT)

@@ -159,9 +159,13 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """Return how often judgements are right, as a mapping from the names of statistics to their values.
 
     A judgement is right in two cases: the judge model found a fault in a text into which a fault was put on purpose
-    (planted), or no fault in an unchanged text. ``judged`` is the number of texts with a verdict, and ``unjudged`` the
-    number of texts without one. ``agree`` is the number of right verdicts, ``share`` their share of all verdicts, and
-    ``interval`` the Wilson interval of this share. Share and interval are None if no text has a verdict.
+    (planted), or no fault in an unchanged text. The statistics are:
+
+    - ``judged``: the number of judgements with a verdict, i.e. whose value is not None.
+    - ``unjudged``: the number of judgements without a verdict.
+    - ``agree``: the number of right judgements.
+    - ``share``: ``agree`` divided by ``judged``; None if ``judged`` is 0.
+    - ``interval``: the Wilson interval of ``share``; None if ``judged`` is 0.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]

@@ -97,13 +97,13 @@ class AttemptScores:
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
     """Request candidate rubrics (criteria) from the teacher model, and return one task for each draft (a question with
-    its data) of the sample. In a task, the judge model scores the draft's first attempt (sampled answer) by the
-    candidates.
+    its data) of the sample. In a task, the judge model gives the draft's first attempt (sampled answer) one score for
+    each candidate.
 
     ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
-    teacher's endpoint takes only one image in a request, the teacher sees one example. If there is no teacher, or if
-    the settings choose the default pool, no call is made. The candidates then come from the default pool, which is a
-    fixed list.
+    teacher's endpoint takes only one image in a request, the teacher sees one example. There is one exception: if the
+    run has no teacher, or if ``settings.pool`` is not "teacher", no call is made. The candidates then come from the
+    default pool, which is a fixed list of rubrics.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)

@@ -1,9 +1,12 @@
 """Points at entities, i.e. visible things (Argos §4.1): finds the 2D points of every entity in every image and clip.
 
-The pointer (the model that points at objects) is called for each entity. The inputs are drafts (questions with their
-data) that have entities. The outputs are drafts with points in pixels of the originals. A draft is rejected if a call
-failed. An entity that is in no image has no points. The points of a draft are numbered in order, from 1. For a clip the
-pointer sees some evenly spread frames, and each point has the number and the time of its frame.
+The inputs are drafts (questions with their data) that have entities. The outputs are the same drafts with points, in
+pixels of the upright original image or frame. A draft is rejected if a call failed.
+
+The pointer (the model that points at objects) is called for each entity in each image. For a clip, it is called for
+some evenly spread frames, and each point holds the number and the time of its frame. An entity that is in no image has
+no points. Later stages number the points by their order, from 1. In clips, all points of one object have the same
+number (:func:`groundtrace.stages.draw_overlays.mark_numbers`).
 """
 
 import asyncio

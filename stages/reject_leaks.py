@@ -55,9 +55,9 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the first reply in the teacher model's last call, which becomes part of a rejection.
+    """Return the cache key of the first reply in the draft's last call to the teacher model.
 
-    Returns None if the teacher was not called.
+    The key becomes part of a rejection. Returns None if the teacher was not called.
     """
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
@@ -66,10 +66,11 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     """Return the draft (a question with its data) unchanged if its best trace (the chosen response of the teacher) has
     no leak; otherwise raise :class:`Reject`.
 
-    A leak is text about something that was shown only to the trace's writer. ``session`` makes the call to the judge
-    model. ``judged`` is True if the judge checks traces in which no phrase of the list was found. The judge does not
-    check a trace with an empty think section. :class:`Reject` is also raised if the judge could not decide. Raises
-    ValueError for a draft without a best trace.
+    A leak is text about something that was shown only to the trace's writer. First, the trace is searched for a short
+    list of leaking phrases. If none is found, and ``judged`` is True, the judge model then checks the trace. There is
+    one exception: the judge does not check a trace with an empty think section. ``session`` makes the call to the
+    judge. Also raises :class:`Reject` if the judge could not decide. Raises ValueError for a draft without a best
+    trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put this stage after VerifyTraces")

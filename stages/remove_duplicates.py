@@ -69,10 +69,11 @@ class KeptImages:
     All these questions have equal wording, answer and choices (:func:`question_key`). Duplicates also have equal or
     nearly equal media.
 
-    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index for a fast
-    search. It divides the 64-bit perceptual hash of a question's first medium into 5 parts. Its keys are the number of
-    a part and the bits in this part, and its values are the questions with these bits. Two hashes that differ in at
-    most 4 bits have at least one equal part.
+    ``exact`` maps the pixel hashes of a question's media to the question's id. ``banded`` is an index for a fast search
+    for near duplicates. The 64-bit perceptual hash of a question's first medium is divided into 5 parts. Each key of
+    ``banded`` is a pair: the number of a part, and the bits in this part. Its value is the list of the questions with
+    these bits in this part. The index finds all near duplicates. Their hashes differ in at most 4 bits, so at least one
+    of the 5 parts is equal.
     """
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)

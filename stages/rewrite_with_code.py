@@ -122,11 +122,11 @@ def _words(text: str) -> list[str]:
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the length of the longest common subsequence (LCS) of two lists of words.
 
-    The integer ``row`` has one bit for each word of ``old``. Let L(n) be the length of the LCS of ``new`` and the first
-    n words of ``old``. L(n) equals L(n - 1) or L(n - 1) + 1. At the end, the n-th bit of ``row`` is 0 if L(n) is larger
-    than L(n - 1), else 1. So the number of zeros is the length for all words of ``old``. For each word of ``new``, the
-    algorithm needs one addition and a few simpler operations on long integers (Hyyrö 2004). The module difflib is not
-    used, because its time is cubic for texts of few different words.
+    The loop reads ``new`` word by word. Let L(n) be the length of the LCS of two lists: the first n words of ``old``,
+    and the words of ``new`` that were read so far. L(n) equals L(n - 1) or L(n - 1) + 1. The integer ``row`` has one
+    bit for each word of ``old``. Its n-th bit is 0 if L(n) is larger than L(n - 1), else 1. After the loop, the number
+    of zeros is the result. Each word of ``new`` needs one addition and a few simpler operations on long integers (Hyyrö
+    2004). The module difflib is not used, because its time is cubic for texts of few different words.
     """
     places = dict[str, int]()
     for place, word in enumerate(old):

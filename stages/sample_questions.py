@@ -1,9 +1,9 @@
 """Selects the sample of questions that the policy model attempts (RuCL §3.2: rollouts on a random subset of N
 questions).
 
-The inputs are drafts (questions with their data). The outputs are ``kept``, the ``size`` questions with the lowest
-hashes of their ids, and ``others``, all other questions, which need no attempts. The hash replaces a random choice, so
-that the sample depends on the ids alone.
+The inputs are drafts (questions with their data). The output ``kept`` has the sample: the ``size`` questions whose ids
+have the lowest hashes. The output ``others`` has all other questions, which need no attempts. The hash replaces a
+random choice, so that the sample depends on the ids alone.
 
 If no judge can grade free text, questions whose gold answer is free text are rejected before the sample is selected. No
 reward could be computed for these questions.

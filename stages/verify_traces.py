@@ -47,17 +47,21 @@ def _default_floors() -> dict[str, float]:
 @settings
 class VerifySettings:
     """Holds the scorers that verify a trace (response of the teacher), and the minimum values at which the trace is
-    kept. A scorer is code that gives one verdict. The value of a verdict is from 0 to 1; only the scorer ``spatial``
-    may give a negative value.
+    kept. A scorer is code that gives one verdict. The value of a verdict is from 0 to 1. There is one exception: the
+    value of ``spatial`` or ``temporal`` is negative if all points of the trace are wrong.
 
     ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. A scorer without an entry
-    uses its own minimum. The scorer ``spatial`` gives the score for pointing
-    (:mod:`groundtrace.rewards.pointing_score`). The score is negative if all points are wrong. It is 1 if each point is
-    on its object and, for a question that counts objects, each of these objects has a point. The scorer ``counting``
-    compares the points with the counted objects. The scorer ``temporal`` gives the share of the statements about a clip
-    that the clip's frames show. A verdict that is not applicable does not reject a trace. A failed verdict means that
-    its scorer could not check the trace; it rejects the trace. ``gate`` holds the weights and the threshold of Argos
-    Eq. 9.
+    uses its own minimum. Three of the scorers are:
+
+    - ``spatial`` gives the score for pointing (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point
+      is on its object and, for a question that counts objects, each of these objects has a point.
+    - ``counting`` compares the points with the counted objects.
+    - ``temporal`` compares the statements about a clip with the clip's frames. Its value is the mean over the
+      categories of statements. If the points are scored, it is at most their score for pointing.
+
+    A verdict is not applicable if the trace has nothing that its scorer could check. Such a verdict does not reject the
+    trace. A verdict has failed if its scorer could not check the trace. Such a verdict rejects the trace. ``gate``
+    holds the weights and the threshold of Argos Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -263,8 +267,8 @@ class _Runs:
     sends no prompts. Otherwise ``when``, a function of the settings, returns whether the prompts are sent. If ``when``
     is None, they are sent.
 
-    This is a class and not a function, because code compares the descriptions of stages, which hold its objects. Two
-    objects with equal fields are equal; two functions are not.
+    The descriptions of stages hold objects of this class, and code compares these descriptions. Two objects with equal
+    fields are equal, but two functions are not. This is why a class is used here and not a function.
     """
 
     scorer: str

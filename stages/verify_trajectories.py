@@ -7,10 +7,11 @@ wrong. If all answers are wrong, the reason is the wrong answer. The checks are,
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
-3. No code is a pretence, except for code that only prepares later, successful code. Code is a pretence, for example, if
-   it has only comments or constants, if no later turn uses its result, or if its output does not depend on the objects
-   of the question. To find such outputs, all code is executed again on the image and on changed images
-   (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded results.
+3. No code is a pretence. Code is a pretence, for example, if it has only comments or constants, if no later turn uses
+   its result, or if its output does not depend on the objects of the question. To find such outputs, all code is
+   executed again on the image and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged
+   image must give the recorded results. There is one exception: code whose output does not depend on the objects is
+   accepted if it only prepares later, successful code.
 4. The statements after each result agree with the result. The judge model decides this ``judges`` times (a setting),
    and must find agreement each time.
 

@@ -108,8 +108,8 @@ def write_shard(
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
     """Return the rows with their images as one table, and the final outcomes of their records as another table.
 
-    A final outcome lists the stages that the record passed, and its model calls. Only a few rows at a time are Python
-    objects, and are then converted to Arrow, because Python objects need far more RAM than Arrow.
+    A final outcome lists the stages that the record passed, and its model calls. The rows are converted to Arrow in
+    small parts. So only a few rows at a time are Python objects, which need far more RAM than Arrow tables.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):

@@ -4,9 +4,9 @@
 The inputs are drafts (questions with their data) in which an earlier stage chose the form of the trace: reasoning with
 boxes, or in words alone. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call
 failed or all traces were truncated. The teacher sees the question and the original image without drawn points or boxes.
-So it writes boxes only of things that it has found itself. The boxes are in the coordinate frame of its model (pixels,
-0–1 or 0–1000), and this stage converts them to pixels of the original. A box outside of the coordinate frame is made
-invalid, so that the trace fails the check of its form.
+So it writes boxes only of things that it has found itself. It writes them in the coordinate frame of its model family,
+such as pixels, 0–1 or 0–1000, and this stage converts them to pixels of the original image. If a box is outside of the
+coordinate frame, this stage makes the tag of the box unreadable. The trace then fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.

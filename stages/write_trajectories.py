@@ -82,12 +82,12 @@ class TrajectorySettings:
 
 
 def operation_for(question: Question, settings: TrajectorySettings) -> str:
-    """Return the kind of operation, such as computation, that the code for a question should do. Returns "" (any kind)
-    if no kind has a weight above 0.
+    """Return the kind of operation, such as computation, that the code for a question should do.
 
-    A hash of the question's id chooses the kind, with the weights of ``settings.mixture``. A question of a data set in
-    ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`. The solutions of these data sets are
-    written in text and then rewritten with code, and such code only calculates.
+    A hash of the question's id chooses the kind, with the weights of ``settings.mixture``. If no kind has a weight
+    above 0, the result is "" (any kind). There is one exception: a question of a data set in
+    ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`, with any weights. The solutions of these
+    data sets are written in text and then rewritten with code, and such code only calculates.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION

@@ -22,11 +22,12 @@ MAX_DEPTH = 8
 def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
     """Return the values in a TOML file, as nested dicts: one dict for each section.
 
-    The key ``extends`` in the file names another config. Its value is a path relative to the file's folder. If there is
-    no file at this path, the value can be the name, without ``.toml``, of a config in the folder ``bundled``. If there
-    is another config, the result has all values of the file, and those values of the other config that the file does
-    not set. A list in the file replaces the whole list of the other config. The key ``extends`` itself is not in the
-    result.
+    The file may name another config in its key ``extends``. The result then has all values of the file, and those
+    values of the other config that the file does not set. A list in the file replaces the whole list of the other
+    config. The key ``extends`` itself is not in the result.
+
+    The value of ``extends`` is a path relative to the file's folder. It may also be the name, without ``.toml``, of a
+    config in the folder ``bundled``; this name is used only if there is no file at the path.
 
     Args:
         path: The path of the file.
@@ -101,12 +102,13 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
 def _remedy(path: str, bundled: Path | None, named_in: str, is_missing: bool) -> str:
     """Return the end of the message about a config that cannot be read. It suggests what the user can do.
 
-    An example is ": name a TOML file or one of argos", where argos is a config in the folder ``bundled``.
+    The result asks the user to name a TOML file: ": name a TOML file". If the config is missing, the result also lists
+    the configs in the folder ``bundled``, and suggests the one with the most similar name: ": name a TOML file or one
+    of argos, embedded: did you mean argos?". There is one exception: if the user named the missing config, and
+    ``bundled`` is None, the result names the command that writes a config.
 
     ``path`` is the path of the config. ``named_in`` is the path of the config that extends it; "" if the user named it.
-    ``is_missing`` is True if there is no file at ``path``. The result then names the configs in the folder ``bundled``,
-    and suggests the one with the most similar name. If ``bundled`` is None, and the user named the missing config, the
-    result names the command that writes a config.
+    ``is_missing`` is True if there is no file at ``path``.
     """
     if is_missing and bundled is None and not named_in:
         return "; `beam init DATA --output FILE` writes one"

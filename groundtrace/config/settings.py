@@ -248,10 +248,12 @@ def _key_path(key: str) -> list[str]:
 def _with_defaults(cls: type, values: Mapping[str, Any], holder: Any = None) -> dict[str, Any]:
     """Return the values of a section with two additions: the defaults of mappings, and the values of ``holder``.
 
-    A mapping such as ``endpoints`` keeps its default entries. If the user sets ``endpoints.colour.model``, the given
-    value replaces only this key of the default entry ``colour``. A config may give a section other defaults than the
-    section's class ``cls`` declares. ``holder`` is then an object of ``cls`` with these other defaults. A value of
-    ``holder`` is added only if it differs from the default in ``cls``.
+    The first addition: a mapping such as ``endpoints`` keeps its default entries. If the user sets
+    ``endpoints.colour.model``, the given value replaces only this key of the default entry ``colour``.
+
+    The second addition: ``holder`` is an object of ``cls``, the section's class. It has the defaults of this section in
+    the config, which may differ from the defaults that ``cls`` declares. The values of ``holder`` that differ are added
+    for keys that are not in ``values``. If ``holder`` is None, there is no second addition.
     """
     kept = {} if holder is None else _plain(holder)
     own = {field.name for field in dataclasses.fields(cls) if default_of(field, holder) != default_of(field)}

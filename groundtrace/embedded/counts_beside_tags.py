@@ -55,12 +55,19 @@ class _Counted:
 def miscounted_tags(marked: MarkedText) -> str | None:
     """Return a message if a number directly before or after a list of tags is wrong; else None.
 
-    For example, the number in "two squares, [3 points]" is wrong. ``marked`` is the reasoning. Its tags are XML
-    elements that point at objects. The check counts the points at objects that the noun after the number names
-    ("squares"). It counts them in five texts: the list of tags, the sentence, the reasoning up to the number, the
-    reasoning up to the end of the sentence, and the whole reasoning. The number is right if it equals one of the five
-    counts. There is an exception for a sentence that names a part of the image ("left"): a number that equals none of
-    the counts is then wrong only if the first tag of the list alone has more points than the number.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. Each number is compared with five
+    counts. A count is the number of points at the objects that the noun after the number names, in one of five texts:
+    the list of tags, the sentence, the reasoning up to the number, the reasoning up to the end of the sentence, and the
+    whole reasoning. The number is right if it equals one of the counts. For example, the number in "two squares,
+    [3 points]" is wrong if no other tag of the reasoning points at squares.
+
+    There are two exceptions:
+
+    - If the sentence names a part of the image ("left"), a number that equals none of the counts is wrong only if the
+      first tag of the list alone has more points than the number.
+    - If the list is after the number, and more words of the clause follow the list ("two squares [3 points] touch"),
+      the five counts are not used. The number is wrong if the list has only one tag, and this tag has more points than
+      the number.
     """
     for sentence in assertions(marked):
         if _EXAMPLES.search(sentence.text):
@@ -90,12 +97,16 @@ def _counted(sentence: str) -> Iterator[_Counted]:
 
 
 def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted], index: int) -> int | None:
-    """Return the number of points of the tags directly before or after a wrong stated number; None if it is not wrong.
+    """Return the number of points of the tags beside a stated number if the stated number is wrong; else None.
 
-    For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags after it have three
-    points. A tag is an XML element with points at objects. The result is also None if no tags are directly before or
-    after the number, or if their points cannot be counted. If only the first tag can be compared with the number, the
-    result is the number of points of this tag (:func:`_above`).
+    For example, the result is 3 for "two squares, [3 points]": the text states 2, but the tags after the words have
+    three points. A tag is an XML element with points at objects. Tags are beside a number if they are directly before
+    or after it. The result is also None if no tags are beside the number, or if the points of these tags cannot be
+    counted.
+
+    In some sentences, only the first tag can be compared with the number, e.g. if the sentence names a part of the
+    image ("left"). If the stated number is wrong, the result is then the number of points of this tag
+    (:func:`_above`).
 
     ``found`` are the stated numbers of the sentence with their nouns, and ``index`` selects one of them.
     """

@@ -1,13 +1,16 @@
 """Implements the embedded engine (OpenCV, no model) as an endpoint. It needs no download, no key and no GPU.
 
 The engine uses only the image and the question of a request. It ignores the gold answer, which some prompts contain. It
-does not guess: if it cannot read the image or the question, the reply is "cannot read". If the prompt requires another
-form of reply, the reply has an empty result instead: an empty list if the prompt requires a list, for example.
+does not guess: if it cannot read the image or the question, its answer is "cannot read". Some prompts require a list or
+a verdict instead of an answer. For these prompts, the result is an empty list, a negative verdict or "cannot_judge", or
+the engine raises CallError.
 
 The setting ``model`` names the algorithm. ``colour`` clusters colours and follows contours; ``edges`` fits outlines to
-gradients. Only a detector and a segmenter can use ``edges``; all other roles (jobs of a model, such as "judge") use
-``colour``. A request can ask for several samples (texts), which are numbered. A sample depends only on the request and
-on the sample's number.
+gradients. A role is a job of a model, such as "judge". Only the roles detector and segmenter can use ``edges``. All
+other roles use ``colour``.
+
+A request can ask for several samples (texts), which are numbered. A sample depends only on the request and on the
+sample's number.
 """
 
 import asyncio

@@ -142,11 +142,12 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yield the sentences of a reasoning that leads to the embedded engine's answer.
+    """Yield the texts of a reasoning that leads to the embedded engine's answer.
 
     The first text lists the steps that lead to the answer. The second text counts the objects in the image, for each
-    class that the question is about. Each further text is about one class. It counts, at each place, only the objects
-    on which the answer is based, and states the sum: "2 on the left, 1 in the middle; 2 + 1 = 3".
+    class that the question is about. It is left out if the image has no such objects. The last texts count only the
+    objects on which the answer is based, one text for each class. Each of these texts has one number for each place,
+    and the sum if there are several places: "2 on the left, 1 in the middle; 2 + 1 = 3".
     """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []

@@ -46,12 +46,14 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     """Return the part of the image ("left") to which a denial is limited; None if it is not limited to a part.
 
     ``clause`` denies an object, as in "no square in the left box", and ``label`` is the object's name. ``sentence``
-    contains the clause. A part is ignored if its word is in ``asked`` or in ``label``.
+    contains the clause. The result is the first part that the clause names, such as "left". A part is ignored if its
+    word is in ``label`` or in ``asked``.
 
-    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. The
-    part that the question names is ignored, because a denial in exactly this part contradicts the answer. For example,
-    the answer to "how many squares are in the left box?" is 2. The clause "no square in the left box" contradicts it,
-    so "left" is not returned as a limit of the denial.
+    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. Its
+    parts are ignored for this reason: the caller accepts a denial that is limited to a part, but a denial in the part
+    that the question names contradicts the answer. For example, the question is "how many squares are in the left
+    box?", and the answer is 2. The clause "no square in the left box" contradicts this answer. So "left" is ignored,
+    and the result is None.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:

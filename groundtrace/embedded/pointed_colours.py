@@ -63,8 +63,9 @@ def _message(sentence: str) -> str:
 def _of(noun: Noun, marked: MarkedText) -> list[Marked]:
     """Return the tags that a noun without a colour can mean: "square" can mean the tag with the label "red square".
 
-    Return an empty list if this is uncertain for any tag. It is uncertain if the tag's label is unknown, or if the
-    label can also name an object that the noun does not mean: a "block" can be a square or another rectangle.
+    Return an empty list if the reasoning has an unclear tag. A tag is unclear if its label is unknown. A tag is also
+    unclear if its label can name objects that the noun means, but also other objects. For example, the label "block" is
+    unclear for the noun "square", since a block can be a square or another rectangle.
     """
     tags = list(marked.marks.values())
     if any(tag.noun is None or (tag.noun.overlaps(noun) and not noun.covers(tag.noun)) for tag in tags):
@@ -88,11 +89,17 @@ def _differs(colour: str, tags: list[Marked]) -> bool:
 def answers_otherwise(marked: MarkedText, question: Question) -> str | None:
     """Return a message if the answer is a colour or shape, but the reasoning points at no such object; else None.
 
-    ``marked`` is the reasoning; its tags are XML elements that point at objects. ``question`` holds the question, which
-    must ask for a colour or shape, and the answer. The function returns a message only if the label of each checked tag
-    names another colour (or shape) than the answer. A tag is not checked if the question itself names its object
-    ("below the black square"). A tag is not checked either if the reasoning uses it only to describe another object
-    ("the square below [the circle]"). Questions that compare objects are not checked.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. ``question`` holds the question and
+    the answer. The result is None if the question does not ask for a colour or shape, or if it compares objects.
+
+    These tags are not checked:
+
+    - A tag without points and boxes.
+    - A tag whose object is named in the question ("below the black square").
+    - A tag that the reasoning uses only to describe another object ("the square below [the circle]").
+
+    All other tags are checked. The function returns a message only if there is at least one of them, and the label of
+    each of them names another colour (or shape) than the answer.
     """
     text, answer = question.question.casefold(), question.answer.strip().casefold()
     asks = _ASKS.search(text)

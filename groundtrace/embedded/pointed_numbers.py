@@ -61,9 +61,11 @@ def _wrong_sum(sentence: str, answer: Fraction) -> str | None:
 
 
 def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
-    """Return a message if the count that the sentence states for a label is not the number of objects pointed at.
+    """Return a message if a sentence states a wrong count for a label; else None.
 
-    Return None if the counts agree, or if the stated count is 0 or may be of only some of the objects.
+    A count is wrong if it differs from the number of objects with this label that the reasoning points at. ``pointed``
+    maps each label to this number. Only the sentence's last count for a label is compared. Two kinds of counts are
+    never wrong: 0, and a count that does not certainly include all objects with the label.
     """
     for label, number in pointed.items():
         words = frozenset(label.split())

@@ -298,7 +298,8 @@ class _ReasoningReader:
 
         - The answer is a number above 0.
         - The answer is yes, and the question asks whether the object exists ("is there a square?").
-        - The answer is yes, and the reasoning has no points or boxes. ``label`` is then an object of the question.
+        - The answer is yes, and the reasoning has no points or boxes. In this case, the caller passes only objects of
+          the question as ``label``.
         """
         pointed = any({*label.split()} <= {*other.split()} for other in self.labels) if label else False
         claimed = self._side is True and (not self.labels or label in self._claimed)

@@ -310,15 +310,16 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
 def _gives_place(seen: _AttemptEvidence) -> bool:
     """Return whether all points and boxes are on the objects that they name, and one of them is on a target.
 
-    A target is an object that the question is about. The embedded engine finds the targets in two ways: by the nouns of
-    the question that it knows, and by the objects on which its own answer to the question is based. If both ways give
-    nothing, every object is a target.
+    A target is an object that the question is about. Objects of two kinds are targets: those that a noun of the
+    question describes, and those on which the embedded engine bases its own answer to the question. There is one
+    exception: if the engine knows no noun of the question, and bases its answer on no object, every object is a target.
 
     The label of the point or box on the target must be a class, such as "black square". There is one exception: if the
     question names no class ("how many objects are there?"), the label may also be "object".
 
-    If the image has no target, the result is that of :func:`_is_grounded`, which requires no point or box. Places in
-    words ("on the left") do not count, since the engine does not read them.
+    An image can have no target: for example, the question is about red circles, and the image has no red circle. The
+    result is then that of :func:`_is_grounded`, which requires no point or box. Places in words ("on the left") do not
+    count, since the engine does not read them.
     """
     meant = () if seen.reading is None else seen.reading.evidence
     is_known = bool(seen.wanted or meant)

@@ -1,8 +1,11 @@
 """Decides which sentences of a reasoning the embedded judge (a program without a model) can read.
 
-The judge can read a sentence if it knows all its words (:mod:`groundtrace.embedded.vocabulary`). One word may be
-unknown if the sentence is about a number, the question's objects, or the statement that the question asks about. If a
-sentence is unreadable, the judge's verdict is "cannot judge": it does not count as a fault of the reasoning.
+The judge can read a sentence if it knows all its words (:mod:`groundtrace.embedded.vocabulary`). There is one
+exception: one word may be unknown if the sentence has at least three known words and a clear subject. Its subject is
+clear if it has a number, a tag with points, a word of the question or answer, a word for a shape, or a word such as
+"statement".
+
+An unreadable sentence does not count as a fault of the reasoning: the judge's verdict is then "cannot judge".
 """
 
 import itertools

@@ -153,10 +153,11 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
 
     - The clause denies a colour, such as black: "it is not black". Three conditions must then be true. First, the
       question names this colour ("how many black squares?"). Second, one of ``labels`` has another colour ("yellow
-      square"). Third, the clause contains none of those ``labels`` that have the denied colour ("black square").
-    - "So it does not count", "which does not count". The sentence must give the reason: the object has a shape or
-      colour that the question does not ask for ("the third is a circle"), or lacks one that the question asks for ("the
-      third is not black").
+      square"). Third, the clause does not contain a label with the denied colour ("black square").
+    - The clause denies that an object counts: "so it does not count", "which does not count". The sentence must then
+      give one of two reasons. First, the object has a shape or colour that the question does not ask for ("the third is
+      a circle"). Second, the object does not have the shape or colour that the question asks for ("the third is not
+      black").
     """
     excluded = _EXCLUDED.search(clause)
     if excluded is not None and colour_word(excluded["colour"]) is not None:

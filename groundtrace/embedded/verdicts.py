@@ -67,10 +67,10 @@ def side_of_statement(clause: str) -> bool | None:
     A clause that answers yes affirms, and a clause that answers no rejects. Returns None if the clause does neither.
     For example, "so it is true" gives True, and "this does not hold" gives False.
 
-    Words such as "true" or "wrong" are a verdict only in three cases: the clause is about the statement, "it" or
-    "this"; the clause ends with a word such as "agrees"; the clause has only such words, negations and fillers
-    ("clearly not true"). Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and
-    rejects.
+    A word of judgement, such as "true", "wrong" or "agrees", is a verdict only in three cases. First, the clause names
+    the statement, or has a pronoun such as "it" or "this". Second, the clause ends with a word such as "agrees" or
+    "differs". Third, the clause has only words of judgement, negations and fillers ("clearly not true"). Each
+    negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))

@@ -11,9 +11,9 @@ A record is a JSON object with these fields:
 If answer_type is missing, the other fields determine it. A record with choices is multiple choice. Otherwise, the type
 depends on the answer: a number, yes or no (also the JSON values true and false), or text.
 
-If a record has choices, its answer must be one of them: it must have the same text or the same number. If such a record
-names an answer type whose questions are shown without choices, such as ``numeric``, the choices are not shown. They are
-then stored in ``opened_choices``.
+If a record has choices, its answer must match exactly one of them: by the text, by the number, or by yes or no.
+Some answer types, such as ``numeric``, show their questions without choices. A record with choices may name such a
+type. Its choices are then not shown, but stored in ``opened_choices``.
 
 In some pipelines, a model writes the questions. For them, a record may have only images: no question, no answer, and no
 other field that belongs to a question.
@@ -318,8 +318,9 @@ def _checked_answer(
 ) -> str:
     """Return the answer in the normal form of its type.
 
-    Examples are the text of a choice, a number without separators, and yes or no. Raises InvalidRecord if not
-    exactly one choice matches the answer, or if the answer does not fit its type.
+    Examples are the text of a choice, a number without separators, and yes or no. If the record has choices, the
+    answer must match exactly one of them (:func:`_choice`). Raises InvalidRecord if it does not, or if the answer does
+    not fit its type.
     """
     chosen = None if choices is None else _choice(answer, choices)
     try:
@@ -331,9 +332,9 @@ def _checked_answer(
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
     """Return the choice that matches the answer.
 
-    Four comparisons are tried in this order: by the words, by the number, by yes or no, and by the number with which
-    both texts begin. The first comparison by which exactly one choice matches decides. If there is none, InvalidRecord
-    is raised.
+    Four comparisons are tried in this order: by the words, by the number, by yes or no, and by the number at the start
+    of both texts. The first comparison that finds exactly one matching choice gives the result. Raises InvalidRecord
+    if none of the four finds exactly one.
     """
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)

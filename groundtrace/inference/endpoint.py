@@ -66,9 +66,10 @@ class Kind:
       of the run (:mod:`groundtrace.inference.serving`). It is "" for kinds whose server the run does not start.
     - ``modules`` are the Python modules that this kind needs, and ``extra`` is the optional dependency of this project
       that installs them.
-    - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form, in pixels of
-      the original image. An endpoint of such a kind may have the setting ``frame`` for other units (e.g. 0 to 1000). It
-      may not have the setting ``family`` (models that write coordinates in the same way).
+    - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form. The
+      coordinates are pixels of the original image. There is one exception: detectors of the kind "transformers" write
+      other units (e.g. 0 to 1000) if the setting ``frame`` names them. The setting ``family``
+      must not be used, since it names models with another form of coordinates. Only "plain", the default, is allowed.
     - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
     - ``needs_url`` is True if the settings must contain the server's URL.
     - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an

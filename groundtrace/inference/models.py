@@ -238,9 +238,9 @@ class Models:
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
     ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
-        """Register samples as requested, and return the coroutine that requests them. A sample is one text of a model.
-        The samples are registered before the coroutine runs, so that other calls wait for them and do not request them
-        again.
+        """Add samples to the requests in flight, and return the coroutine that requests them. A sample is one text of a
+        model. The samples are added before the coroutine runs, so that other calls wait for them and do not request
+        them again.
 
         ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
         limit of each sample.
@@ -259,14 +259,16 @@ class Models:
         had_joined: bool,
     ) -> dict[str, CachedReply]:
         """Request samples (texts of a model), and return them by cache key. A sample that another process has already
-        requested is not requested again. Other calls of this process that wait for one of the samples get it, too.
+        requested is not requested again. There is one exception: a model in this process is asked for all samples.
+        Other calls of this process that wait for one of the samples get it, too.
 
         ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
         limit of each sample. ``flights`` holds, by cache key, the futures for which the other calls wait.
 
-        The processes of this machine register in a shared file, by which they find each other. ``had_joined`` is True
-        if this process had already registered when it searched the cache for the samples. If it is False, another
-        process may have cached samples since then, so the cache is searched again.
+        The processes of this machine register in a shared file, by which they find each other. The caller has already
+        searched the cache for the samples. ``had_joined`` is True if this process was registered before that search. If
+        it is False, another process may have cached some of the samples after the search, and this process did not
+        notice it. So the cache is searched again.
         """
         keys = [asked.keys[index] for index in indices]
         try:

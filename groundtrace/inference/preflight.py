@@ -1,8 +1,8 @@
 """Checks before the first call whether each endpoint can do the job (role) that the config gives to it, such as
 "judge". No model generates a reply for these checks.
 
-A server must be up and have the model. A model in this process is loaded. If an endpoint's model can answer only some
-prompts, it must be able to answer at least one of the prompts of its role.
+A server must be up and have the model. If the model runs in this process, the check loads the model. Some models can
+answer only some prompts. Such a model must be able to answer at least one of the prompts of its role.
 """
 
 import asyncio
@@ -64,10 +64,14 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     access to the endpoints. ``asks`` declares, for each role, the prompts that are sent to its model. ``where`` is the
     text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
-    Raises NotServed if an endpoint cannot be used for its role. Each endpoint must pass its own check (its method
-    ``check``). If its kind (way to reach the model) declares which prompts the model can answer, at least one of the
-    role's prompts must be among them; a kind that a user has written may declare no prompts. The coroutine runs on
-    the event loop of :mod:`groundtrace.inference.runtime`.
+    Raises NotServed if an endpoint cannot be used for its role. There are three cases:
+
+    - Only a run starts the server of the endpoint's kind (way to reach the model), such as ``vllm``.
+    - The endpoint cannot be opened, or its own check (its method ``check``) shows that it cannot answer calls.
+    - The model can answer none of the role's prompts. This is checked only if the endpoint's kind declares which
+      prompts the model can answer. Other kinds, such as one that a user has written, are not checked.
+
+    The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])

@@ -84,13 +84,14 @@ async def ask_for(
     ``role`` is the job of the model, such as "judge". ``caller`` makes the calls, with the sampling parameters
     ``sampling``. ``read`` is a function that parses a reply, and raises :class:`BadReply` if the reply does not have
     the requested form. ``form`` describes this form for the model; it is "" if no description is needed. After a
-    BadReply, the reply is requested again in one of three ways:
+    BadReply, the reply is requested again in one of these ways:
 
-    - A truncated reply is requested with twice the token budget. The largest budget is the endpoint's
-      ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
-    - A complete reply is requested with a repair prompt, which states the problem and the ``form`` (if given).
-    - A reply that is truncated at the largest budget is requested with a repair prompt and the original budget, since
-      the server's context may have no room for the repair prompt and the largest budget.
+    - If the reply was complete, the request has a repair prompt, which states the problem and the ``form`` (if given).
+    - If the reply was truncated, the request has the same prompt and twice the token budget. The largest budget is the
+      endpoint's ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
+    - There is one exception: if the reply was truncated at the largest budget, the request has a repair prompt and the
+      original budget. The repair prompt is longer, so the server's context may be too small for it and the largest
+      budget together.
 
     A repair prompt is sent at most ``repair_attempts`` times (a setting of the endpoint).
 
@@ -143,8 +144,8 @@ def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = 
     ``reply``, the ``problem`` with this reply, and the requested ``form``. If ``form`` is "", the last part is left
     out.
 
-    The name of the result combines the names of ``prompt`` and of the appended text, and its digest combines their
-    digests.
+    The appended text is made from the prompt file :data:`PROMPT`. The name of the result consists of the names of
+    ``prompt`` and of this file. The SHA-256 of the result is the digest of the SHA-256 values of both.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, shown_problem = quoted.texts

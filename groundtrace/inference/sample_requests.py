@@ -73,10 +73,11 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        If the samples were truncated before, this request has a larger ``max_tokens``. The server may reject such a
-        request, because the model's context is too small for so many tokens. Then no error is raised if ``asked`` has a
-        truncated sample for each requested sample. Instead, the truncated samples are returned. They are also cached as
-        the replies to the request with the larger ``max_tokens``, so that this request is not sent again.
+        If the request fails, its error is raised. There is one exception: if the server rejects the request, and
+        ``asked`` already has a truncated sample for each requested sample, the truncated samples are returned. Such a
+        request has a larger ``max_tokens`` than the request before, and the model's context may be too small for so
+        many tokens. The truncated samples are also cached as the replies to the request with the larger ``max_tokens``,
+        so that this request is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)

@@ -206,9 +206,10 @@ class ModelsSettings:
 
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
     is the folder in which these processes record their usage and the servers that are down
-    (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked,
-    and no call waits for a server that is down. If ``fails_fast`` is True, calls to a server that is down fail at once.
-    This setting is for callers that do not wait, and applies only if ``notes`` is "".
+    (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked
+    before its first call, and a call to a server that is down fails after its last retry. If ``fails_fast`` is True,
+    calls fail at once, without retries, while the server is known to be down. ``fails_fast`` is for callers that do not
+    wait for a server. It affects calls only if ``notes`` is "".
 
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
     were requested before the ISO time ``fresh_since`` are not used (if it is "", all replies are used). ``workers`` is

@@ -68,8 +68,9 @@ class ImageRoom:
         """Return an image as a data URI, or None if the image is too large in every size that is tried.
 
         ``pixels`` is the image as RGB uint8 (H, W, 3). The image may use the number of bytes left, divided by the
-        number of images that are still to be embedded. The largest size that fits is used. The call reduces both
-        :attr:`bytes_left` and :attr:`images`.
+        number of images that are still to be embedded. The largest size that fits is used. Each call reduces
+        :attr:`images` by 1. If the image fits, the call also reduces :attr:`bytes_left` by the size of the encoded
+        image in bytes.
         """
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1

@@ -1,8 +1,8 @@
 """Writes the data card of a run: ``README.md``, which begins with front matter (YAML that the Hub reads).
 
-Every number in the card comes from ``run.json`` or is counted in the shards. The card lists the licences of the rows by
-the Hub's ids. If the Hub has no id for one of these licences, the card's licence is ``other``. A card of a run without
-rows has no licence.
+Every number in the card comes from ``run.json`` or is counted in the shards. The front matter lists the Hub's ids of
+all licences of the rows. There is one exception: if the Hub has no id for at least one of these licences, or if a row
+names no licence, the front matter has only the licence ``other``. A card of a run without rows has no licence.
 """
 
 import functools

@@ -179,9 +179,10 @@ def _balances(
 def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int) -> Balance | None:
     """Return how the rows are distributed over the classes of one property; None if no row has a value.
 
-    ``tables`` is a database with the table ``classes``. For each row of the run, the table holds the class of property
-    number n in the column ``label_n``. ``number`` is the number of this property. A training set (sft or rl) is left
-    out if it lacks the column of the property (RL rows have no trace), or if no row of the set has a value.
+    ``described`` is the property, and ``number`` is its number n. ``tables`` is a database with the table ``classes``.
+    For each row of the run, the column ``label_n`` of this table holds the row's class of property n. A training set
+    (sft or rl) is left out in two cases: it lacks the column that the property needs, or no row of the set has a value.
+    For example, the RL rows are left out for the length of the trace, because they have no trace.
     """
     order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
     query = f"""
@@ -206,9 +207,10 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
     """Return how often the images of rows occur in their set (sft or rl); None if no row has images.
 
-    Each row belongs to the class "1", "2", "3–5", "6–10" or "11 or more": the number of rows of its set that have the
-    same image, including the row itself. For example, a row whose image is in no other row belongs to "1". For a row
-    with several images, the image that most rows have is used. Images are compared by path.
+    For each row with images, the rows of its set that have the same image are counted, including the row itself. The
+    class of the row is this number, as "1", "2", "3–5", "6–10" or "11 or more". For example, a row whose image is in no
+    other row belongs to "1". If a row has several images, the rows are counted for each image, and the largest of these
+    numbers is used. Images are compared by path.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]

@@ -59,9 +59,10 @@ def write_failure(
 ) -> None:
     """Write the page ``failed.html`` into the folder of a run that did not finish. Other files are not changed.
 
-    ``root`` is the run folder, and ``failure`` holds the facts about the failure. ``summary`` holds the counts of the
-    shards (Parquet files) in the folder ``staging``; None if the run failed before it counted them. With a summary, the
-    page has all parts of a finished run's report as well, and ``store`` reads the images of rejected records.
+    ``root`` is the run folder, and ``failure`` holds the facts about the failure. ``staging`` is the folder with the
+    run's shards (Parquet files). ``summary`` holds the numbers of records in these shards; None if the run failed
+    before it counted the records. If there is a summary, the page also has all parts of a finished run's report.
+    ``store`` reads the images of rejected records for these parts.
 
     Raises OSError if the page cannot be written, and :class:`groundtrace.publishing.reading.InspectError` for shards
     that cannot be read.

@@ -64,8 +64,9 @@ def tags_of(summary: RunSummary) -> list[str]:
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
     """Return the front matter's licence fields: the Hub's ids of the licences that the rows name.
 
-    ``recorded`` are these licences; None means rows without a licence. If the Hub has no id for one of them, the
-    licence is ``other``. The result is empty if ``recorded`` is empty.
+    ``recorded`` holds the licences that the rows name, and None if some rows name no licence. There is one exception:
+    if ``recorded`` holds None or a licence without an id on the Hub, ``license`` is only ``other``, and
+    ``license_name`` is ``per-row``. The result is empty if ``recorded`` is empty.
     """
     ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:

@@ -1,14 +1,16 @@
 """Converts a row of a run to messages for molmo-utils 0.0.1 and for the chat template of a Molmo 2 processor.
 
 An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
-"timestamps": […]}``. Its list ``video`` holds the row's frames, to which the trace refers, and ``timestamps`` holds
-their times in seconds. The video file itself is not used, because molmo-utils would sample other frames from it, at
-most 2 a second. ``process_vision_info`` of molmo-utils accepts both forms. In a row, each frame has a line of text such
-as ``Frame 2 (1.5 s): <image>``. Such lines are dropped, since the dict of the clip holds the frames and their times. A
-clip of one frame becomes an image, since molmo-utils cannot compute its frame rate.
+"timestamps": […]}``. ``process_vision_info`` of molmo-utils accepts both dicts. In the dict of a clip, ``video`` holds
+the row's frames, to which the trace refers, and ``timestamps`` holds their times in seconds. The video file itself is
+not used, because molmo-utils would sample other frames from it, at most 2 a second. There is one exception: a clip of
+one frame becomes an image, since molmo-utils cannot compute its frame rate.
 
-A run can read such messages as its input, if its input has the layout ``conversations``. A clip must then be ``{"type":
-"video", "video": PATH}``.
+In a row, each frame of a clip has a line of text such as ``Frame 2 (1.5 s): <image>``. The messages do not contain
+these lines, since the dict of the clip holds the frames and their times.
+
+Messages in the format of molmo-utils can also be the input of a run, with the layout ``conversations``. In the input, a
+clip must be a video file, ``{"type": "video", "video": PATH}``. A clip as a list of frames is refused.
 """
 
 import io

@@ -76,9 +76,10 @@ class Publication:
     def share_alike(self) -> list[str]:
         """Return the Hub's ids of the share-alike licences of the published rows, for a sentence of the card.
 
-        A share-alike licence demands that adapted material has the same licence. The card has no such sentence, and the
-        list is empty, in two cases: no published row has a share-alike licence; or the only share-alike licence is the
-        strictest licence of all published rows, which the card always names.
+        A share-alike licence demands that adapted material has the same licence. If the list is empty, the card does
+        not have this sentence. The list is empty in two cases. In the first case, no published row has a share-alike
+        licence. In the second case, there is only one share-alike licence, and it is the strictest licence of all
+        published rows. The sentence is then not needed, because the card always names the strictest licence.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

@@ -79,11 +79,11 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Return a message about the first set (sft, rl or rejected) with two different numbers of rows in ``run.json``.
+    """Return a message about the first set (sft, rl or rejected) whose two numbers of rows in ``run.json`` differ.
 
-    ``summary`` is the content of ``run.json``. Its field ``counts`` holds the number of records of each set, and its
-    field ``files`` holds the number of rows of each shard. Return "" if the numbers are equal, or if ``files`` holds no
-    numbers of rows.
+    ``summary`` is the content of ``run.json``. The first number of a set is in the field ``counts``. The second number
+    is the sum of the rows of the set's shards (Parquet files), which the field ``files`` lists. A set is not compared
+    if ``files`` lists no shard of it, or lacks the number of rows of a shard. The result is "" if no numbers differ.
     """
     for name in SHARDS:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
@@ -109,10 +109,12 @@ def check_files(
     """Check that the shards (Parquet files) of a run have not changed since the run ended.
 
     Their names and sizes are compared with those in ``summary``, the content of ``run.json``. If ``digests`` is True,
-    their SHA-256 is compared as well. ``sets`` are the names of the sets to check: sft, rl, rejected. A ``run.json`` of
-    an older version lists no files; only the links are then checked. Raises :class:`InspectError` for a shard that was
-    changed, added or removed, and :class:`groundtrace.schemas.safe_files.UnsafeFile` for a shard that is a link to a
-    file outside the run folder.
+    their SHA-256 is compared as well. There is one exception: a ``run.json`` of an older version lists no files, so
+    nothing is compared. ``sets`` are the names of the sets to check: sft, rl, rejected.
+
+    Raises :class:`InspectError` for a shard that was changed, added or removed, or that cannot be read. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` for a shard that is a link to a file outside the run folder, or
+    that is a pipe or a device. UnsafeFile is raised with an older ``run.json``, too.
     """
     if summary.files is None:
         for name in sets:

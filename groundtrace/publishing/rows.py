@@ -93,11 +93,17 @@ class Rows:
     def where(self, **wanted: Any) -> "Rows":
         """Return the rows whose columns have the wanted values, such as ``where(reason="too_easy")``.
 
-        ``wanted`` gives for each column a single value, a list, tuple or set of values, or a function. The value None
-        selects rows in which the column is null. A function gets a value of the column and returns True if the row is
-        wanted, such as ``where(pass_rate=lambda rate: rate < 0.5)``; it is not called for null. Raises
-        :class:`groundtrace.publishing.reading.InspectError` for an unknown column, and for a value that does not have
-        the column's type.
+        The keys of ``wanted`` are names of columns. A row must match the values of all keys. A value has one of these
+        forms:
+
+        - A single value selects rows with this value in the column. None selects rows in which the column is null.
+        - A list, tuple or set selects rows with one of its values in the column.
+        - A function gets the row's value of the column, and returns True if the row is wanted. For example,
+          ``where(pass_rate=lambda rate: rate < 0.5)`` selects rows with a pass rate below 0.5. The function is not
+          called for null, and rows in which the column is null are left out.
+
+        Raises :class:`groundtrace.publishing.reading.InspectError` for an unknown column, and for a value that does not
+        have the column's type.
         """
         table = self.table
         for name, value in wanted.items():

@@ -31,11 +31,14 @@ def check_shards(files: Sequence[Path]) -> None:
     """Check the types of the core columns of shards, and the sizes of their rows.
 
     Core columns are those that rows of every pipeline can have. A column may be missing, because an earlier version of
-    the code may have written the file. The bytes of images are not read.
+    the code may have written the file. The bytes of images are not read, and do not count as a part of a row's size.
 
-    Raises :class:`groundtrace.publishing.errors.InspectError` for a file that is not a Parquet file, that has a core
-    column of another type than a run writes, or that has a row of more than :data:`MAX_ROW_BYTES`, or :data:`ROWS` rows
-    of more than :data:`MAX_ROWS_BYTES`.
+    Raises :class:`groundtrace.publishing.errors.InspectError` in these cases:
+
+    - A file is not a readable Parquet file.
+    - A core column has another type than a run writes.
+    - A single row has more than :data:`MAX_ROW_BYTES`.
+    - A block of :data:`ROWS` rows (the file is divided into such blocks) has more than :data:`MAX_ROWS_BYTES` in total.
     """
     if not files:
         return

@@ -1,13 +1,15 @@
 """Combines the verdicts on one response, which are the results of its scorers, into one score.
 
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name. The terms
-of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``judging`` (is the
-decision to think, or to answer directly, right?) and ``thinking``. iVGR adds ``boxes`` and ``consistency`` (does the
-response agree with a good grounded reasoning?). A verdict with another name is used only if the config gives it a
-weight (:class:`GateSettings`). A term is not applicable if its scorer had nothing to check, or if there is no such
-verdict. A mean then does not include the term: its weight is not in the sum of the weights. The docstring of each
-function in this module has its formula. The score of RuCL is computed in :mod:`groundtrace.rewards.curriculum`, and the
-score of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
+of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``thinking`` and
+``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``, which
+scores whether the response agrees with a good grounded reasoning. A verdict with another name is used only if the
+config gives it a weight (:class:`GateSettings`).
+
+A term is not applicable in two cases: its scorer had nothing to check, or the response has no verdict with this name.
+A mean leaves out a term that is not applicable: the weight of the term is not in the sum of the weights either. The
+docstring of each function in this module has its formula. The score of RuCL is computed in
+:mod:`groundtrace.rewards.curriculum`, and the score of CodeDance in :mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -105,10 +107,12 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     reward 1.
 
     The product judging · thinking · outcome is 0 if any of these factors is 0. If no factor is 0 and a factor has no
-    value, the result is None: without this factor, the product would reward something that was not judged. The format
-    has no value in two cases. First, its verdict has failed (the scorer could not check the response): the result is
-    then None, unless α is 1. Second, its verdict is not applicable (there was nothing to check): the result is then the
-    product, without the factor α.
+    value, the result is None: without this factor, the product would reward something that was not judged.
+
+    The format has no value in two cases:
+
+    - If its verdict has failed (the scorer could not check the response), the result is None, unless α is 1.
+    - If its verdict is not applicable (there was nothing to check), the result is the product, without the factor α.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None

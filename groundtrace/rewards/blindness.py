@@ -43,8 +43,9 @@ class RewardedQuestion:
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the phrases that the pointer found in the images.
-        streams: the ways in which the question is asked, ``grounded`` (with boxes) and ``textual`` (only in words); ()
-            for most recipes (a recipe computes the reward of one paper).
+        streams: the ways in which the question is asked. The prompt of the way ``grounded`` requests reasoning with
+            boxes, and the prompt of ``textual`` requests reasoning only in words. The value is () for most recipes. A
+            recipe computes the reward of one paper.
     """
 
     question: Question
@@ -146,9 +147,10 @@ def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float
     """Return the answer that earns the highest reward if it is given to all questions of one kind, and its reward.
 
     The reward is the mean per row, as a share of the maximum reward. ``kind`` is the kind of the questions. ``answers``
-    counts their gold answers; the :data:`MAX_CANDIDATES` most frequent ones are tried. ``golds`` maps each pair of a
-    question and the reward for a right answer to its number of rows. If several answers have the highest reward, the
-    first of them in sorted order is returned. The answer is "" if no answer earns anything.
+    counts their gold answers; the :data:`MAX_CANDIDATES` most frequent ones are tried. ``golds`` counts the rows: each
+    key is a pair (question, reward for a right answer), and the value is the number of rows with this pair. If several
+    answers have the highest reward, the first of them in sorted order is returned. The answer is "" if no answer earns
+    anything.
     """
     rows, best = sum(golds.values()), ("", 0.0)
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):

@@ -1,10 +1,12 @@
 """Computes rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9).
 
 A rubric is one criterion of grading, and is easy or hard. The hard rubrics are added to the reward only after the
-responses satisfy the easy ones. The state is immutable: each step takes a state and returns the next one. So the state
-can be saved, and a resumed run continues unchanged. The rewards of step t use λ_t, the weight of the hard rubrics,
-which depends on earlier steps. After step t, the mean score of the step's responses on the easy rubrics is added to the
-state.
+responses satisfy the easy ones. The state of the curriculum (:class:`CurriculumState`) holds the latest scores, which
+decide when this happens. A state is immutable: each training step takes a state and returns the next one. So the state
+can be saved, and a resumed run continues unchanged.
+
+The rewards of training step t use λ_t, the weight of the hard rubrics. λ_t is computed from the state before step t.
+After step t, the mean score of the step's responses on the easy rubrics is added to the state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -46,10 +48,13 @@ both in [0, 1]. The paper of RuCL uses a sigmoid without giving its steepness, w
 class CurriculumSettings:
     """Holds the settings of RuCL's reward and of its curriculum, which adds the hard rubrics after the easy ones.
 
-    The defaults are those of Table 5: α = 0.7 (the weight of a right answer), window w = 20, proficiency τ = 0.9, λ_max
-    = 1. The paper gives neither T_ramp (the number of steps in which the weight of the hard rubrics grows) nor λ_base.
-    T_ramp has no default: a good value is the number of steps of one epoch, which differs between runs. The default of
-    λ_base is 0.
+    A rubric is one criterion of grading. The hard rubrics are added after w training steps in a row (the window) in
+    which the mean score on the easy rubrics is at least τ (the proficiency). Then the weight of the hard rubrics grows
+    from λ_base to λ_max in T_ramp steps. α is the weight of a right answer.
+
+    The defaults are those of Table 5: α = 0.7, w = 20, τ = 0.9 and λ_max = 1. The paper gives neither T_ramp nor
+    λ_base. T_ramp has no default: a good value is the number of steps of one epoch, which differs between runs. The
+    default of λ_base is 0.
     """
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
@@ -178,18 +183,18 @@ def rubric_reward(
 ) -> float | None:
     """Return the reward of a response by RuCL Eq. 6 and 9, in [0, 1].
 
-    The reward is α · right + (1 - α) · ((1 - λ) · easy + λ · hard).
+    The reward is α · right + (1 - α) · score, where score = (1 - λ) · easy + λ · hard (Eq. 6).
 
     ``right`` is 1 if ``outcome`` is 1, else 0 (Eq. 4). ``easy`` and ``hard`` are the shares in ``tiers``: how many of
     the easy and hard rubrics (criteria of grading) the response satisfies. α is the setting ``alpha``, and λ is
     ``weight``.
 
-    Deviation: Eq. 6 is undefined if there are no easy or no hard rubrics. If one kind is missing, only the share of the
-    other kind is used, for every λ. If both are missing, the reward is ``right``. All responses to a question have the
-    same rubrics, so the same formula applies to all of them.
+    Deviation: Eq. 6 is undefined if the question has only easy rubrics, only hard rubrics, or neither. If one kind is
+    missing, the score is the share of the other kind, for every λ. If both kinds are missing, the reward is ``right``.
+    All responses to a question have the same rubrics, so the same formula applies to all of them.
 
-    If ``settings.aggregation`` is ``uniform``, the share among all rubrics replaces Eq. 6, and ``weight`` has no
-    effect.
+    If ``settings.aggregation`` is ``uniform``, the score is the share among all rubrics, instead of Eq. 6. Then
+    ``weight`` has no effect.
 
     Deviation: if ``tiers.has_place`` is False, the reward is α · right. ``has_place`` is False for a response that does
     not state where in the image at least one of the question's objects is. Without this rule, a response that only

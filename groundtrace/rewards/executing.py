@@ -122,8 +122,8 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
 
     - The output of the code does not depend on the objects that the question is about, and does not contain the answer.
     - The code shows no image.
-    - A later turn uses its output or a name that it defines.
-    - The code of a later turn succeeds.
+    - A later turn uses the text that this code printed, or a name that this code defines.
+    - The code of a later turn succeeds: it ends well, and does not only pretend to use the image.
 
     ``index`` is the index of the turn in ``turns``. ``turns`` must have the status of their code (:func:`with_status`),
     and ``found`` holds, for each turn, the output and the checks of its executed code (:func:`executions`).
@@ -202,11 +202,15 @@ def _without_hardcoded(
     """Return the calls; a call is marked as a pretence if the answer that it prints was written into its code.
 
     A pretence is a call (one execution of code) that only pretends to look at the image. ``outputs`` holds the outputs
-    of each call. ``altered`` holds further runs of the code, in which constants were changed, for example the answer 5
-    to 6 (:func:`_with_other_constants`). If the code then prints 6, the answer was written into the code
-    (:mod:`groundtrace.rewards.hardcoded`). ``computes`` is whether calculation alone can answer the question. If so,
-    honest code may contain the answer as one of the numbers of its calculation. A call is then marked only if it also
-    prints the answer after all other numbers were changed, and if no earlier call printed the answer.
+    of each call. ``altered`` holds further runs of the code, in which constants were changed
+    (:func:`_with_other_constants`). In the first of these runs, each constant that is the answer was replaced by the
+    next number, for example 5 by 6. If the code then prints 6, the answer was written into the code, and the call is
+    marked (:mod:`groundtrace.rewards.hardcoded`).
+
+    There is one exception. ``computes`` is whether calculation alone can answer the question. If so, honest code may
+    contain the answer as one of the numbers of its calculation. So a call is then marked only if two more conditions
+    are true: no earlier call printed the answer, and the call still prints the answer in the runs in which all other
+    numbers were changed.
     """
     if not altered:
         return judged

@@ -49,8 +49,8 @@ class JudgeTask(Generic[T]):
             quotes all of them, in this order.
         read: a function that parses the reply. It raises BadReply if the reply has the wrong form.
         fields: the prompt's other variables, which are inserted without quoting.
-        media: the images and texts for the prompt's media slots, by the name of the slot. A media slot is a place in
-            the prompt at which images are inserted.
+        media: the images for the prompt's media slots, by the name of the slot. A media slot is a place in the prompt
+            at which images are inserted. There may be texts between the images.
         max_chars: the maximum number of characters of each text that the judge sees.
         sampling: the sampling parameters, such as the temperature.
     """

@@ -66,13 +66,13 @@ class ServedRoles:
     def locators(self, source: str) -> tuple[str, ...]:
         """Return the roles that can find the objects of a label in an image, in the order in which they are tried.
 
-        ``source`` is the name of the data set that the image is from. The rules are, in this order:
+        ``source`` is the name of the data set that the image is from. The rules are:
 
-        - The roles are the detector and then the pointer (the model that points at objects). Synthetic images are an
-          exception: for them, the only role is the pointer (Argos §3.1).
-        - If the first of these roles has no endpoint, the result is ().
-        - If there is no segmenter, the pointer is left out, since no mask can be made from a point. The boxes of the
-          detector then replace masks. For synthetic images, the result is then ().
+        - The first role is the detector, and the second is the pointer (the model that points at objects). Synthetic
+          images are an exception: for them, the pointer is the first and only role (Argos §3.1).
+        - If the first role has no endpoint, the result is (). If only the second has no endpoint, it is left out.
+        - If the segmenter has no endpoint, the pointer is left out, since no mask can be made from a point. So for
+          synthetic images the result is (). For other images only the detector is left, and its boxes replace masks.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:

@@ -133,11 +133,14 @@ def _share_near(marks: NDArray[np.bool_], original: Pixels, groups: Groups) -> f
 def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
     """Return whether code draws its marks in a second image at the same places as in the question's image.
 
-    Marks are pixels that the code drew. A pixel of ``other`` is marked in two cases: its colour differs from the colour
-    at the same place in ``given``, or equals the colour at the same place in ``shown``. The second case is needed for a
-    mark in the colour of the image, such as a black frame on black: it does not change the pixels of ``given``. The
-    result is True if at least half of the pixels of ``marks`` are also marked in ``other``. It is False if the outputs
-    differ in size.
+    Marks are pixels that the code drew. For the question's image, the output of the code is ``shown``. For the second
+    image ``given``, the output is ``other``. The result is True if at least half of the pixels of ``marks`` are also
+    marked in ``other``. It is False if the two outputs differ in size.
+
+    A pixel of ``other`` is marked in two cases. In the first case, its colour visibly differs from the colour at the
+    same place in ``given``. In the second case, its colour equals the colour at the same place in ``shown``. The second
+    case is needed for a mark in the colour of the second image, such as a black frame on black: the mark does not
+    change the pixels of ``given``.
 
     Args:
         marks: the mask of the marks in ``shown`` (height × width), with at least one pixel.

@@ -43,8 +43,11 @@ class PointCounts:
     Attributes:
         right: the number of distinct targets (objects that the question is about) that are pointed at, at most
             ``number``.
-        wrong: the number of points that are not on the object that their label names. If the question is about 3
-            objects, and 5 objects of this kind are pointed at, the 2 others are wrong points, too.
+        wrong: the number of wrong points. A point is wrong if it is not on the object that its label names. Points on
+            more than ``number`` objects count as wrong, too. For example, if the question is about 3 objects, and the
+            response points at 5 objects as targets, 2 of these points are wrong. The scorer of images counts in two
+            ways (:mod:`groundtrace.rewards.scorers.spatial`). In one of them, a point with a general label, such as
+            "object", is also wrong if it is on an object that is not a target.
         number: the number of targets of the question; None if it is unknown.
     """
 

@@ -19,13 +19,15 @@ counter, a file or an image's name, and print a different text in each run.
 The following pretences are not detected, because an honest call may have the same output. Most of them earn no more
 reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
-- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). One such number is
-  detected: the mean colour of the whole image. If an object is removed from the image, the mean changes so little that
-  it counts as the same number. But code can magnify this change, and is then not detected;
+- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows);
 - a long list of random digits whose seed is computed from the pixels. By chance, some digits are the same for the
   image and the nudged image, but differ for the image without an object. So they seem to depend on this object;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
 - crops of all objects in the image, by a policy that does not know which of them the question is about.
+
+There is one exception to the first item: the mean colour of the whole image is detected as a pretence. If an object is
+removed from the image, this mean changes so little that it counts as the same number. But the pretence is not detected
+if the code magnifies the change.
 """
 
 import itertools
@@ -167,10 +169,13 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
     image, only its marks (pixels that the code drew) are considered.
 
-    If the objects of the question are unknown, ``groups`` holds one empty group, which has the index 0. The code is
-    then run on a copy in which the whole image is changed (:func:`without_objects`). The result contains 0 if the
-    output depends on this change. It also contains 0 if the code looks at the image to choose the places of its marks:
-    the marks are at other places on this copy, but keep their places on a copy with a few pixels changed.
+    There is one exception. If the objects of the question are unknown, ``groups`` holds one empty group, which has the
+    index 0. The code is then run on a copy in which the whole image is changed (:func:`without_objects`). The result
+    contains 0 in two cases:
+
+    - The output depends on this change.
+    - An output image shows the whole question image, and the code looks at the image to choose the places of its marks.
+      These places are different on the changed copy, but the same on a copy with only a few pixels changed.
 
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).
@@ -244,9 +249,9 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
-    The output of some code depends on the exact pixels, such as a hash, a parity, or random numbers that are seeded
-    with the pixels. Such code gives another output for the copy. Honest code gives the same output: the counts and
-    positions of objects do not change, and the copy has no new colour.
+    The output of some code depends on the exact pixels. Examples of such outputs are a hash of the pixels, a parity,
+    and random numbers that are seeded with the pixels. Such code gives another output for the copy. Honest code gives
+    the same output: the counts and positions of objects do not change, and the copy has no new colour.
 
     Only pixels whose right neighbour has another colour can be changed. ``boxes`` are the boxes of the question's
     objects, in pixels. Pixels near these boxes are changed only if no pixel elsewhere can be changed.

@@ -194,8 +194,8 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
     """Return the rubrics with their measured applicability η_j and pass rate p_j (RuCL §3.2).
 
-    A rubric is one criterion of grading. η_j is the share of judged responses to which the rubric applies. p_j is the
-    share of these responses that satisfy it; None if the rubric applies to no response.
+    A rubric is one criterion of grading. η_j is the share of judged responses to which the rubric applies. Among the
+    responses to which it applies, p_j is the share that satisfies it. p_j is None if it applies to no response.
 
     ``judged`` holds one tuple for each judged response: the judge's scores of this response, one for each rubric.
     """

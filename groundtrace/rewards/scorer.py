@@ -30,11 +30,11 @@ class Scorer:
         score: a function that returns the verdict on a case (a response with its question), if all tests in ``needs``
             succeed. The verdict must have the scorer's name. The function may raise BudgetUsedUp. If a model fails, the
             function returns a verdict that has failed.
-        needs: the conditions on which the scorer is applicable. Each is a pair of a test, which takes the case, and a
-            text. If a test fails, the scorer is not applicable, and the verdict has the text of the first failed test
-            as its reason.
-        means: the conditions on which the scorer can run, in the same form; they are tested after ``needs``. If a test
-            fails, the verdict has failed.
+        needs: the conditions on which the scorer is applicable. Each condition is a pair: a test and a text. The test
+            is a function of the case. If a test fails, the scorer is not applicable. The verdict then has the text of
+            the first failed test as its reason.
+        means: the conditions on which the scorer can run. They are pairs of the same kind as in ``needs``, and are
+            tested after ``needs``. If a test fails, the verdict has failed.
         asks: the model roles that the scorer calls, and the prompts that it sends to each role. If a required role has
             no endpoint, the verdict has failed.
         floor: the minimum value that a trace (a teacher's response) needs to be kept; None if there is no minimum. A

@@ -1,35 +1,36 @@
 """Measures how selective a call is: how much more its output shows the question's objects than the rest of the image.
 
 A call is one execution of code in a response. The module :mod:`groundtrace.rewards.pretence` checks whether the output
-of a call depends on the question's objects. But some outputs depend on all objects: the whole image inverted, turned or
-in tiles, or its histogram. A policy can make such a call without knowing which objects the question is about. So the
-code is also executed on two images that are changed only outside the question's objects. In one image, all other things
-are erased (:func:`erased_elsewhere`). In the other image, a faint pattern is added outside
-(:func:`patterned_elsewhere`).
+of a call depends on the question's objects. But some outputs depend on all objects in the image. Examples are a
+histogram of the image, and the whole image inverted, turned or divided into tiles. A policy can make such a call
+without knowing which objects the question is about. So the code is also executed on two copies of the image that are
+changed only outside the question's objects. In the first copy, all other things are erased (:func:`erased_elsewhere`).
+In the second copy, a faint pattern is added (:func:`patterned_elsewhere`).
 
 Two numbers are compared. The number o measures how much the output shows the question's objects, and e measures how
 much it shows the rest of the image. Both are quotients: the change of the call's output, divided by the change of the
 image that caused it. For o, the question's objects are removed from the image. For e, the quotient is computed for each
-of the two changed images above, and the larger one is used. The selectivity of the call is (o - e) / (o + e), and at
-least 0:
+of the two copies above, and the larger quotient is used. The selectivity of the call is (o - e) / (o + e), and at least
+0. It has these values:
 
 - It is 1 if the output shows nothing but the objects.
 - It is 0 if the output shows all parts of the image alike, e.g. the whole image enlarged, turned, in other colours or
   in tiles. Such a view can be useful, but a policy can produce it without knowing the question. Such a call is rewarded
   only if it leads to a right answer.
-- It is 0 if the output shows all things in the image alike, such as a mask of everything but the background. The faint
-  pattern does not change this output, but the erasing of the other things does.
+- It is 0 if the output shows all things in the image alike. An example is a mask of everything but the background. The
+  faint pattern does not change this output, but the erasing of the other things does.
 - It is 0 if the number or the size of the output's images depends on the other things. An example is a montage of all
   things.
 
-A crop around several of the question's objects also shows other things between these objects. In the image with erased
-things, those things are erased, too. So a crop is more selective if it shows fewer other things. The faint pattern is
-only outside the smallest rectangle around all of the question's objects: a plain background between them reveals
-nothing, and so should not lower the selectivity.
+A crop around several of the question's objects also shows the other things between these objects. In the first copy,
+the other things between the objects are erased, too. So a crop is more selective if it shows fewer other things. The
+pattern of the second copy is not between the objects: it is only outside the smallest rectangle around all of the
+question's objects. This is because a plain background between the objects reveals nothing. So a crop that shows such a
+background should not be less selective.
 
 For a text, o and e are the numbers of lines that change. A count of the objects is selective, and a list of all shapes
 is less selective. Some lines, such as an entropy, also change if a few pixels anywhere in the image change. Such lines
-are ignored.
+are not counted in o, but are counted in e.
 """
 
 import math
@@ -169,10 +170,11 @@ def selectivity(
     image is changed; the largest quotient of all ways to change it is used. The following rules apply:
 
     - If a call has text and images as output, the selectivity is computed once from the text and once from the images.
-      The higher of these two numbers is used.
-    - A call may draw marks, such as boxes, at objects. The selectivity is then at least the precision of the marks
-      (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an enlarged view, this precision is first
-      multiplied by the share of the groups that have a mark.
+      The higher of these two numbers is used. For the text, o and e are the numbers of lines that change.
+    - A call may draw marks, such as boxes, at objects. The question's objects are divided into groups of neighbours,
+      and a group is marked if each of its objects has a mark. If at least one group is marked, the selectivity is at
+      least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an
+      enlarged view, this precision is first multiplied by the share of the groups that are marked.
     - The selectivity is 1 if removing the objects changes no pixel (``changes.objects`` is 0), or if no way changes the
       rest of the image (all of ``changes.elsewhere`` are 0).
 
@@ -182,7 +184,7 @@ def selectivity(
         elsewhere: the outputs of the call on the images that are changed outside the objects, in the order of
             ``changes.elsewhere``.
         original: the first image of the question.
-        groups: the objects that the question is about, in groups.
+        groups: the objects that the question is about, in groups of neighbours.
         changes: how much the images themselves were changed.
     """
     shown = runs.shown.images

@@ -85,9 +85,10 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     - By label, if the question counts objects, such as black squares: the label has all words for the counted objects,
       and names no other objects. "small black square" is such a label; "black or blue square" is not.
     - By label, for other questions: the question, its answer, its choices or its entities name the object of the label.
-      This case does not apply if the label is too general. A label is too general if an entity has all words of the
-      label and further words, and the point's image shows an object that this entity names. For example, the labels
-      "circle" and "object" are too general for the entity "black circle".
+      There is one exception: this case does not apply if the label is too general. A label is too general if an entity
+      has all words of the label and further words, and the point's image shows an object that this entity names.
+      General nouns such as "object" do not count as words of a label. For example, one entity is "black circle", and
+      the image shows a black circle. Then the labels "circle" and "object" are too general.
 
     If a label names several things ("blue or red circle"), only the place decides.
 
@@ -133,12 +134,14 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     """Return whether a point's label can also name a target (an object that the question is about) in the image.
 
-    The function is called for points on objects that are not targets. For example, if the targets are black circles,
-    the label "object" can also name a target, and the label "blue circle" cannot.
+    The function is called for points on objects that are not targets. The result is True if a search for the label
+    finds a target. For example, if the targets are black circles, the label "object" can also name a target, and the
+    label "blue circle" cannot.
 
-    Words for place and rank, such as "third" and "from the left", select an object, but do not describe it. So they are
-    ignored: "third object from the left" is treated as "object". There is one exception: if the other words already
-    name the targets, the whole label is used. An example is "third black circle", if the targets are black circles.
+    Words for place, rank and relative size, such as "third" and "from the left", select an object, but do not describe
+    it. So the search leaves them out: for the label "third object from the left", it is a search for "object". There is
+    one exception: if the other words already name the targets, the whole label is searched for. For example, if the
+    targets are black circles, "third black circle" is searched for, since "black circle" would find all targets.
 
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.

@@ -48,8 +48,8 @@ class Observation:
         error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
         images: The images that the call showed, in order.
         dropped_chars: The number of characters of stdout and stderr that were left out, because an output was longer
-            than its limit. Only the start of an output is decoded as text: with a limit of 100 characters, the
-            first 400 bytes. Each byte after this start is counted as one character.
+            than its limit. If the limit is N characters, only the first 4 N bytes of an output are decoded as text,
+            since a character has at most 4 bytes in UTF-8. Each later byte is counted as one character.
         images_left_out: The number of images that were left out, because there were too many, or because they were too
             long and narrow (ratio of sides above MAX_ASPECT).
         ended_threads: The number of threads that still ran after the call, and were ended.

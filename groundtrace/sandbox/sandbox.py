@@ -28,9 +28,10 @@ _POLL_S = 0.01
 class Sandbox:
     """Runs trajectories, each in its own isolated processes.
 
-    A trajectory is a series of calls (executions of code) that share their state. At most ``sessions`` trajectories are
-    open at the same time. In addition, the processes of ``warm`` trajectories are started in advance, so that
-    :meth:`open` is fast. Both numbers are fields of ``settings``; None means the default settings.
+    A trajectory is a series of calls (executions of code) that share their state. At most ``settings.sessions``
+    trajectories are open at the same time. In addition, the processes of further trajectories are started in advance,
+    so that :meth:`open` is fast; ``settings.warm`` is the number of these trajectories. If ``settings`` is None, the
+    default settings are used.
 
     Close the sandbox, or use it in a ``with`` statement. Use it only in the process that created it: do not pickle it,
     and do not use it after a fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot
@@ -152,7 +153,9 @@ class Sandbox:
             return started
 
     def _release(self) -> None:
-        """Allow one more session (open trajectory), because a session was closed; ``sessions`` limits their number.
+        """Allow one more session, because a session (an open trajectory) was closed.
+
+        The setting ``sessions`` limits the number of open sessions.
 
         Each open session keeps a reference to this method, and calls the method when it is closed. Because of this
         reference, Python does not delete the sandbox while a session is open. If Python deleted the sandbox, the

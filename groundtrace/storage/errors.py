@@ -74,9 +74,9 @@ def typed(error: Exception, url: str) -> Exception:
     - FileNotFoundError if the object does not exist;
     - ObjectExists if an object to create exists already;
     - BeyondObjectEnd if a read begins after the end of the object;
-    - OSError for any other error of a store or of the file system.
+    - OSError for any other OSError, and for any other error with the HTTP status of a store's response.
 
-    All other errors are returned unchanged.
+    An error outside these cases, for example a TypeError, is returned unchanged.
     """
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))

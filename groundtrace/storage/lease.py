@@ -105,9 +105,10 @@ class Lease:
     def _refuse_living(self, number: int) -> None:
         """Raise :class:`Held` if another process still holds the lease with this number.
 
-        A released lease is not held. A lease that expires within the next ``lasts_s`` seconds is held. Any other lease
-        seems to be expired, or its expiry time is not plausible, for example because the clocks of two machines differ.
-        This method watches such a lease for a short time. It is held if it is renewed or taken over during this time.
+        A released lease is not held. A lease is held if its expiry time is in the future, at most ``lasts_s`` seconds
+        from now. In all other cases, the expiry time is not enough to decide: it has passed, is missing, or is too far
+        in the future, for example because the clocks of two machines differ. Then this method watches the lease for one
+        and a half times ``renew_s`` seconds. The lease is held if it is renewed or taken over during this time.
         """
         holder = self._read(number)
         until_s = holder.get("until_s")

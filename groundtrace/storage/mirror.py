@@ -93,8 +93,9 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
     """Return the files of the folder: a mapping from each file's relative path to its metadata.
 
-    In the output folder of a run, files that a reader does not need are left out. These are the files of
-    :data:`_NOT_OF_A_RUN`, such as those in ``cache`` and ``logs``, and those whose path begins with a full stop.
+    In the output folder of a run, files that a reader does not need are left out. A file is left out if its path begins
+    with a full stop. A file is also left out if :data:`_NOT_OF_A_RUN` contains the first part of its path, for example
+    ``cache`` or ``logs``.
     """
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:

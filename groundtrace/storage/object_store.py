@@ -216,9 +216,9 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Call the function ``call``, which sends a request to a store, until the store answers; return its result.
 
-    ``retry_s`` is the number of seconds for which the call is repeated while the store is unreachable. It is repeated
-    at least once, because one hanging connection may use up this time. ``url`` is the URL of the object; it appears
-    only in messages.
+    ``retry_s`` is the number of seconds for which the call is repeated while the store is unreachable. If the store is
+    unreachable at the first call, there is always one retry, even if this time has already passed. The reason is that
+    one hanging connection may use up this time. ``url`` is the URL of the object; it appears only in messages.
 
     Raises FileNotFoundError if the object does not exist. Raises :class:`ObjectExists` if an object to create exists
     already. Raises :class:`groundtrace.storage.errors.BeyondObjectEnd` if the requested bytes begin after the object's

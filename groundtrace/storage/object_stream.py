@@ -11,7 +11,8 @@ class ObjectStream(io.RawIOBase):
 
     Each read requests as many bytes as fit into the caller's buffer. ``url`` is the object's URL, for messages.
     ``size`` is the object's size in bytes. ``read`` is a function that returns the object's bytes from a start offset
-    (included) to an end offset (not included). The attribute ``name`` is the URL, as the name of an open file.
+    (included) to an end offset (not included). The stream has the attribute ``name``, like an open file; its value is
+    the URL.
     """
 
     def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:

@@ -189,10 +189,12 @@ class RemotePath:
         """Create the object with the bytes ``data``, unless an object with this name exists.
 
         An existing object is never changed; the store itself ensures this. The result is True if this call created the
-        object, or if the existing object holds exactly the bytes ``data``. It is False if the existing object holds
-        other bytes. If several processes create the same object at the same time, exactly one of them succeeds. Each
-        process should write bytes that no other process writes. Then only the process that created the object gets
-        True, even if its request was sent twice and the second attempt found the object of the first attempt.
+        object, or if the existing object holds exactly the bytes ``data``. The second case occurs if a request is sent
+        twice: the first attempt created the object, and the second attempt finds it. The result is False if the
+        existing object holds other bytes.
+
+        If several processes create the same object at the same time, exactly one of them creates it. Each process
+        should write bytes that no other process writes, so that only the process that created the object gets True.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -259,9 +261,10 @@ class RemotePath:
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
         """Yield the paths below this path that match the pattern, e.g. ``sft/*.parquet``.
 
-        The pattern is compared with each path relative to this path, segment by segment (a segment is the text between
-        two slashes). ``**`` matches any number of segments. A pattern with a slash, and the pattern ``**``, yield only
-        objects. Any other pattern yields objects and folders, e.g. ``*``.
+        A path matches if the part of it after this path matches the pattern. The two are compared segment by segment (a
+        segment is the text between two slashes). ``**`` matches any number of segments. The pattern ``**`` and all
+        patterns with a slash yield only objects. All other patterns, such as ``*``, yield the objects and the folders
+        directly below this path.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))

@@ -1,7 +1,8 @@
 """Adds Parquet files to a DuckDB connection as views.
 
-DuckDB's ``register`` of a pyarrow dataset is not used, because it imports pandas. Nearly every pyarrow function that
-makes a table from Python values imports pandas, too. Commands that do not need Beam start 0.3 s faster without pandas.
+This module avoids pandas, because commands that do not need Beam start 0.3 s faster without it. So DuckDB's
+``register`` of a pyarrow dataset, which imports pandas, is not used. Nearly every pyarrow function that makes a table
+from Python values imports pandas, too. So this module does not make such tables: :func:`add_row` uses SQL.
 """
 
 import re

@@ -4,11 +4,15 @@ transformers calls :func:`packed_attention` for the language model and for the v
 under a name that contains "flash". With such a name, transformers passes all images of the vision tower in one call.
 With any other name, it would make one call per image.
 
-On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. If this build of torch has no such
-kernel, the kernel of the package FlashAttention 2 is used (transformers uses this package for ``flash_attention_2``).
-Without a kernel, each sequence is computed separately. For short sequences, this is faster than one computation with a
-mask over the whole row. There is one exception: if all sequences have the same length, such as images of one size, they
-are computed as one batch.
+There are three ways to compute the attention:
+
+- On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. It is the kernel of this build of
+  torch. If torch has none, it is the kernel of the package FlashAttention 2, which transformers uses for
+  ``flash_attention_2``.
+- Without such a kernel, sequences that all have the same length are computed as one batch. For example, this is the
+  case in the vision tower if all images have one size.
+- In all other cases, each sequence is computed separately. For short sequences, this is faster than one computation
+  with a mask over the whole row.
 """
 
 import functools

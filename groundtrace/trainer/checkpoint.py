@@ -156,11 +156,12 @@ def _check_leaves(identity: Any) -> None:
 
 
 def _check_sizes(file: Path) -> None:
-    """Check that a file in torch's format does not need more memory, when it is loaded, than its size on the disk.
+    """Check that loading a file in torch's format needs at most as much memory as the file's size on the disk.
 
-    torch writes the parts of the file without compression, but it also reads compressed parts. So a stranger's file of
-    some megabytes could need any amount of memory. Raises ValueError if a part is compressed, or if the parts together
-    are larger than the file. Raises BadZipFile if the file is not a ZIP file.
+    A file in torch's format is a ZIP file with several parts. torch writes the parts without compression, but it also
+    reads compressed parts. So a stranger's file of some megabytes could need any amount of memory. Raises ValueError if
+    a part is compressed, or if the sizes of the parts, which the ZIP file lists, add up to more than the file's size.
+    Raises BadZipFile if the file is not a ZIP file.
     """
     with zipfile.ZipFile(file) as parts:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]

@@ -156,8 +156,9 @@ def _fail(message: str, code: int, is_elsewhere: bool = False) -> int:
     """Show the message to the user, and return the exit code ``code``.
 
     If this process is a rank (the process of one GPU), the message is sent to the launcher (the process that started
-    the ranks), which shows it. ``is_elsewhere`` is True if this rank ended only because another rank failed. The
-    launcher then shows the message of the other rank instead, if it has one.
+    the ranks), which shows it. ``is_elsewhere`` is True if this rank ended only because another rank failed. In this
+    case, the launcher shows the message of the other rank instead. If all messages are from ranks that ended for this
+    reason, the launcher shows the first of them.
     """
     if not ranks.report(ranks.Report(code, message, is_elsewhere)):
         print(f"trainer: {message}", file=sys.stderr)

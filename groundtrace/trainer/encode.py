@@ -215,10 +215,12 @@ def _split_end(vlm: VisionLanguageModel, id: str, ids: list[int]) -> tuple[list[
 def _assembled(
     vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Return the tokens of a prompt as one sample.
+    """Return the pieces of a conversation as one sample: their tokens with a loss mask, and the images.
 
-    ``pieces`` are the parts of the prompt: the tokens of each part, and whether the model is trained on them. Each
-    image token is repeated for every merged patch of its image in ``images``.
+    Each piece is a pair of its token ids and a bool, which is True if its tokens count in the loss. Each image token in
+    the other pieces belongs to one of ``images``, in order. It is repeated, so that it occurs once for every merged
+    patch of its image. ``id`` is the row's id. Raises UnusableRow if the number of these image tokens, before they are
+    repeated, differs from the number of images.
     """
     ids: list[int] = []
     mask: list[bool] = []
@@ -300,13 +302,15 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Return the tokenised prompts of a row, each paired with a copy of the row that has only this prompt.
+    """Return the tokenised prompts of a row (a question with its images), each in a pair with a row for this prompt.
 
-    A question may have several streams. A stream is a form of response, such as reasoning with boxes or with text only.
-    A row (a question with its images) has one prompt for each of its streams, or one prompt if it has no streams.
+    A row may have several streams. A stream is a form of response: reasoning with boxes, or reasoning with text only.
+    A row with streams has one prompt for each stream. Each of these prompts is paired with a copy of the row, in which
+    it is the only prompt. A row without streams has one prompt, which is paired with the row itself.
+
     ``only`` holds the names of the streams for which prompts are returned; if it is empty, prompts for all streams are
-    returned. The result is empty if none of the row's streams is in ``only``. The prompts share the row's encoded
-    images. Raises UnusableRow if the row cannot be encoded.
+    returned. The result is empty if the row has streams, but none of them is in ``only``. The prompts share the row's
+    encoded images. Raises UnusableRow if the row cannot be encoded.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]

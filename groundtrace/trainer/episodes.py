@@ -221,10 +221,13 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
     """Return the row (a question with its images) with the environment's first message appended to its last user turn.
 
-    An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. The built-in
-    environments send no first message; the row is then returned unchanged. A row of iVGR has two prompts, one that asks
-    for boxes and one that asks for text only; the message is then appended to both. Raises UnusableRow if the
-    environment cannot use the row, and EnvironmentLost if the environment fails.
+    An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. If the environment
+    sends no first message, the row is returned unchanged. The built-in environments send none. Otherwise, the images of
+    the message are added to the row's images, and an assistant turn at the end of the row is left out.
+
+    A row for the training method iVGR has two prompts: one asks for boxes, and the other asks for text only. The
+    message is appended to both prompts. Raises UnusableRow if the environment cannot use the row, and EnvironmentLost
+    if the environment fails.
     """
     environment = settings.make()
     environment.check_row(row)

@@ -26,12 +26,13 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
     is printed to stderr.
 
     If ``model`` is None, the base model is the ``model.path`` of the training's config, which the checkpoint contains.
-    The checkpoint, and the training's output folder around it, may come from a stranger, who could name any folder of
-    the user. So this path is used only in two cases: it is inside the output folder, or it is a Hub id that the file
-    ``run.json`` in this folder has, too. The output folder is the parent of the folder with the checkpoints.
+    The output folder of the training is the parent of the folder with the checkpoints. ``model.path`` is used only in
+    two cases: it is inside the output folder, or it is a Hub id that the file ``run.json`` in the output folder
+    contains, too. The reason is that the checkpoint and the output folder may come from a stranger. The stranger could
+    have written the path of a private folder of the user into the checkpoint.
 
-    Raises CheckpointError if the checkpoint cannot be used, ModelError if the base model cannot be loaded, and
-    UserError if ``out`` is not empty or cannot be written.
+    Raises CheckpointError if the checkpoint or its ``model.path`` cannot be used, ModelError if the base model cannot
+    be loaded, and UserError if ``out`` is not empty or cannot be written.
     """
     with new_folder(out) as folder:
         state = read_checkpoint(checkpoint)
@@ -79,12 +80,13 @@ def _may_be_read(path: str, output: Path) -> bool:
 
 
 def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str, torch.Tensor]:
-    """Return the trained weights of a checkpoint, after a check of their types.
+    """Return the trained weights of a checkpoint, after a check of their types and of the LoRA rank.
 
     ``found`` is the entry of the checkpoint with these weights. ``settings`` also come from the checkpoint, and contain
     the rank of the LoRA adapters that the base model gets. With a wrong rank, these adapters could have any size. So
-    the rank must be that of the adapters in ``found``, whose size is limited by the size of the checkpoint's files.
-    Raises CheckpointError if it is not, or if ``found`` is not a dict of tensors.
+    the rank in ``settings`` must be equal to the rank of the adapters in ``found``. The size of the adapters in
+    ``found`` is limited by the size of the checkpoint's files. Raises CheckpointError if the two ranks differ, or if
+    ``found`` is not a dict of tensors.
     """
     if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
         raise CheckpointError(f"{checkpoint} has no weights in optimiser.masters: choose another checkpoint")

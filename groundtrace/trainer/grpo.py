@@ -114,7 +114,9 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     - Overfitted if the validation finds that the reward rises while the accuracy falls;
     - Stopped if the process gets a signal.
 
-    In these cases, the last complete step is saved, unless the weights have changed since this step or are not finite.
+    If one of these errors is raised during training, the last complete step is saved as a checkpoint. There are three
+    exceptions, in which no checkpoint is saved: the weights have changed since that step, the weights are not finite,
+    or the ranks (the processes of the GPUs) did not all fail at the same point.
     """
     shards, held = hold_out(ranks.first_before_others(lambda: Shards(data, "rl", output / "rows")), settings, output)
     check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))

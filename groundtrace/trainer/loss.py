@@ -61,9 +61,10 @@ def is_flat(rewards: Sequence[float | None]) -> bool:
 class Clipping:
     """Holds the bounds of the clipped policy loss (:func:`policy_loss`).
 
-    The ratio between new and old probability is clipped to the range from 1 - ``low`` to 1 + ``high``.
-    ``importance_cap`` is the upper bound of the importance weight, which corrects for the sampler's different
-    probabilities.
+    The ratio of a token is its present probability, divided by its probability before the training step's first update.
+    It is clipped to the range from 1 - ``low`` to 1 + ``high``. ``importance_cap`` is the upper bound of the importance
+    weight. This weight corrects for the difference between the probabilities of the model and those of the sampler that
+    drew the tokens.
     """
 
     low: float = 0.2

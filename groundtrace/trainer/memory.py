@@ -8,27 +8,31 @@ In a training on N GPUs, the memory of each GPU is
 Each of the N GPUs holds its share of every weight, and makes its own forward passes of ``batch.tokens`` tokens. The
 moments are two numbers per weight (one with Muon).
 
-FSDP gathers weights by blocks. A block is a layer of the language model or of the vision tower. FSDP holds the weights
-outside all blocks (embeddings, output layer, norms) with their gradients. It also holds the weights of two blocks: the
-block that is computed, and the next block. It holds the gradients of one block twice: in the weights' type, and in
-float32 for the sum over the GPUs.
+FSDP gathers weights by blocks. A block is a layer of the language model or of the vision tower. Each GPU holds complete
+copies of the following weights and gradients:
+
+- the weights outside all blocks (embeddings, output layer, norms), and their gradients;
+- the weights of two blocks: the block that is computed, and the next block;
+- the gradients of one block, twice: in the weights' type, and in float32 for the sum over the GPUs.
 
 A training step has three phases, one after the other:
 
-- The update (forward and backward pass) needs a chunk of logits, and the activations of each token and image patch,
-  which are kept for the backward pass. Without gradient checkpointing, the activations of a token need 34 bytes per
-  layer and hidden dimension at 16 bits. This is Eq. 2 of Korthikanti et al. 2022 (arXiv:2205.05198) without its term
-  for attention scores: the attention kernels used here do not keep these scores. With gradient checkpointing, only one
-  hidden state per layer is kept, and the 34 bytes are needed only for the one layer that is recomputed. A vision
-  tower that is not trained needs only the activations of one of its layers.
+- The update (forward and backward pass) needs a chunk of logits, and the activations of each token and image patch.
+  The activations are kept for the backward pass. They need 34 bytes for each token, layer and hidden dimension, if the
+  numbers have 16 bits. This is Eq. 2 of Korthikanti et al. 2022 (arXiv:2205.05198) without its term for attention
+  scores, because the attention kernels used here do not keep these scores. There are two exceptions. With gradient
+  checkpointing, each layer keeps only one hidden state per token, and only one layer at a time (the layer that is
+  recomputed) needs the 34 bytes. A vision tower that is not trained needs only the activations of one of its layers.
 - The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU at
   once.
 - The rollouts (the sampling of answers) need memory only if transformers samples, not a server. They need the keys and
-  values of all tokens, the images of one call, and the activations of one layer of the vision tower. The estimate
-  assumes that every answer has the maximum length. If N > 1, each GPU also gathers all weights to sample.
+  values of all tokens and the images of all prompts that are sampled together, and the activations of one layer of the
+  vision tower. The estimate assumes that every answer has the maximum length. If N > 1, each GPU also holds a complete
+  copy of all weights during the sampling.
 
-The tokens and patches per row are measured on the first rows. The estimate assumes that each response gets as many
-images in observations as its limits allow (:func:`observed_patches`). It does not include memory fragmentation.
+The average numbers of tokens and patches per row are measured on the first rows of the data. The estimate assumes that
+each response gets as many images in observations (e.g. tool results) as its limits allow (:func:`observed_patches`).
+Memory fragmentation is not included.
 """
 
 import math

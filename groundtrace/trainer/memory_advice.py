@@ -1,6 +1,7 @@
 """Refuses a training step that does not fit into memory, and names the changes of the config that would help.
 
-Each change is tried: the message names it only if it lowers the estimate for this config, and gives the new value.
+The memory is estimated again with each change. The message names a change only if it lowers the estimate by more than
+the share :data:`MIN_GAIN`, together with the new estimate.
 """
 
 from collections.abc import Callable, Sequence
@@ -113,9 +114,9 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
     """Return sentences that name each change of the config that lowers the memory of a step, with the new memory.
 
     ``needed`` is the memory in bytes that the step needs without a change, and ``available`` is that of one GPU. If no
-    single change is enough, the sentences also state the memory after all these changes together. If this memory is
-    also too large, the sentences also name further changes, which are to be made after all these changes. If
-    ``is_last`` is True, the sentences recommend a smaller model instead of further changes.
+    single change is enough, the sentences also state the memory that the step needs with all the named changes at once.
+    If this memory is also too large, the sentences name further changes to make in addition to the first ones. There is
+    one exception: if ``is_last`` is True, the sentences recommend a smaller model instead of further changes.
     """
     best = [_best(step, changes, available) for changes in _changes(step) if changes]
     helpful = [(change, total) for change, total in best if total < (1 - MIN_GAIN) * needed]

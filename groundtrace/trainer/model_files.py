@@ -1,10 +1,15 @@
 """Checks the files of a model's folder, which another person may have sent, before transformers reads them.
 
-transformers follows links, waits for pipes, and reads weights from each path in an index of weights (a file that lists
-the files with the weights). Texts such as chat templates are copied into the trained model. So if the file of such a
-text were a link to a private file of the user, the content of the private file would be in the trained model. In the
-settings of the tokenizer and of the processor, the values of some keys are paths of further files or models. The files
-of a checkpoint are checked in the same way.
+Without these checks, transformers could read private files of the user, or wait forever:
+
+- It follows links. For example, a chat template could be a link to a private file. The content of the private file
+  would then be copied into the trained model, like every chat template.
+- It waits for pipes.
+- It reads weights from each path in an index of weights (a file that lists the files with the weights).
+- It reads further files or models, because some keys in the settings of the tokenizer and of the processor have paths
+  as values.
+
+The files of a checkpoint are checked only for links, pipes and devices (:func:`own_files`).
 """
 
 import contextlib
@@ -61,8 +66,14 @@ def reading(model: str, content: str) -> Iterator[None]:
 def check_model_files(folder: Path) -> None:
     """Check the files in a model's folder, and in the folders below it.
 
-    Raises ModelError if an index of weights, or the settings of the tokenizer or the processor, name a file in another
-    folder or cannot be read, and if the folder has an adapter. Also raises the errors of :func:`own_files`.
+    The checked files are each index of weights, and the settings of the tokenizer and of the processor. Raises
+    ModelError in these cases:
+
+    - A checked file cannot be read.
+    - A checked file names a file outside its own folder, or has a value for one of the keys :data:`PATH_KEYS`.
+    - The folder has an adapter (:data:`ADAPTER`).
+
+    Also raises the errors of :func:`own_files`, which checks all files.
     """
     for path in own_files(folder):
         if path.name == ADAPTER and path.parent == folder:

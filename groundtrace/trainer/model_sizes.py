@@ -34,10 +34,12 @@ The ratio may be a little above 1, because tied embeddings or some weights may b
 
 
 def check_counts(folder: Path) -> None:
-    """Check that each count and each list in the ``config.json`` of a model's folder is short enough.
+    """Check that the counts and the lists in the ``config.json`` of a model's folder are not too large.
 
-    Raises ModelError if a count is not a whole number of at most :data:`MAX_COUNT`, if a list is longer, or if the file
-    is not a JSON object. A missing file is accepted: transformers raises an error for it.
+    A count is the value of one of the keys :data:`COUNTS`, such as the number of layers. Raises ModelError if a count
+    is not a whole number from 0 to :data:`MAX_COUNT`, if a list has more than :data:`MAX_COUNT` items, or if the file
+    is not a JSON object. The value null is accepted for a count. A missing file is accepted, too: transformers raises
+    an error for it.
     """
     path = folder / CONFIG
     if not path.exists():

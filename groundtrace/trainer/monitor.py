@@ -110,8 +110,8 @@ class Monitor:
         The records are files such as metrics.jsonl. Boards are other programs that show metrics, such as TensorBoard.
         The metrics of later steps are deleted, because these steps will be repeated. Validations after more than
         ``step`` steps are also deleted. The list of rows that are left out of the training is loaded from
-        left_out.jsonl. If ``step`` is 0, the training begins: all validations and this list are deleted. Raises
-        UserError if a tracker (W&B or trackio) cannot start.
+        left_out.jsonl. There is one exception: if ``step`` is 0, the training begins. Then all validations and the list
+        of left-out rows are deleted. Raises UserError if a tracker (W&B or trackio) cannot start.
         """
         metrics = read_metrics(self.output / "metrics.jsonl")
         validations = read_steps(self.output / "validation.jsonl")

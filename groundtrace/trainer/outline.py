@@ -18,12 +18,12 @@ ARCHITECTURES = Path(__file__).parent / "architectures.toml"
 
 
 def outline_of(settings: ModelSettings) -> Any:
-    """Return an outline of the model that the settings name: its weights have shapes and number types, but no values.
+    """Return an outline of a model: its weights have shapes and number types, but no values.
 
-    The weights are on torch's meta device. The outline has the LoRA adapters, frozen parts and gradient checkpointing
-    that the settings define. The shapes are read from ``architectures.toml`` if this file lists the model, else from
-    the file ``config.json`` of the model, which is in a local folder or in the Hugging Face Hub. Raises ModelError if
-    this file cannot be loaded, or if the model's family cannot be trained.
+    ``settings`` names the model. The weights are on torch's meta device. The outline has the LoRA adapters, frozen
+    parts and gradient checkpointing that the settings define. If ``architectures.toml`` lists the model, the shapes are
+    read from there. Otherwise they are read from the model's ``config.json``, in a local folder or in the Hugging Face
+    Hub. Raises ModelError if ``config.json`` cannot be loaded, or if the model's family cannot be trained.
     """
     known = _architectures().get(settings.path)
     config = _config(settings) if known is None else AutoConfig.for_model(**known)

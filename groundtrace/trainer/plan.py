@@ -7,10 +7,12 @@ files with the rows) do not belong to a run, the file is in the folder of the sh
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
 A stream is a form of response, such as reasoning with boxes (``grounded``) or with text only (``textual``). A row has
-one prompt for each of its streams. ``share`` is the share of a batch's prompts. With the numbers of the example, 90 %
-of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only. So 100 prompts come
-from 45 rows with both streams and 10 rows with one stream. A plan does not change the number of prompts in a batch
-(App. C: compute stays equal).
+one prompt for each of its streams. ``share`` is the share of a batch's prompts. ``rows`` is the number of rows with
+exactly these streams; the trainer does not use it.
+
+In the example, 90 % of the prompts are of rows with both streams, and 10 % are of rows with the textual stream only.
+So in a batch of 100 prompts, 90 prompts come from 45 rows with two prompts each, and 10 prompts come from 10 rows with
+one prompt each. A plan does not change the number of prompts in a batch (App. C: compute stays equal).
 """
 
 import json
@@ -192,8 +194,11 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
 
     A row has one or more prompts. The goal of a part is to provide ``share * target`` prompts. The part that is
     farthest below its goal is chosen. A part is skipped in two cases: it is already above its goal, or each of its rows
-    has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full. For
-    example, the batch lacks one prompt if only parts with two prompts per row are still below their goals.
+    has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full.
+
+    For example, suppose that a batch needs one more prompt, and that one part has two prompts per row, and the other
+    part has one. If the part with one prompt per row is already above its goal, both parts are skipped, and the batch
+    stays one prompt short.
 
     Suppose that each row has one or two prompts. Then after every batch, the number of rows from each part is almost
     the number that the part's share requires: the difference is at most one row.

@@ -12,8 +12,9 @@ def reference_of(vlm: VisionLanguageModel) -> Any:
     """Return the reference model for the KL term. Call this before the training starts.
 
     The reference model is the model as it is before training. If the model has LoRA adapters, only the adapters are
-    trained, and without them the model is the reference model. So the result is the model itself; compute with it only
-    within :func:`without_adapters`. For a model without adapters, the result is a frozen copy.
+    trained, so the model with its adapters switched off is the reference model. In this case, the result is the model
+    itself; compute with it only within :func:`without_adapters`. For a model without adapters, the result is a frozen
+    copy.
     """
     if vlm.settings.lora_rank:
         return vlm.model

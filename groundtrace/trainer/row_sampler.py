@@ -125,10 +125,14 @@ class RowSampler:
         """Draw the next ``count`` samples, and return those that this rank encodes. The samples of a row are adjacent.
 
         A sample is an encoded prompt or conversation; a row has one sample or several. A rank is the process of one
-        GPU. The samples of a row are never split. So fewer samples are drawn if the next row has more samples than are
-        still needed. A batch plan divides the rows into parts, and sets each part's share of the samples. With several
-        parts, fewer samples are also drawn if every further row would violate these shares. All ranks must call this
-        method. Raises ShardError if a whole epoch has no usable row.
+        GPU. A batch plan divides the rows into parts, and sets each part's share of the samples. In two cases, fewer
+        than ``count`` samples are drawn:
+
+        - The next row has more samples than are still needed. The samples of a row are never split.
+        - The plan has several parts, and the only rows that still fit belong to parts that are already above their
+          share.
+
+        All ranks must call this method. Raises ShardError if no row can be used, or if no row of a part can be used.
         """
         drawn, position = ranks.together(lambda: self._drawn(count))
         while self._learn_of_bad_rows():

@@ -91,9 +91,12 @@ class Sample:
     def response_tokens(self) -> int:
         """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
-        For a prompt with its response, these are the tokens of the response. A sample may also be only a prompt. In the
-        prompt for the first turn, no token counts. The prompt for a later turn contains the earlier turns of the
-        response, so the result is the number of tokens of the response so far.
+        A sample is a prompt with its response, or only a prompt. So there are three cases:
+
+        - a prompt with its response: the result is the number of tokens of the response;
+        - the prompt for the first turn: the result is 0, because no token counts;
+        - the prompt for a later turn, which contains the earlier turns of the response: the result is the number of
+          tokens of the response so far.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 

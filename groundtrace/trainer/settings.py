@@ -78,7 +78,8 @@ class ForwardBatchSettings:
 class SftSettings:
     """Holds the settings of supervised fine-tuning. The rows are shuffled again for each epoch.
 
-    Set ``steps`` or ``epochs``. If both are set, the training ends when it reaches the lower number of steps.
+    Set ``steps`` or ``epochs``. If both are set, ``epochs`` is converted to a number of steps, and the training ends
+    after the lower of the two numbers of steps.
     """
 
     steps: Annotated[PositiveInt | None, "the number of optimiser steps"] = None
@@ -99,7 +100,8 @@ class SftSettings:
 class GrpoSettings:
     """Holds the settings of GRPO, with the options of DAPO.
 
-    Set ``steps`` or ``epochs``. If both are set, the training ends when it reaches the lower number of steps.
+    Set ``steps`` or ``epochs``. If both are set, ``epochs`` is converted to a number of steps, and the training ends
+    after the lower of the two numbers of steps.
     """
 
     steps: Annotated[

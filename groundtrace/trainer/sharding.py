@@ -4,12 +4,13 @@ A rank is the process of one GPU. Each rank holds a part of every weight (``torc
 gather a weight is to copy the parts of all ranks to each rank. The layers of the language model and of the vision tower
 are gathered one after the other in the forward pass, and again in the backward pass. The remaining weights (embeddings,
 output layer, final norm) are gathered once for both passes, because the output layer is computed in chunks after the
-forward pass of the model. If input and output embeddings are tied, they are one of these remaining weights.
+forward pass of the model. If the input and output embeddings are tied, they are a single weight. It is one of the
+remaining weights, too.
 
 The weights keep their number type. Gradients are summed over the ranks in float32. So each rank must divide its loss by
-the total number of targets of all ranks. Targets are the tokens whose prediction is part of the loss. No tensor is cast
-at the input of a layer, because the rotary positions of a vision tower are float32 in a bfloat16 model. In a training
-of one process, every function leaves the model unchanged.
+the total number of targets of all ranks. Targets are the tokens whose prediction is part of the loss. FSDP2 must not
+change the number type of a layer's inputs: even in a bfloat16 model, the rotary positions of a vision tower are
+float32. In a training of one process, every function leaves the model unchanged.
 """
 
 import types

@@ -91,9 +91,10 @@ def make_tiny_model(
     trained on them. Their coordinates must be as the model writes them (integers from 0 to 100). Each text in
     ``phrases`` becomes one token. ``seed`` is the seed of the weights.
 
-    An image that is larger than a square with the side ``image_side_px`` is shrunk to the area of this square. With a
-    side of 64, an image of 256x256 pixels becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16
-    tokens). With a side of 128, an image of 400x100 pixels becomes 256x64 (64 tokens).
+    An image with a larger area than a square with the side ``image_side_px`` is shrunk to the area of this square. Its
+    proportions stay about the same. Each token of an image covers 16x16 pixels. For example, if ``image_side_px`` is
+    64, an image of 256x256 pixels becomes 64x64 (16 tokens), and an image of 400x100 pixels becomes 128x32 (16 tokens).
+    If ``image_side_px`` is 128, an image of 400x100 pixels becomes 256x64 (64 tokens).
     """
     tokenizer = build_tokenizer(texts, phrases)
     with torch.random.fork_rng(devices=[]):
@@ -170,8 +171,9 @@ def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
 def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
     """Return a Qwen3-VL processor, which prepares texts and images for the model.
 
-    ``patch_px`` is the side of an image patch in pixels. Images are resized to at least 4 tokens and at most
-    ``most_px`` pixels.
+    ``patch_px`` is the side of an image patch in pixels; an image token covers ``MERGE`` x ``MERGE`` patches. An image
+    with less area than 4 tokens is enlarged to this area, and an image with more than ``most_px`` pixels is shrunk to
+    this number of pixels.
     """
     pixels = {
         "patch_size": patch_px,

@@ -1,10 +1,10 @@
 """Samples from a vLLM server: sends it token ids and image patches, and gets token ids with log-probabilities.
 
-The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the chat
-template, the tokenizer and the image processor of the server are not used, in any turn of a response. The prompt of the
-next turn has the ids that the server returned, the ids of the observation (such as a tool's result), and the patches of
-all images so far. No other HTTP call of vLLM accepts ids together with images: ``/v1/completions`` accepts only ids,
-and the chat API does not accept ids.
+The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the server does
+not use its chat template, its tokenizer or its image processor to make a prompt. The later turns of a response do not
+need them either: the next prompt has the ids that the server returned, the ids of the observation (such as a tool's
+result), and the patches of all images so far. No other HTTP call of vLLM accepts ids together with images:
+``/v1/completions`` accepts only ids, and the chat API does not accept ids.
 
 Start the server with
 
@@ -19,10 +19,10 @@ defaults off. This module was tested with vLLM 0.32.
 
 Sampling from the server differs from sampling in this process:
 
-- The server stops a turn at a text such as ``</code>``. But it returns whole tokens, and it may have drawn tokens after
-  this text. The turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`).
-  If this token has further characters after the text, they are kept. The tokens that are cut off are neither executed
-  nor trained on.
+- The server ends a turn at a text such as ``</code>``. But it may already have drawn further tokens after this text. So
+  the turn is cut after the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`). The tokens
+  that are cut off are neither executed nor trained on. Only whole tokens are cut off: if the last token of the turn has
+  further characters after the text, they are kept.
 - The request for each turn sends all images of its prompt again, as float32 patches. If the server's caches are large
   enough, the server encodes each image once, and keeps the keys and values of the earlier turns.
 - The server's numerical results depend on how it batches requests. So the same seed gives the same responses only if
@@ -108,9 +108,10 @@ class VllmSampler(Sampler):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt, turn by turn. A turn is one answer of the model.
 
-        ``take`` is a function of the caller that collects the responses. It is called with the place of a response (the
-        index of its prompt, and the response's own index) and with the new turn. It returns the prompt of the
-        response's next turn, which is requested at once, or None if the response has ended. ``seed`` is the seed of the
+        ``take`` is a function of the caller that collects the responses. It is called with each new turn and with the
+        place of its response. A place has two numbers: the index of the prompt, and the index of the response among the
+        responses to this prompt. ``take`` returns the prompt of the response's next turn, or None if the response has
+        ended. The next turn is requested immediately, without waiting for other responses. ``seed`` is the seed of the
         sampling. Raises SamplerError if the server fails.
         """
         asyncio.run(self._play(prompts, n, seed, take))

@@ -262,8 +262,10 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white. ``data`` holds the file's
-    bytes.
+    """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white.
+
+    ``data`` holds the file's bytes. They are decoded again by OpenCV if the image is a TIFF with more than 8 bits per
+    sample of which Pillow has kept only the high bytes. Raises UndecodableMedia if the samples cannot be converted.
     """
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):

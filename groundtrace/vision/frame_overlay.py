@@ -148,9 +148,10 @@ def _enlarged(pixels: Pixels, scale: int) -> Pixels:
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
     """Return the caption's top-left corner.
 
-    The caption is placed in the first corner of the image where its cost is 0. If there is no such corner, it is placed
-    at the position with the lowest cost, among the corners and a grid of positions. The cost of a position is the
-    number of drawn pixels that the caption would hide, plus a high cost for each point close to the caption.
+    Each position of the caption has a cost: the number of drawn pixels that the caption would hide, plus a high cost
+    for each point close to the caption. The caption is placed in the first corner of the image that has the cost 0. If
+    all corners have a higher cost, the caption is placed at the position with the lowest cost, among the corners and a
+    grid of positions.
 
     ``canvas`` is the image with the drawn marks, and ``bare`` is the image without them. ``points`` are the positions
     of the points on the canvas. ``width`` and ``height`` are the size of the caption.

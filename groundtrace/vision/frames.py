@@ -1,22 +1,23 @@
 """Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times. The
-library molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. The frames and
-times that molmo-utils returns are not used, because its version 0.0.1 has these faults:
+library molmo-utils chooses the moments at which frames are taken. It uses its rule ``uniform_last_frame``. Its limit of
+2 frames per second is switched off. The frames and times that molmo-utils returns are not used, because its version
+0.0.1 has these faults:
 
 - It computes a time as the frame index divided by the mean rate, in float32.
-- For H.264 in AVI, all its times are 0, which gives 32 copies of one frame.
-- Its fast reader fails on some tiny images, and the reader that it then uses keeps every frame in memory.
+- For H.264 in AVI, all its times are 0. This gives 32 copies of one frame.
+- Its fast reader fails on some tiny images. Another reader then replaces it, which keeps every frame in memory.
 
 Therefore molmo-utils does not read the real clip. It reads a substitute clip: a file of blank frames with the frame
-times of the real clip. In the substitute clip, molmo-utils chooses the moments. Each moment is converted to a share of
-the clip's duration, and this share is multiplied by the exact duration of the real clip. Then the real clip is decoded
-once in full, and the frames that are visible at these moments are kept.
+times of the real clip. In the substitute clip, molmo-utils chooses the moments. Each moment is divided by the duration
+of the substitute clip, and multiplied by the exact duration of the real clip. Then the real clip is decoded once in
+full, and the frames that are visible at the resulting moments are kept.
 
 Times are the container's presentation times, relative to the first visible frame. A container can have an edit list,
-which shifts times or hides frames; the times are those after its edits. An AVI file has no presentation times, but an
-index with one entry for each frame. The n-th visible frame gets the time of the n-th entry. Empty index entries, which
-only repeat the frame before, are not counted.
+which shifts times or hides frames. The edit list is applied before the times are read. An AVI file is different: it has
+an index with one entry for each frame, instead of presentation times. The n-th visible frame gets the time of the n-th
+entry. Empty index entries, which only repeat the frame before, are not counted.
 
 The content of the file determines the format. Other files that the clip refers to are never opened. Non-square pixels
 and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their

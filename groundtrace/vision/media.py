@@ -3,10 +3,12 @@
 A media URI has one of two forms: ``input:<relative path>`` is a file in the data folder, and
 ``run:media/<sha256>.<ext>`` is a file in the run's output folder, written by a stage (one step of the pipeline). The
 data folder and the output folder are called roots; each is a local folder or a URL of an object store
-(:mod:`groundtrace.storage.places`). A URI cannot refer to a file outside its root. The data may be from a third party.
-Therefore a symbolic link in the data folder is followed only if its target is inside the data folder. There is one
-exception: the cache of the Hugging Face Hub keeps a data set as a folder of links. Such a link may refer to another
-file of the same data set. The data folder itself may be a link.
+(:mod:`groundtrace.storage.places`). The path in a URI cannot lead out of its root.
+
+The data may be from a third party. Therefore a symbolic link in the data folder is followed only if its target is
+inside the data folder. There is one exception: in the cache of the Hugging Face Hub, the files of a data set are links
+to files in a folder ``blobs``, which is outside the data folder. Such a link is followed if ``blobs`` belongs to the
+same data set. The data folder itself may be a link.
 """
 
 from __future__ import annotations
@@ -157,9 +159,10 @@ class MediaStore:
     def open_recorded(self, uri: str, sha256: str | None) -> bytes:
         """Return the bytes of an image that a row of a run names, if the file is still the one that the run read.
 
-        ``sha256`` is the digest of the file's bytes in the row. The run may be from a stranger, who can choose the data
-        folder and the URI, and so name any image of the user. But the bytes are returned only if their digest is
-        ``sha256``. So the stranger must have had the same bytes already.
+        ``sha256`` is the digest that the row states for the file; None matches no file. This digest is checked for the
+        following reason. The run may be from a stranger, who can choose the data folder and the URI. So the URI may
+        lead to any image of the user. But the bytes are returned only if their digest is ``sha256``. To know this
+        digest, the stranger must have had the same bytes already.
 
         Raises :class:`UndecodableMedia` of the kind ``corrupt`` if the file has another digest, and of the kind
         ``too_large`` if it is larger than ``max_bytes`` of the store's limits. Raises :class:`MediaNotAllowed` if

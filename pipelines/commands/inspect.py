@@ -93,12 +93,21 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """Return the statistics of a finished run, as one table for each topic.
+    """Return the statistics of a finished run, as one table for each topic. Only diversity has two tables.
 
-    The topics are: the records that each stage (step of the pipeline) read and kept, rejections, verdicts, difficulty,
-    diversity, columns that stages added, calls and costs, and truncated replies. A table without rows is left out,
-    except those of the first two topics and of the costs. Diversity is how evenly the rows are spread over the classes
-    of a property, such as their source.
+    The topics are:
+
+    - the numbers of records that each stage (step of the pipeline) read, kept and rejected;
+    - the rejections by reason;
+    - verdicts on traces;
+    - difficulty;
+    - diversity: how evenly the rows are spread over the classes of a property, such as their source;
+    - the columns that stages added, and columns of the input that were kept;
+    - the calls and costs of each role;
+    - truncated replies.
+
+    A table without rows is left out. There are three exceptions: the tables of the stages, of the rejections, and of
+    the calls and costs.
 
     ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
     its folder.

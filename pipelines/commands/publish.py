@@ -115,8 +115,9 @@ def converting_write_errors(place: str) -> Iterator[None]:
 def summary_lines(prepared: "Prepared") -> list[str]:
     """Return lines of text that describe a data set before it is published.
 
-    ``prepared`` is the data set with its files. The lines state the sources with their licences and whether their rows
-    are published, the files with their sizes, the numbers of rows, and the tag and digest of the data set.
+    ``prepared`` is the data set with its files. Each source has a line with its licence, its numbers of rows, and
+    whether these rows are published. Each file has a line with its size. The last line states the number and size of
+    all files, the numbers of published rows, the tag of the data set, and the digest of the run.
     """
     from groundtrace.publishing.hub.upload import mb
 

@@ -34,9 +34,10 @@ class PartMedia:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        Special case: the medium is a link to a file outside the input's folder. A run rejects a question with such a
-        medium. The part gets a link to the same file, so that a run that reads the part rejects the question, too. A
-        link to a folder outside the input's folder is left out, because other media would be written through this link.
+        There is one special case: the medium is a link to a file outside the input's folder. A run rejects a question
+        with such a medium. So the part gets a link to the same file, and a run that reads the part rejects the
+        question, too. However, if the link leads to a folder outside the input's folder, it is left out. Otherwise,
+        media with paths below this link would be written through it.
 
         Raises SplitError if the medium has the path of the folder in which embedded media are stored. Raises UnsafeFile
         if the medium would be written through a link.

@@ -5,8 +5,10 @@ evaluate the models.
 
 Each folder has a file ``records.jsonl`` and the media. The records are read as ``beam run`` reads them, with the
 layout, the column map and the constants of the config's section ``[input]``. They are written in Groundtrace's own
-fields, so that the later steps need none of these settings. Of the other columns, only those in ``input.keep`` are
-written. A local media file is not copied but linked (a hard link), if the file system allows it.
+fields, so that the later steps need none of these settings. A column that is not read as a field is written only if
+``input.keep`` names it. There is one exception: a JSON Lines input for which ``[input]`` sets nothing except ``keep``.
+Its lines are written with all their keys. A local media file is not copied but linked (a hard link), if the file system
+allows it.
 
 The folder OUT/questions is written under another name, and renamed when it is complete. Its file ``split.json`` holds
 the input and the settings of the split.
@@ -138,10 +140,11 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
 
 
 def _check_kept(rows: RowSettings) -> None:
-    """Raise SplitError if a column in ``input.keep`` has the name of a field, but is not the column of this field.
+    """Raise SplitError if a column in ``input.keep`` has the name of a field whose value comes from elsewhere.
 
-    For example, the user wants to keep the column ``answer``, but the field ``answer`` is read from the column
-    ``label``. Then a row would have two values with the name ``answer``.
+    The value may come from another column or from ``input.constants``. An example: ``input.keep`` names the column
+    ``answer``, but the config reads the field ``answer`` from the column ``label``. Then a row would have two values
+    with the name ``answer``.
     """
     for name in rows.keep:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):

@@ -90,8 +90,8 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
         output: The folder of the loop.
         settings: The config of the loop.
 
-    Raises UserError, such as for a folder that holds other files, and the errors of reading a recipe, a config or an
-    input.
+    Raises UserError if an argument is invalid, for example if ``output`` holds other files. Also raises the errors of
+    reading a recipe, a config or an input.
     """
     loaded = load_recipe(recipe)
     values = merged(given_values(settings.curate.config or None), settings.curate.set)

@@ -99,11 +99,10 @@ class Step:
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
         depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
-        starts_anew: If True, a folder that was made with another identity is moved away before the step begins. If
-            False, the step works in this folder. An identity is a digest of the command, the config and the steps
-            before.
-        resumes: Whether the command continues in the folder after it was killed. If not, the folder is moved away
-            before the next attempt.
+        starts_anew: What happens if the digest of the step (:func:`identities`) has changed since its folder was made.
+            If True, the folder is moved away before the step begins. If False, the step works in this folder.
+        resumes: Whether the command can continue in the folder if it did not finish, e.g. because it was killed. If
+            False, the folder is moved away before the command is started again.
     """
 
     name: str

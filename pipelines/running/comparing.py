@@ -49,9 +49,9 @@ def diff_runs(
         names: The names of the two runs for the user; None for their paths.
         limit: The maximum number of records to list; None lists all of them. A record is listed if its set (``sft``,
             ``rl`` or ``rejected``) or its reason of rejection differs between the runs.
-        all_settings: Whether to also list differences between the configs that the user did not make. For example, a
-            key is in only one of the configs, because a newer version of the code has this setting, and its value is
-            the default.
+        all_settings: Whether to also list those differences between the configs that the user did not make. An example
+            is a setting that only a newer version of the code has. Its key is in only one of the configs, with the
+            default value.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """

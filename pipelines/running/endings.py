@@ -194,11 +194,12 @@ def _records(error: BaseException) -> list[str]:
 
 
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:
-    """Yield the root cause of an error, and then the other errors that belong to it.
+    """Yield the root cause of an error, then the errors that it led to, and then earlier errors.
 
-    The user gets the message of the root cause. The first of the other errors are those that the root cause led to, the
-    nearest first. After them come the errors that were being handled when the root cause was raised. For example, Beam
-    raises a new error while it handles the error of a stage.
+    The user gets the message of the root cause. The errors that it led to come in order, from the root cause to
+    ``error``. Earlier errors were being handled when the root cause was raised. For example, Beam raises a new
+    error while it handles the error of a stage. If the new error is the root cause, the stage's error is yielded after
+    it.
     """
     *outer, root = causes(error)
     yield root

@@ -1,8 +1,8 @@
 """Protects a user who replays a run that somebody else may have made.
 
-A replay executes stages with the run's config. Unless the user has named the pipeline, the replay uses nothing that
-only the run folder names: it executes neither a pipeline file nor a plug-in of a user, and reads no input in a store or
-on the Hub.
+A replay executes stages with the run's config. If the user has named the pipeline, the replay is not limited.
+Otherwise the replay does not use what is named only in the run folder, and not by the user. It executes neither a
+pipeline file nor a plug-in of a user, and does not read an input in a store or on the Hub.
 """
 
 import shlex

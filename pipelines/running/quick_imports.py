@@ -21,10 +21,11 @@ def quick_imports() -> Iterator[None]:
     take the time that was saved.
 
     In the body, ``import pandas`` raises ImportError. Beam imports pandas, if it is installed, only for the type hints
-    of its data frames, which takes a fifth of Beam's import. ``apache_beam.dataframe`` imports pandas by itself, so
-    recipes that use data frames still work. pyarrow tries to import pandas when it makes its first array. So this
-    function makes an array while pandas is still blocked. Later, pyarrow imports pandas only in functions that need it,
-    such as ``to_pandas``.
+    of its data frames. This takes a fifth of Beam's import. Recipes that use data frames still work: they are imported
+    after the body, and ``apache_beam.dataframe`` then imports pandas itself.
+
+    pyarrow tries to import pandas when it makes its first array. So this function makes an array after the body, while
+    pandas is still blocked. Later, pyarrow imports pandas only in functions that need it, such as ``to_pandas``.
     """
     gc.disable()
     sys.meta_path.insert(0, _NoPandas)

@@ -87,10 +87,11 @@ class Replayed:
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a user's
-    own code and an input in a store are not used if only the run names them, since somebody else may have made the run
-    (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Raises UserError if the run, its stored replies, its
-    input or its pipeline cannot be read any more, or if the input does not have the record.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. If it is "", a run
+    that needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
+    The reason is that somebody else may have made the run
+    (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Also raises UserError if the run, its stored replies,
+    its input or its pipeline cannot be read any more, or if the input does not have the record.
     """
     summary = read_summary(run)
     read_replies(run, [""])  # an error if the cache cannot be read

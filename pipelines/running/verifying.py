@@ -97,8 +97,8 @@ def verify(
         response: A model's response. The coordinates in its tags are pixels of the upright original image.
         media: The files of the question's images and clips, in order.
         answer: The gold answer, which is known to be right.
-        answer_type: The type of the answer, such as ``numeric``, which decides how answers are written and graded
-            (:mod:`groundtrace.grading.answers.registry`). None means that the type is found from the answer and the
+        answer_type: The name of the answer's type (:mod:`groundtrace.grading.answers.registry`), e.g. ``numeric``. The
+            type decides how answers are written and graded. None means that the type is found from the answer and the
             choices.
         choices: The choices of a multiple-choice question; None for other questions.
         entities: The visible things that the question names, e.g. ``["red car"]``; () if it names none. None means that
@@ -106,12 +106,13 @@ def verify(
             things are unknown and the question asks for no count, a response without points and boxes is unscored.
         config: The config of a run, as a file or as a mapping. Its sections ``endpoints``, ``roles``, ``plugins`` and
             ``verify`` are used, as in a run; other sections are ignored.
-        endpoints: Instead of ``config``, the endpoints (model servers) by name; None for the embedded engine, which is
-            built on OpenCV and needs no server.
-        roles: The name of the endpoint of each role, such as ``judge``; None if the embedded engine has all roles.
-        gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos, instead of ``verify.gate`` of the
-            config. None means that the values in the config are used. Without a config, and for values that the config
-            lacks, the defaults are used.
+        endpoints: The endpoints (model servers) by name; not allowed together with ``config``. By default, without
+            ``config``, the embedded engine is used. It is built on OpenCV and needs no server.
+        roles: The name of the endpoint of each role, such as ``judge``; not allowed together with ``config``. By
+            default, without ``config`` and ``endpoints``, the embedded engine has all roles.
+        gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos. They replace ``verify.gate`` of
+            the config. If ``gate`` is None, the values of the config are used. A value that the config lacks has its
+            default. Without a config, all values have their defaults.
         scorers: The scorers that may run, each of which makes one verdict. By default, these are the scorers that the
             pipelines use. The scorers in ``verify.scorers`` of the config are added.
         cache: A folder for the replies of models. None means that they are kept only during this call.
@@ -122,8 +123,9 @@ def verify(
 
     Raises:
         UserError: An argument has a wrong type, a medium or the config cannot be read, a value in the config is
-            invalid, the answer type is unknown, the answer is empty, or a role does not name an endpoint. Also raised
-            if ``config`` is given together with ``endpoints`` or ``roles``.
+            invalid, the config has none of the sections above, the answer type is unknown, the answer is empty,
+            ``cache`` is not a folder, or a role does not name an endpoint. Also raised if ``config`` is given together
+            with ``endpoints`` or ``roles``.
     """
     _check_arguments(verify, locals())
     if config is not None and (endpoints is not None or roles is not None):

@@ -30,9 +30,10 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write a wheel of Groundtrace into a folder, and return the wheel's path.
 
     ``folder`` is an existing folder. ``extras`` are the names of the extras (groups of optional packages) that the run
-    needs. The wheel requires the packages that the code needs, except ``apache-beam``. It also requires the packages of
-    those ``extras`` that are not in :data:`TOO_HEAVY`. All required packages are pinned to the versions that are
-    installed here, so that a worker reads pixels with the same library.
+    needs. The wheel requires the packages that the code needs, and the packages of the ``extras``. There are two
+    exceptions: the package ``apache-beam`` and all extras in :data:`TOO_HEAVY` are left out. Each required package is
+    pinned to the version that is installed here, so that a worker reads pixels with the same version of a library. A
+    package that is not installed here is not pinned.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)

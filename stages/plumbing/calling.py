@@ -67,8 +67,9 @@ class CallModels(beam.DoFn):
     rejections. Any other exception is a defect of the code and fails the run.
 
     If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
-    the endpoints. So the next elements are ready when a slow call ends. The number of simultaneous requests has its own
-    limit (:class:`groundtrace.inference.flow.requests.Flow`).
+    the endpoints. It is so large because further elements must be ready to send their requests when a slow call ends.
+    More elements do not mean more simultaneous requests: :class:`groundtrace.inference.flow.requests.Flow` limits the
+    requests of each endpoint.
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:

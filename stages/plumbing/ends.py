@@ -58,8 +58,9 @@ READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 class EndData(TypedDict):
     """Holds the row of one record in the table of final outcomes (:data:`ENDS_SCHEMA`), without the column ``id``.
 
-    ``passed`` lists the stages (steps of the pipeline) that the record passed, ``calls`` the model calls made for it,
-    and ``labels`` the labels that two judges gave to the same trace (response of the teacher).
+    ``passed`` lists the stages (steps of the pipeline) that the record passed. ``calls`` lists the model calls that
+    were made for the record. ``labels`` lists the labels that two judges gave to the same trace (response of the
+    teacher).
     """
 
     passed: list[str]

@@ -38,8 +38,10 @@ def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits
     A draft is a question with its data; its key is the hash of its id (:func:`draft_key`).
 
     ``keyed`` yields pairs of a class and the keys of its drafts. ``limits`` is a function. Its argument maps each class
-    to its number of drafts. Its result maps each class to the number of drafts to keep. For example, if a class has the
-    keys "a", "b" and "c" and two drafts are to be kept, its value is "b".
+    to its number of drafts. Its result maps each class to the number of drafts to keep.
+
+    For example, a class has three drafts with the keys "a", "b" and "c", and two of its drafts are to be kept. These
+    are "a" and "b", so this function returns "b" for the class.
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})

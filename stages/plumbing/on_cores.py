@@ -67,8 +67,9 @@ class OnAllCores(beam.DoFn):
     ) -> Iterator[Any]:
         """Start the work on the element in a thread.
 
-        If more elements than the maximum number are then in progress, the method waits for the oldest of them, and
-        emits its outputs.
+        At most :data:`AHEAD` elements for each thread may be unfinished, i.e. their outputs are not yet emitted. If
+        this element exceeds the maximum, the method waits for the oldest unfinished element, and emits its outputs.
+        With one core, there is no thread: the method does the work itself, and emits the outputs at once.
 
         ``window`` and ``timestamp`` are those that Beam gave to the element; its outputs get the same.
         """

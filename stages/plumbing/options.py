@@ -1,5 +1,6 @@
-"""Provides Beam pipeline options that create each of their views only once. A view is an object of a subclass of Beam's
-``PipelineOptions`` that reads the same values.
+"""Provides Beam pipeline options that create each of their views only once, because creating a view is slow.
+
+A view is an object of a subclass of Beam's ``PipelineOptions``. It has the same values as the options that created it.
 """
 
 import copy

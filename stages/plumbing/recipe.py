@@ -40,10 +40,11 @@ class RunContext:
     """Holds the run's input, media folders and models. From these, a recipe (definition of a pipeline) builds its DAG,
     i.e. its graph of Beam transforms.
 
-    ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder, and
-    ``models`` the endpoints of the models. ``limit`` is the number of records to read from the beginning of the input;
-    None means all. ``draw`` selects the questions of this pass. A recipe that can make an exact number of SFT rows
-    passes ``draw`` to two of its stages: DrawQuestions before the first model call, and CutToTarget before the outputs.
+    ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder.
+    ``models`` holds the endpoints of the models. ``limit`` is the number of records to read from the beginning of the
+    input; None means all. ``draw`` selects the questions of this pass over the input. A recipe that can make an exact
+    number of SFT rows passes ``draw`` to two of its stages: DrawQuestions before the first model call, and CutToTarget
+    before the outputs.
     """
 
     sources: tuple[Source, ...]

@@ -192,8 +192,11 @@ def _boxes_to_learn(draft: Draft) -> Row:
 
 
 def _frames(question: Question) -> list[Row] | None:
-    """Return the column ``frames``, with one dict for each image of the row: the index of its medium and, for a frame
-    of a clip, the frame's number and time in seconds (else None). Return None for a row without clips.
+    """Return the column ``frames``: one dict for each image of the row. Returns None for a row without clips.
+
+    An image of the row is an image of the question or a frame of one of its clips. ``media_index`` is the index of the
+    image or clip among the question's media. For a frame, ``frame`` is the frame's number, and ``t_s`` is its time in
+    seconds. For an image of the question, both are None.
     """
     if not any(medium.frames for medium in question.media):
         return None

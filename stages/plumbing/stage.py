@@ -63,8 +63,8 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """Describes a stage (a step of a pipeline), for the run's funnel (records left after each stage), data card,
-    report, forecast and validation.
+    """Describes a stage (a step of a pipeline), for the validation of a recipe and for the forecast, data card and
+    report of a run. It is also used for the run's funnel, i.e. the numbers of records left after each stage.
 
     Attributes:
         name: the stage's name in ``rejected/``, the ledger (calls and costs) and the funnel.
@@ -72,9 +72,9 @@ class Stage:
         reasons: its reasons to reject, each with its meaning. The reasons of failed calls are added automatically.
         asks: the model roles that it calls, such as teacher or judge, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
-        max_calls: for a sample stage, a function of its settings that returns the maximum number of calls in a run of
-            any size. A sample stage reads some of the records and passes none on. ``max_calls`` is None for all other
-            stages.
+        max_calls: for a sample stage, a function of its settings that returns its maximum number of calls in a run.
+            This number does not depend on the size of the input. A sample stage reads some of the records and passes
+            none on. ``max_calls`` is None for all other stages.
         max_kept: for a stage that selects a limited number of records and keeps them, a function of its settings that
             returns this number. ``max_kept`` is None for all other stages. Later stages make calls only for the
             selected records, so the number also limits these calls.
@@ -275,9 +275,10 @@ def rejected_output(rejected: Rejected) -> TaggedOutput:
 def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
     """Apply the Beam DoFn ``do`` to ``elements`` as the step ``name``, and return its outputs.
 
-    ``side_inputs`` are further arguments of the DoFn. The outputs are ``kept`` (the main output, with elements of the
-    type ``kept``), ``rejected`` (rejections), and one for each of ``tags``, which maps names of further outputs to the
-    types of their elements. The types are declared, so that records cross shuffles as rows and not as pickles.
+    ``side_inputs`` are further arguments of the DoFn. The main output has the name ``kept``, and the argument ``kept``
+    is the type of its elements. The output ``rejected`` has the rejections. ``tags`` maps the names of further outputs
+    to the types of their elements. All types are declared to Beam, so that records cross shuffles as rows and not as
+    pickles.
     """
     types = {REJECTED: Rejected, **tags}
     typed = beam.ParDo(do, *side_inputs).with_output_types(kept)

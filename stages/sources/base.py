@@ -77,8 +77,9 @@ class Source:
     def share_of(self, limit: int | None) -> int | None:
         """Return the largest number of records that this source can have among the input's first ``limit`` records.
 
-        For example, if ``limit`` is 10 and ``first_number`` is 8, the result is 3. Returns None if ``limit`` is None
-        (no limit).
+        A worker reads at most this number of records from the source. For example, if ``limit`` is 10 and
+        ``first_number`` is 8, the result is 3, for the records 8, 9 and 10. Returns None if ``limit`` is None (no
+        limit).
         """
         return None if limit is None else max(0, limit - self.first_number + 1)
 

@@ -3,12 +3,13 @@
 The folder may come from a stranger. Its header (the YAML in ``README.md`` or ``.huggingface.yaml``), a link, or the
 list of files of a saved data set can name any file of the user. The library would read this file as a part of the
 data set, and the run would publish its text. So each data file must be inside the folder. As an exception, links of
-the Hub's cache may refer to other files of the same data set (:func:`groundtrace.vision.media.is_inside`).
+the Hub's cache may refer to other files of the same data set (:func:`groundtrace.schemas.safe_files.is_inside`).
 
-The library reads a name with ``::`` as a chain of files: it opens only the part of ``a.csv::b.csv`` before the ``::``.
-If a zip archive holds a file with the name ``a::/home/me/b.docx/c.txt``, the library opens another file instead: the
-file ``a/c.txt`` in the user's archive ``/home/me/b.docx``. So ``::`` is forbidden in the names of files, and in the
-names that an archive holds.
+The library reads a name with ``::`` as a chain of files, so it opens another file than the one with this name. For
+example, for a file with the name ``a.csv::b.csv`` it opens ``a.csv``. Such names are also dangerous in a zip archive.
+For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library then reads
+``/home/me/b.docx`` as the path of another archive, because a .docx file is a zip archive. It opens the file ``a/c.txt``
+in this private file of the user. So ``::`` is forbidden in the names of files, and in the names that an archive holds.
 """
 
 from collections.abc import Iterable, Iterator
@@ -185,8 +186,9 @@ def _leaves(pattern: str) -> bool:
 def _media_endings(builder: "datasets.DatasetBuilder") -> tuple[str, ...]:
     """Return the endings of media files, such as ".png", if the data set is a folder of media; otherwise ().
 
-    The library only lists media files and does not open them, so they need no check before it is used. Each of these
-    files is the medium of a record. The later check of the record's media refuses a link to a file outside the folder.
+    The library only lists media files and does not open them. So they need no check before the library reads the data
+    set. Each of these files is the medium of a record. The later check of the record's media refuses a link to a file
+    outside the folder.
     """
     from datasets.packaged_modules.folder_based_builder.folder_based_builder import FolderBasedBuilder
 

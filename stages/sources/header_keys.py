@@ -57,10 +57,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_sign(value: Any) -> bool:
-    """Return whether a value is one ASCII character.
+    """Return whether a value is one ASCII character, as a separator or quote character of a CSV file must be.
 
-    Other separators are refused: pandas uses them as regular expressions, or guesses the separator if the value is
-    null.
+    All other separators are refused. If the value is null, pandas guesses the separator. It uses any other value as a
+    regular expression.
     """
     return isinstance(value, str) and len(value) == 1 and value.isascii()
 

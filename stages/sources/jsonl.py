@@ -111,8 +111,9 @@ class JsonLines(Format):
     def count(self, source: Source) -> int:
         """Return the number of records of a file. ``source`` is the part of the input to read.
 
-        If a line can hold several records, such as a conversation, they were counted when the file was found, and this
-        number is returned. Otherwise the result is the number of lines that are not blank.
+        In some shapes (layouts of rows), a line can hold several records: for example, a conversation with several
+        questions. The records were then counted when the file was found, and this number is returned. In all other
+        shapes, the result is the number of lines that are not blank.
         """
         if source.records is not None:
             return source.records
@@ -244,9 +245,9 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     1. The first :data:`MAX_LINES_FOR_KEYS` lines are read for their keys.
     2. If a column in ``rows.keep`` is not among these keys, further lines are read until all of these columns are
        found.
-    3. Some fields may be missing in these lines: optional fields, such as ``choices``, fields with a constant in the
-       config, and fields that the shape (layout of rows) adds. If the config maps a column to one of these fields, the
-       name of the column is added.
+    3. Some fields may be missing in these lines: fields with a constant in the config, fields that the shape (layout of
+       rows) adds, and optional fields (e.g. ``choices``). If the config maps a column to one of these fields, the name
+       of the column is added.
 
     The result is empty if no key is found.
     """

@@ -85,8 +85,9 @@ class Parquet(Format):
     def count(self, source: Source) -> int:
         """Return the number of records of a file. ``source`` is the part of the input to read.
 
-        If a row can hold several records, such as a conversation, they were counted when the file was found, and this
-        number is returned. Otherwise the result is the number of rows in the file's footer.
+        In some shapes (layouts of rows), a row can hold several records: for example, a conversation with several
+        questions. The records were then counted when the file was found, and this number is returned. In all other
+        shapes, the result is the number of rows, which is read from the file's footer.
         """
         if source.records is not None:
             return source.records

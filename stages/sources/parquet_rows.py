@@ -56,8 +56,9 @@ def read_rows(
 def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
 
-    ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts. The
-    second list has only columns that are read.
+    ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts,
+    even those that are not read. The second list has only columns that are read, because it determines the size of a
+    batch: if it has a column, a batch has at most :data:`MEDIA_ROWS` rows.
     """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
@@ -86,8 +87,9 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
 def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
     """Return the number of bytes that all texts and media of a batch together have as Python values.
 
-    Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes. Its message has
-    ``path``, the name of the file, and the number of the row; ``first`` is the number of the batch's first row.
+    Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes. The message names the
+    file, the column and the number of the text's row. ``path`` is the name of the file in the message, and ``first`` is
+    the number of the batch's first row.
     """
     total = 0
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

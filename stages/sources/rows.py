@@ -42,8 +42,8 @@ def row_records(
 
     ``found`` yields each row as a mapping from column names to values. A line of a JSON Lines file that is not a JSON
     object is yielded as its text; the later validation of its record reports the fault. ``rows`` holds the settings by
-    which rows become records. Media that rows contain as bytes are written to ``store``. If ``source.only`` is given,
-    other records are left out, and their media are not written.
+    which rows become records. Media that rows contain as bytes are written to ``store``. If ``source.only`` is not
+    None, it holds record numbers. Records with other numbers are left out, and their media are not written.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -215,10 +215,10 @@ def _name_of(medium: object) -> str:
 
 
 def _as_text(value: object) -> str:
-    """Return a value as text, e.g. a date or bytes, for which JSON has no type.
+    """Return a value as text. The value is a text, or has a type that JSON does not have, such as a date or bytes.
 
-    Bytes are decoded as UTF-8, because binary columns often hold it. Bytes that are not UTF-8 become lone surrogates,
-    as in JSON Lines, and the record's validation rejects a text with lone surrogates.
+    Bytes are decoded as UTF-8, because binary columns often hold UTF-8 text. Bytes that are not UTF-8 become lone
+    surrogates, as in JSON Lines, and the record's validation rejects a text with lone surrogates.
     """
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 

@@ -128,8 +128,8 @@ class Name:
         ``found`` are the indices of the possible objects, and ``boxes_px`` are the boxes of all objects. The name holds
         a side of the image (``self.end``) and a position (``self.rank``), in the example the left side and 2. The
         possible objects are sorted by the distance of their middles from this side. The result has the object at this
-        position, and all objects at the same distance (up to 2 pixels). If the side is None, or if there are fewer
-        objects than the position, ``found`` is returned unchanged.
+        position, and all objects at the same distance (up to 2 pixels). ``found`` is returned unchanged in two cases:
+        the side is None, or ``found`` has fewer than ``self.rank`` objects.
         """
         if self.end is None or len(found) < self.rank:
             return found

@@ -19,9 +19,9 @@ _HAVING = (
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
     """Parse the conditions that begin with "with", "that has" or similar words, as in "a tower with two black blocks".
 
-    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the conditions: "tower"
-    (a stack of blocks) or "box" (an area of the image). Returns () if no conditions follow, and None if they are
-    unreadable.
+    `words` is the sentence. Parsing begins at its next word (`words.next`). `group` is the thing that must meet the
+    conditions: "tower" (a stack of blocks) or "box" (an area of the image). Returns () if no conditions follow, and
+    None if they are unreadable.
     """
     start = words.at
     words.take(",")
@@ -34,8 +34,8 @@ def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
 def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
     """Parse a list of conditions, joined by commas, "and" and "with"; return None if one of them is unreadable.
 
-    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the conditions: "tower"
-    (a stack of blocks) or "box" (an area of the image).
+    `words` is the sentence. Parsing begins at its next word (`words.next`). `group` is the thing that must meet the
+    conditions: "tower" (a stack of blocks) or "box" (an area of the image).
     """
     found: list[Condition] = []
     while True:
@@ -51,9 +51,9 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 def read_condition(words: Words, group: Group) -> Condition | None:
     """Parse one condition on a tower or box, such as "a black block at the top".
 
-    `words` is the sentence, whose next word is read first. `group` is the thing that must meet the condition: "tower"
-    (a stack of blocks) or "box" (an area of the image). If the next words are not a condition, the result is None, and
-    no words are read.
+    `words` is the sentence. Parsing begins at its next word (`words.next`). `group` is the thing that must meet the
+    condition: "tower" (a stack of blocks) or "box" (an area of the image). If the next words are not a condition, the
+    result is None, and no words are read.
     """
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
@@ -65,9 +65,9 @@ def read_condition(words: Words, group: Group) -> Condition | None:
 
 
 def _colour_condition(words: Words, _: Group) -> Condition | None:
-    """Parse "blocks of all 3 different colours", "items of only one color", "all 3 colors".
+    """Parse a condition on the number of colours in a tower or box; return None for other words.
 
-    Return None for other words.
+    Examples are "blocks of all 3 different colours", "items of only one color" and "all 3 colors".
     """
     of_objects = False
     if kind_word(words.next) is not None:
@@ -150,10 +150,11 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """Parse the end of a condition that one object is above or below another, such as "on a yellow block".
+    """Parse a phrase that places an object above or below another object, such as "on a yellow block".
 
-    `first` is the noun before these words, as in "a black block on a yellow block". "Above" does not imply that the two
-    objects touch. If no such phrase follows, the result is None, and no words are read.
+    `first` is the noun before the phrase: "black block" in "a black block on a yellow block". The result is the
+    condition that one of the two objects is above the other. "On" implies that they touch; "above" and "below" do not.
+    If the next words are not a phrase of this kind, the result is None, and no words are read.
     """
     start = words.at
     relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")

@@ -17,14 +17,15 @@ _Point = tuple[float, float]
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
     """Cut touching shapes of one colour apart. Return one mask per shape; None if no cut succeeds.
 
-    `mask` is a 0/1 mask, uint8 (h, w), that is not a simple shape. A simple shape has the outline of a circle, triangle
-    or rectangle. Each returned mask is a simple shape, and has the size (h, w). `depth` is the number of cuts made so
-    far.
+    `mask` is a 0/1 mask, uint8 (h, w), that is not a simple shape. A simple shape is one whose kind `kind_of` finds,
+    such as a circle, triangle or rectangle. Each returned mask is a simple shape, and has the size (h, w). `depth` is
+    the number of cuts made so far.
 
-    Each cut begins at a concave corner of the outline. It is a straight line to another concave corner, or the
-    continuation of one of the two sides that meet in the corner. If at least one cut leaves only simple shapes, the
-    shortest such cut is chosen. Otherwise, the three shortest cuts that leave one simple shape are tried, and the
-    remaining part is cut again.
+    Each cut divides the mask into two parts, and begins at a concave corner of the outline. It is a straight line to
+    another concave corner, or the continuation of one of the two sides that meet in the corner. The shortest cut into
+    two simple shapes is chosen. If there is no such cut, the three shortest cuts into a simple shape and another part
+    are tried, in order of their length. For each of them, the function calls itself to cut the other part again. The
+    first success is the result.
     """
     if depth >= _MAX_PARTS:
         return None

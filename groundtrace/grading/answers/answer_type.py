@@ -97,17 +97,18 @@ class AnswerType:
         name: the name in the field ``answer_type`` of input records and of training rows.
         form: the sentence of a prompt that requests an answer in the right form, such as "Answer yes or no."
         grade: the function that grades a predicted answer by rules.
-        check_gold: the function that returns a record's gold answer in the type's normal form. It raises InvalidGold.
+        check_gold: the function that returns a record's gold answer in the type's normal form. It raises InvalidGold if
+            the gold answer does not fit the type.
         is_evident: the function that decides for a record without ``answer_type`` whether the record has this type. Its
-            arguments are the record's answer and choices. The first type of the registry for which it returns True is
-            used.
+            arguments are the record's answer and choices. The record gets the first type of the registry whose function
+            returns True.
         keeps_choices: whether a question of this type is shown with its choices.
         is_number: whether the answer is a number. If the gold answer is one plain number, counts that a response states
             are also checked against it.
         needs_judge: the function that returns whether only a judge can grade paraphrases of a gold answer. Its
             arguments are the gold answer and its choices.
         is_boxes: whether the answer is the question's gold boxes. If so, the text of the answer is neither checked nor
-            used. Two questions that differ only in their boxes are then different questions.
+            graded. Also, two questions that differ only in their boxes are then not duplicates of each other.
     """
 
     name: str

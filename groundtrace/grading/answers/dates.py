@@ -77,9 +77,11 @@ class DateFields:
 class WrittenDate:
     """Holds a date or time as it is written, with all its possible meanings.
 
-    ``spelling`` is a text for the notation, such as "/" or "clock", then the fields in their written order: ("/", 3, 4,
-    2021) for 03/04/2021. If a date has a time, the notation and the fields of the time follow. ``readings`` are all
-    dates or times that the written text may mean.
+    ``spelling`` is a tuple. Its first value is a text for the notation, such as "/" or "clock". The other values are
+    the fields in their written order: ("/", 3, 4, 2021) for 03/04/2021. There is one exception: after the notation
+    "named", the order is always year, month, day ("3 April 2021"). If a date has a weekday, its number (0 for Monday)
+    follows. If a date has a time, the notation and the fields of the time follow. ``readings`` are all dates or times
+    that the written text may mean.
     """
 
     spelling: tuple[str | int, ...]

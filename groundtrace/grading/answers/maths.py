@@ -261,8 +261,9 @@ def _is_tower(latex: str, at: int) -> bool:
     """Return whether an exponent is part of a tower of powers, such as ``2^{3^4}`` or ``2^3^4``.
 
     ``at`` is the offset of the exponent in ``latex``. The result is True if the exponent contains a second power, or if
-    a second power directly follows the exponent. Inside the exponent, a power of a symbol does not count (the ``x^2``
-    in ``e^{x^2}``); a power of e does.
+    a second power directly follows the exponent. There is one exception: a power of a symbol inside the exponent does
+    not count, because it is not evaluated (the ``x^2`` in ``e^{x^2}``). The letter e is not a symbol here, so the
+    ``e^3`` in ``2^{e^3}`` counts. Only the first power inside the exponent is checked.
     """
     while at < len(latex) and latex[at] == " ":
         at += 1

@@ -4,10 +4,11 @@ The number may be plain, have a unit, or be a range, a bound or a ratio. If a ru
 
 Plain numbers (Argos Eq. 7-8):
 
-- If the gold and the answer are both decimals, the tolerance is 5 % of the gold. Otherwise the numbers must be equal;
-  fractions are also compared exactly (:func:`groundtrace.grading.answers.numerals.same_number`).
-- Several different numbers ("3-5", "5 or 6") are wrong. If the other numbers only explain the right number ("7 (3 on
-  the left and 4 on the right)"), a judge decides.
+- If the gold and the answer are both decimals, the tolerance is 5 % of the gold. Otherwise the numbers must be equal.
+  There is one exception: a fraction also matches its rounded value, such as 0.67 for 2/3
+  (:func:`groundtrace.grading.answers.numerals.same_number`).
+- Several different numbers ("3-5", "5 or 6") are wrong. There is one exception: if one number is right, and the others
+  only explain it ("7 (3 on the left and 4 on the right)"), a judge decides.
 - "About 5" is 5. A judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+").
 - A judge decides on an answer that leaves the number open ("5, or any other number", "5 if both are red", "not sure,
   5").
@@ -23,7 +24,7 @@ Numbers with a unit:
   "5 cm" match the gold "5".
 - A quantity never matches an ordinal ("2 seconds" is not "2nd").
 - A percentage matches its value ("80 %" and "0.8" are the same, in both directions). It also matches its number without
-  the sign ("80"). But "2 %" is not "200 %".
+  the percent sign ("80 %" and "80"). But a whole number such as "2" matches only "2 %", and not "200 %".
 - If the gold has a plus or minus sign, a judge decides on words for a direction ("down 4 %"). If the gold names the
   counted things, a judge decides on an answer that names other things ("3 oranges" for "3 apples").
 
@@ -238,8 +239,9 @@ def _unscaled(numeral: Numeral) -> Numeral:
 def _stated(predicted: str, reason: str) -> Grade:
     """Return the grade of an answer that contains the right number: usually 1.0 (right).
 
-    There are two exceptions: the words of the answer deny the number ("not 5") or make it a bound ("more than 5"), or
-    they leave the number open ("5, or any other number"). The answer is then unscored, and a judge must decide.
+    There are three exceptions. First, the words of the answer deny the number ("not 5"). Second, they make it a bound
+    ("more than 5"). Third, they leave the number open ("5, or any other number"). The answer is then unscored, and a
+    judge must decide.
     """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
@@ -251,8 +253,9 @@ def _stated(predicted: str, reason: str) -> Grade:
 def _is_other_direction(predicted: str, gold: str) -> bool:
     """Return whether the answer may mean another direction (plus or minus) than the gold (correct) answer.
 
-    The result is True if the gold has a sign ("-4 %") and the answer has a word for a direction ("down 4 %", "rose"),
-    or begins with a number in brackets ("(4)"). A judge model must then decide whether sign and direction agree.
+    The result is True if two conditions are true. First, the gold has a sign ("-4 %"). Second, the answer has a word
+    for a direction ("down 4 %", "rose"), or it begins with a number in brackets ("(4)", which may mean -4). A judge
+    model must then decide whether sign and direction agree.
     """
     return _SIGNED.match(gold) is not None and _DIRECTION.search(predicted) is not None
 

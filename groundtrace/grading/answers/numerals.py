@@ -191,18 +191,19 @@ def is_whole_number(text: str) -> bool:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether a predicted number counts as the same as the gold (correct) number.
 
-    If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (Argos Eq. 7-8). Otherwise
-    the numbers must be equal. This deviates from Argos, which divides by max(|g|, 1). With this divisor, any two
-    numbers from 0 to 0.05 would be the same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
+    If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (Argos Eq. 7-8). The
+    divisor |g| deviates from Argos, which divides by max(|g|, 1). With the divisor of Argos, any two numbers from 0 to
+    0.05 would be the same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
 
-    Fractions are exact (1/8 is not 1/6). If one number is a fraction, and the other is a decimal of two or more digits,
-    the fraction is rounded to the last place of the decimal (2/3 is 0.67).
+    Otherwise the numbers must be equal; fractions too (1/8 is not 1/6). There is one exception: one number is a
+    fraction, and the other is a decimal of two or more significant digits. The fraction is then rounded to the last
+    place of the decimal (2/3 is 0.67, but not 0.7).
 
     If only one of the numbers has a percent sign, the comparison depends on the absolute value of the other number:
 
     - The value is 0 or a whole number: the percent sign is ignored (2 is 2 %).
-    - The value is between 0 and 1, such as 0.02: the percentage is divided by 100 (0.02 is 2 %). If the gold has
-      the percent sign, a prediction that equals the gold without its percent sign is also right (0.5 for 0.5 %).
+    - The value is between 0 and 1, such as 0.02: the percentage is divided by 100 (0.02 is 2 %). There is one
+      exception: if the gold has the percent sign, its number without the sign is also right (0.5 for the gold 0.5 %).
     - The value is above 1 and not whole, such as 1.25: the percent sign is ignored (1.25 is 1.25 %). The numbers are
       also the same if the percentage is exactly 100 times the value, without any tolerance (1.25 is 125 %).
     """

@@ -61,13 +61,15 @@ def read_pair(text: str) -> Pair | None:
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a ratio, a share or a size.
 
-    ``predicted`` is the answer to grade. ``is_number`` is True if the question needs a number. The grade's value is 1.0
-    (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade for any other gold;
-    the caller then tries the next rule.
+    ``predicted`` is the answer to grade. ``is_number`` is True if the question's answer type is a number. The grade's
+    value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade for any
+    other gold, and for a ratio without a colon ("3 to 2"). Also returns None if the gold is a ratio between dollar
+    signs (``$3:2$``), and the answer is not a ratio. The caller then tries the next rule.
 
-    A ratio with the same value but other numbers (6:4 for 3:2) is right in two cases: the gold is a formula, or
-    ``is_number`` is True. Otherwise a judge decides, because the gold may be a score or a time. A judge also decides if
-    the answer is the value of the pair ("20 %" for "1 in 5").
+    A ratio with the same value but other numbers (6:4 for 3:2) is right in two cases: the gold is between dollar
+    signs, or ``is_number`` is True. Otherwise a judge decides, because the gold may be a score or a time. A judge also
+    decides on a share or size with the same value but other numbers (2 out of 5 for 4 out of 10), and on an answer that
+    is the value of the pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):

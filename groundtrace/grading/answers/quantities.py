@@ -4,10 +4,10 @@ The quantities are converted exactly and then compared by Argos Eq. 7-8
 (:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
 quantity of another dimension or currency is different. The comparison is undecided, for example, in these cases:
 
-- A unit is unknown.
-- Two different dimensions may mean the same ("20 degrees" and 20 °C, months and days).
-- The numbers do not match by these equations, but the difference is at most 5 %, and may come from rounding: people
-  usually round the result of such a conversion (miles to kilometres).
+- The numbers are the same, but the answer's unit is unknown.
+- Two different dimensions may mean the same (months and days).
+- The numbers do not match by these equations, but differ by at most 5 %. This difference may come from rounding,
+  because people usually round when they convert between the two units (miles and kilometres).
 """
 
 from __future__ import annotations
@@ -226,9 +226,15 @@ def _compare_expression(predicted: str, gold: str) -> Comparison:
 def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     """Return whether two quantities are the same, or None if that is undecided.
 
-    ``unit`` is the unit of ``wanted``. The result is undecided in three cases: a unit is unknown; the units may measure
-    the same thing or not ("20 degrees" may be an angle or a temperature); or the values differ by so little that a
-    conversion of units may have been rounded.
+    ``unit`` is the unit of ``wanted``. The result is undecided in these cases:
+
+    - The numbers are the same, but the unit of ``given`` is unknown.
+    - ``given`` has no unit, and its number is the same only without its scale word ("million").
+    - The units may measure the same thing or not (months and days). There is one exception: "20 degrees" is the same
+      as a gold of 20 °C.
+    - The numbers are the same, but only ``wanted`` is a rate ("$5" for "$5 per hour").
+    - The values differ by at most 5 %, and people usually round this conversion (miles to kilometres). There is one
+      exception: a number without decimals is wrong if one unit is a whole multiple of the other (feet and inches).
     """
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)

@@ -157,10 +157,11 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Return whether an answer has a word (of at least four letters) or the sign ∈, and not only other symbols.
+    """Return whether an answer has a word of at least four letters, or the sign ∈ (also written as ``\\in``).
 
-    Such an answer may describe the gold formula in words. So if math-verify cannot read the answer, a judge decides.
-    The result is False for a text that is too long for math-verify.
+    The name of a LaTeX command (``\\frac``) is not a word. An answer with a word or this sign may describe the gold
+    formula in words. So a judge decides on it if math-verify cannot read it. The result is False for a text that is
+    too long for math-verify.
     """
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 

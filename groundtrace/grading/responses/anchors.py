@@ -14,10 +14,10 @@ _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class TextSpan(Protocol):
-    """Describes a mention: some words of a text that name a moment of a clip or an image, such as "frame 3".
+    """Describes a mention: words of a text that name an image ("picture 2") or a moment of a clip ("frame 3").
 
-    ``text`` is the part of the text from the offset ``start`` to the offset ``end``. A tag of a point or box near the
-    mention can belong to this moment or image (:func:`anchor_tags`).
+    ``text`` is the part of the text from the offset ``start`` to the offset ``end``. :func:`anchor_tags` uses mentions
+    to find the image or moment to which a point or box tag belongs.
     """
 
     @property

@@ -275,9 +275,11 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
     """Yield the conclusions that are counts of the things that the question counts, such as "there are 5 cups".
 
-    Not all counts are conclusions: "2 cups so far" is a running count. Three kinds of counts are conclusions: a count
-    that surely includes all things ("5 in total"), the last count, and each count above the gold answer. The reason for
-    the last kind is that a running count never exceeds the gold answer.
+    Not all counts are conclusions: "2 cups so far" is a running count. A count is a conclusion in three cases:
+
+    - It surely includes all things ("5 in total").
+    - It is the last count of the text.
+    - It is above the gold answer. A running count is never above the gold answer, so this count is not a running one.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

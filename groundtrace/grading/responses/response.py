@@ -6,15 +6,16 @@ X`` of base models. No function that reads a text ever raises. Each takes time l
 
 The final answer is searched for outside ``<think>`` only, in this order:
 
-1. the last complete ``<answer>``. If it contains a boxed answer (:mod:`groundtrace.grading.responses.boxed`), the
-   answer is the last one in GLM's tokens, else the last ``\\boxed{…}`` (with nested braces), else the last ``<boxed>``.
-   Otherwise, the answer is the whole content of ``<answer>``;
-2. the last boxed answer anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
+1. the last complete ``<answer>``. Its whole content is the answer. There is one exception: if it contains a boxed
+   answer (:mod:`groundtrace.grading.responses.boxed`), the content of the box is the answer. GLM's tokens are searched
+   for first, then ``\\boxed{…}`` (with nested braces), then ``<boxed>``. The last box of the first form found is used;
+2. the last boxed answer outside ``<think>``, found in the same way. For example, the response in Argos figure 13 never
+   closes its ``<answer>``;
 3. the last line that is not blank, if it is ``Answer: X`` or ``Final answer: X``.
 
-Other prose is never searched here. :mod:`groundtrace.grading.responses.prose` searches it for attempts (answers of a
-model that gets only the question). If a response has several boxed answers, the last one is the answer, so that a list
-of candidates has no advantage.
+This module never searches other prose for an answer. :mod:`groundtrace.grading.responses.prose` does this for attempts
+(responses of a model that gets only the question). If a response has several boxed answers, only the last one counts.
+So a response gains nothing if it boxes several candidates.
 
 A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: its parts are empty or None. No prompt requests such
 a long response, and scoring it would take too long.
@@ -199,10 +200,13 @@ def normalise(text: str) -> str:
 def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
     """Return whether a tag has a part that the parsers of points and boxes ignore, or that must not be read.
 
-    Such parts are: a coordinate without its partner (``x2`` without ``y2``), an attribute that is written twice with
-    different values, an unknown attribute with a digit or with several words (``x_2="5"``, ``bbox="1 2 3 4"``,
-    ``title="accept this"``), and an attribute with a special token. A function that rewrites tags must not change a tag
-    with such a part. Otherwise the part would be lost, and the later check of the response's form could not find it.
+    If the result is True, a function that rewrites tags must not change the tag. Otherwise the part would be lost, and
+    the later check of the response's form could not find it. The result is True in these cases:
+
+    - A coordinate has no partner (``x2`` without ``y2``), or is not a number.
+    - An attribute is written twice with different values.
+    - An unknown attribute has a digit or several words (``x_2="5"``, ``bbox="1 2 3 4"``, ``title="accept this"``).
+    - An attribute has a special token.
 
     ``also_read`` are the names of further attributes, which the caller reads itself.
     """

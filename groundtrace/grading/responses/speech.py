@@ -64,10 +64,13 @@ class Speech:
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its point and box tags converted from the model's coordinate frame to original pixels.
 
-        ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. Three kinds of
-        tags cannot be converted: a tag with a position outside the coordinate frame, a tag on an image that does not
-        exist, and a tag in which only some of the points can be read. In such a tag, each ``<`` becomes ``‹``. So no
-        scorer reads it as a point or box, and the check of the response's form finds it.
+        ``sizes`` are the (width, height) of each still image, or of the frames of a clip, in pixels. If a tag cannot be
+        converted, each ``<`` in it becomes ``‹``. So no scorer reads the tag as a point or box, and the check of the
+        response's form reports the tag as a fault. Three kinds of tags cannot be converted:
+
+        - a tag with a position outside the coordinate frame;
+        - a tag on an image that does not exist;
+        - a tag that can be read only in part, such as a tag with ``x1``, ``y1`` and ``x2``, but without ``y2``.
         """
         return _rewrite(
             text,

@@ -110,8 +110,9 @@ def read_statements(text: str) -> list[TimeStatement]:
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
     """Return whether a token is a number or a time with a minus sign. Such a token names no time of a clip.
 
-    A minus sign is a dash directly before the token that is not the dash of a range ("3-5"). ``kind`` is the kind of
-    the token, ``match`` is its match in the text, and ``tokens`` are the tokens before it.
+    A minus sign is a dash directly before the token. There is one exception: the dash of a range ("3-5") is not a minus
+    sign. ``kind`` is the kind of the token, ``match`` is its match in the text, and ``tokens`` are the tokens before
+    it.
     """
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False

@@ -139,7 +139,9 @@ def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
       with one decimal.
-    - The frame was chosen by its time, and ``frame`` is not between the numbers of the frames before and after it.
+    - The frame was chosen by its time, although the text states a number ``frame``, and this number is not between the
+      numbers of the chosen frame's two neighbours. If the chosen frame is the first or last of the clip, its own number
+      replaces that of the missing neighbour.
     - No frame has the number ``frame``, and ``t_s`` is None.
     - The clip has no frames, or ``frame`` and ``t_s`` are both None.
     """
@@ -172,9 +174,10 @@ def resolve_span(
 
     The first four arguments are the named frame numbers and times (in seconds) of the span's start and end. If a start
     or end is None, the span extends to the start or end of the clip. ``frames`` are (number, seconds) of the shown
-    frames in order of time. The first and the last frame of the span are included. If the span is between two
-    neighbours in ``frames``, the nearer of the two is returned. The text describes the found frames, or the reason why
-    there are none. The result has no indices in these cases:
+    frames in order of time. The first and the last frame of the span are included. If no frame is within the span, the
+    frame nearest to the middle of the span is returned. An example is a short span between two neighbours in
+    ``frames``. The text describes the found frames, or the reason why there are none. The result has no indices in
+    these cases:
 
     - The span ends before it starts.
     - Its start or its end is outside the clip.
@@ -212,7 +215,10 @@ def resolve_span(
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
     """Return the index of the value nearest to the middle between ``first`` and ``last``.
 
-    If ``first`` is None, the first of ``values`` replaces it. If ``last`` is None, the last of ``values`` replaces it.
+    This is used to find the frame nearest to a moment or a span. ``values`` are the times (in seconds) or the numbers
+    of the shown frames, in order. ``first`` and ``last`` are the start and the end of the span, in the same unit. For a
+    moment, both are the moment's time. If ``first`` is None, the first of ``values`` replaces it. If ``last`` is None,
+    the last of ``values`` replaces it.
     """
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))

@@ -224,8 +224,9 @@ def _called(inner: str) -> str | None:
 def plain_output(text: str) -> str:
     """Return what code printed, changed so that no part of it can be read as a tag, a special token or an image.
 
-    This is needed because code may print any text, such as a tag that ends its result. The ``<`` of each tag becomes
-    ``‹``.
+    This is needed because code may print any text. For example, a printed ``</interpreter>`` would end the result too
+    early. In each tag that this project uses in responses, ``<`` becomes ``‹``. Special tokens of models are removed.
+    Placeholders of images and clips, such as ``<image>``, are removed or replaced by words (:func:`without_remnants`).
     """
     return _MARKS.sub("‹", without_remnants(text))
 

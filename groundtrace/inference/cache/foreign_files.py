@@ -22,10 +22,17 @@ rejected, since the tables of a cache have neither.
 def check_schema(db: sqlite3.Connection, path: str) -> None:
     """Check that a reply cache (the stored replies of models) has only tables that our code makes.
 
-    ``db`` is the open database, and ``path`` its file, for the message. Only the list of tables is read, and no code of
-    the database is executed. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` for a view, a trigger, another
-    table, an index that a statement made, and a table with computed columns. Raises sqlite3.Error if the file cannot be
-    read.
+    ``db`` is the open database. ``path`` is its file, which the error message names. Only SQLite's list of tables
+    (``sqlite_master``) is read, and no code of the database is executed.
+
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the database has one of these:
+
+    - a view or a trigger;
+    - a table that neither our code nor SQLite itself makes;
+    - an index that an SQL statement (``CREATE INDEX``) made, not SQLite itself;
+    - a table with computed columns or with a ``CHECK`` constraint.
+
+    Raises sqlite3.Error if the file cannot be read.
     """
     db.execute("PRAGMA trusted_schema=OFF")
     for name, sql in db.execute("SELECT name, sql FROM sqlite_master"):

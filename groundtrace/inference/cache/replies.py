@@ -2,11 +2,16 @@
 file is damaged.
 
 ``replies.sqlite`` is the database. The folder ``log/``, in the same folder, holds a second copy of every reply, in one
-file for each process. A damaged or truncated database is renamed, and a new one is built from this log. When the cache
-is opened again, replies that only the log holds are imported. Such replies exist if the process died between the two
-writes, or if SQLite's own write-ahead log was truncated. If a file in ``log/`` is truncated, no reply is lost as long
-as the database is undamaged. A killed process loses at most the replies that had not arrived. Several processes on one
+file for each process. Each reply is written to the log first, and then to the database. Several processes on one
 machine may use one cache. Each cache needs its own folder.
+
+These are the consequences of damage, and of the end of a process:
+
+- A damaged or truncated database is renamed, and a new one is built from the log.
+- A reply that only the log holds is imported when the cache is opened again. This is needed if the process died between
+  the two writes, or if the write-ahead log that SQLite itself keeps for the database was truncated.
+- If a file in ``log/`` is truncated, no reply is lost as long as the database is undamaged.
+- A killed process loses at most the replies that had not arrived.
 
 A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``). So it is used again
 only for requests with at most this budget.
@@ -269,9 +274,11 @@ def check_files(path: Path) -> None:
     pipe or a device.
 
     ``path`` is the cache's SQLite file. Through a link, which another person may have made, the cache would change or
-    delete files outside of its folder. It would wait for a pipe without end. It is no error if the cache's folder
-    itself is a link. The error is also raised if the cache's two lock files are the same file, because the cache would
-    then wait for itself without end.
+    delete files outside of its folder. If a file is a pipe, the cache would wait for it forever. There is one
+    exception: the cache's folder itself may be a link.
+
+    The error is also raised if the cache's two lock files are the same file. In this case, the cache would wait forever
+    for a lock that it holds itself.
     """
     files = [path.name, *(f"{path.name}{suffix}" for suffix in ("-wal", "-shm", "-journal")), LOCK, REBUILD_LOCK]
     files += ["coordination/.lock", "coordination/peers.sqlite"]

@@ -163,9 +163,9 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Return the offset, in bytes, after the last line of ``log`` that ends between the offsets ``start`` and ``end``.
-    If no line ends there, returns the offset after the first line that ends later, or ``start`` if this line is
-    incomplete."""
+    """Return the offset after the last line of ``log`` that ends between the offsets ``start`` and ``end``. All offsets
+    are in bytes. If no line ends there, returns the offset after the first line that ends after ``end``. If no line
+    ends after ``end`` either, returns ``start``."""
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)

@@ -34,15 +34,19 @@ class Budget:
     this difference. If a request does not fit and no request is in progress, it is refused. Then all later requests are
     refused as well, so that a run stops cleanly.
 
-    ``run`` is the folder of the run's notes (files in which each process records what it spends), a path or a URL.
-    ``peers`` connects this process with the other processes on this machine. Those with the same ``run`` share one
-    budget. The first of them reads from the notes what all earlier processes have spent, including killed processes.
-    ``storage`` holds the settings of the object storage.
+    ``run`` is the folder of the run's notes, a path or a URL. The notes are files in which each process records what it
+    spends. ``peers`` connects this process with the other processes on this machine. All processes on this machine with
+    the same ``run`` share one budget. The first of these processes reads from the notes what all earlier processes have
+    spent, including killed processes. ``storage`` holds the settings of the object storage.
 
-    ``workers`` is the number of machines of the run. Each machine may spend an equal part of the budget. In addition,
-    all machines together stay within the whole budget; the notes record what the other machines have spent
-    (:meth:`read_notes`). This is important if a machine is lost: the machine that replaces it gets an equal part, but
-    the amount that the lost machine has spent still counts towards the whole budget.
+    ``workers`` is the number of machines of the run. There are two limits:
+
+    - Each machine may spend an equal part of the budget.
+    - All machines together may spend at most the whole budget. Each machine reads from the notes what the other
+      machines have spent (:meth:`read_notes`).
+
+    The second limit is needed if a lost machine is replaced. The new machine may spend an equal part again. But the
+    amount that the lost machine has spent still counts towards the whole budget.
     """
 
     def __init__(
@@ -277,8 +281,8 @@ class Budget:
         """Read the state of the budget from the shared file into memory, when no other process uses the file any more.
 
         The state is the amounts that all processes have spent. ``db`` is the open file. This process's reservation (the
-        expected cost of its requests in progress) stays in memory. Its number of requests in the file becomes 0, so
-        that the reservation in the file does not count any more. The caller is
+        expected cost of its requests in progress) is already in memory. The file has a copy of the reservation, which
+        must not count any more. So the number of requests in this copy is set to 0. The caller is
         :class:`groundtrace.inference.coordination.peers.Peers`.
         """
         if self._is_read:

@@ -40,14 +40,15 @@ class Claims:
         ``keys`` are the cache keys of the wanted replies. A claim keeps other processes from requesting the same reply.
         The method yields the usable cached replies, by key. A cached reply is usable if it is complete, or if it was
         requested with at least ``max_tokens`` tokens. While the body of the ``with`` statement runs, this process
-        claims all other keys. It never claims only some of them, so that two processes never wait for each other.
+        claims all keys without a usable reply. It never claims only some of these keys, so that two processes never
+        wait for each other.
 
         The caller has already looked for the replies in the cache. ``had_joined`` is True if this process was already
-        registered at that time. There are two cases in which other processes may have cached replies since then. In
-        these cases, the method reads the cache again after it has claimed the keys:
+        registered at that time. Other processes on this machine (peers) may have cached replies since then. So the
+        method reads the cache again after it has claimed the keys, in two cases:
 
-        - ``had_joined`` is False. Before the registration, this process did not notice other processes of the machine.
-        - This process has noticed another process at any time.
+        - ``had_joined`` is False. A process that is not registered does not notice its peers.
+        - This process has a peer now, or had one earlier.
 
         Raises :class:`groundtrace.inference.errors.RunStopped` if the file that the processes share cannot be used.
         """

@@ -257,9 +257,10 @@ class Quota:
         processes that shared the endpoint have moved these times forward. This process's slots (permits for concurrent
         requests) are removed from the file.
 
-        The file holds the two times as readings of the monotonic clock. This clock may have started again since then,
-        because it starts again when the machine restarts. So the file also holds the Unix time of its last write. From
-        this Unix time, the method calculates how much of each wait is left, at most ``MAX_DEBT_S`` seconds.
+        The file holds the two times as readings of the monotonic clock. This clock starts again when the machine
+        restarts, so old readings may be useless. Therefore the file also holds the monotonic time and the Unix time at
+        which the two times were written. From these values, the method calculates how many seconds are left until each
+        of the two times. If more than ``MAX_DEBT_S`` seconds are left, ``MAX_DEBT_S`` is used instead.
         """
         requests_free_s, tokens_free_s, at_s, world_s = self._row(db)
         passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()

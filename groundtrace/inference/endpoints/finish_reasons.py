@@ -1,8 +1,9 @@
 """Sorts the finish reasons of chat servers: which replies are complete, truncated, refused, or broken off by a failure.
 
-The words are those of OpenAI, Azure, Anthropic, Gemini (its own API, its OpenAI mode and Vertex), Mistral, Cohere,
-DeepSeek, Zhipu, Amazon Bedrock, OpenRouter and Together, and of vLLM, SGLang, LMDeploy, llama.cpp, TGI, TensorRT-LLM
-and LiteLLM. Upper and lower case mean the same, and so do "-" and "_".
+The module knows the finish reasons of these services: OpenAI, Azure, Anthropic, Gemini, Mistral, Cohere, DeepSeek,
+Zhipu, Amazon Bedrock, OpenRouter and Together. For Gemini, it knows those of Gemini's own API, of its OpenAI mode and
+of Vertex. It also knows the finish reasons of these servers: vLLM, SGLang, LMDeploy, llama.cpp, TGI, TensorRT-LLM and
+LiteLLM. Upper and lower case make no difference, and "-" is treated like "_".
 """
 
 from enum import Enum, auto

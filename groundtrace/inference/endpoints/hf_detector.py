@@ -81,9 +81,9 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Search the image for objects. ``asked`` holds the names of the objects, in the form that :meth:`read`
-        returns. Returns one reply for each name: a JSON text with the boxes of these objects in the endpoint's
-        coordinate frame.
+        """Search the image for objects, and return one reply for each name in ``asked``. The names of the objects are
+        in the form that :meth:`read` returns. A reply is a JSON text with the boxes that were found for its name, in
+        the endpoint's coordinate frame.
         """
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]

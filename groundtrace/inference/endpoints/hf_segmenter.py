@@ -4,8 +4,8 @@ models are the segmenter h.
 
 The features of an image are computed once and are used for all boxes and points, also those of later prompts. For a box
 the model returns a single mask. For a point the model returns three masks, since a point may mean a part or a whole
-object. The mask with the best score is used, as the models' authors advise. Masks have the size of the image and may
-extend beyond their boxes. A reply crops each mask to its bounding rectangle.
+object. The mask with the best score is used, as the models' authors advise. Masks have the size of the image. The mask
+of a box may extend beyond this box. In a reply, each mask is cropped to the smallest rectangle that contains the mask.
 """
 
 import json

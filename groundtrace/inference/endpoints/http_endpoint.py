@@ -2,7 +2,7 @@
 key from texts.
 
 A subclass writes a request in the form of one API, and reads the reply (docs/extend.md shows an example). Requests use
-aiohttp. Redirects are not followed, since the other server would get the API key.
+aiohttp. Redirects are not followed, so that the API key is never sent to another server.
 """
 
 import abc

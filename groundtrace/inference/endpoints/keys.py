@@ -121,10 +121,11 @@ def _forms(key: str) -> tuple[_Form, ...]:
 
 
 def _longest_plain(text: str) -> str:
-    """Return the longest run of letters and digits in ``text``; "" if there is none.
+    """Return the longest run of letters and digits in ``text``, or "" if ``text`` has no letter or digit.
 
-    The run is for a fast search in a longer text, which may contain ``text`` with escaped punctuation. Since letters
-    and digits are rarely escaped, the longer text usually contains the run unchanged.
+    The run is used as a hint (:class:`_Form`): the slow search for ``text`` in a server's response is made only if the
+    response contains a hint. The run is a good hint, since letters and digits are rarely escaped. So a response that
+    contains ``text`` usually contains the run unchanged, even if the punctuation of ``text`` is escaped.
     """
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 

@@ -2,9 +2,13 @@
 process.
 
 The endpoint's model is a local folder or a hub id. The checkpoint's config determines the class of the model
-(:data:`MODELS`). Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes b* = g(o) of the paper Argos,
-§3.1. SAM 2 and SAM answer ``segment`` prompts with the masks of that paper's Eq. 1, and ``segment_points`` prompts with
-the masks at a pointing model's points. The paper does not name its models, so the user's config chooses one of these.
+(:data:`MODELS`). The class determines the prompts that the model answers:
+
+- Grounding DINO and OWLv2 answer ``detect`` prompts with boxes: the pseudo-boxes b* = g(o) of the paper Argos, §3.1.
+- SAM 2 and SAM answer ``segment`` prompts with the masks of given boxes. These are the masks of Argos, Eq. 1.
+- SAM 2 and SAM answer ``segment_points`` prompts with the masks at given points, which a pointing model found.
+
+The paper Argos does not name its detector and its segmenter, so the user chooses the models in the config.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The optional dependency ``vision`` of this project
 installs the libraries. They are imported when the first model is loaded, so a worker without such an endpoint does not

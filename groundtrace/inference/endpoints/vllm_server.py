@@ -86,15 +86,17 @@ def find_vllm() -> str:
 def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
-    """Start the vLLM servers of a run, and stop them when the ``with`` statement ends. Each ``vllm`` endpoint whose
-    model has a job in the config (a role, such as "judge") gets a server. Endpoints with the same model and arguments
-    share a server.
+    """Start the vLLM servers of a run, and stop them when the ``with`` statement ends. Each ``vllm`` endpoint that has
+    a role in the config (e.g. "judge") gets a server. Endpoints with the same model and arguments share a server.
 
-    The function yields the settings ``models`` with one change: these endpoints have the kind ``openai`` and a URL of
-    this machine. So only workers on this machine can use them. The model, the revision and the cache keys stay the
-    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. Raises :class:`VllmServerError` if a
-    server can't be started, or doesn't answer correctly within ``start_timeout_s`` seconds, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the log is a link.
+    The function yields the settings ``models`` with one change: the endpoints that got a server have the kind
+    ``openai`` and the URL of their server. The URL is valid only on this machine, so only workers on this machine can
+    use these endpoints. The model, the revision and the cache keys of the endpoints stay the same.
+
+    A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``. If endpoints share the server, the file
+    has the alphabetically first of their names. Raises :class:`VllmServerError` if a server can't be started, or
+    doesn't answer correctly within ``start_timeout_s`` seconds. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the log is a link, a pipe or a device.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:

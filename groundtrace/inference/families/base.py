@@ -77,9 +77,12 @@ class Family:
     If ``any_corners`` is True, a box may be written from any corner to the opposite one. Otherwise the first corner
     must be the upper left one, and any other box is a bad reply.
 
-    ``trained_as`` holds the types (``model_type``) of the checkpoints of this family that the trainer can train. These
-    checkpoints must have ``get_image_features``, ``get_rope_index``, patches with a (t, h, w) grid, and an image token
-    that is repeated once for each merged patch.
+    ``trained_as`` holds the types (``model_type``) of the checkpoints of this family that the trainer can train. The
+    trainer needs three things of such a checkpoint:
+
+    - The model has the methods ``get_image_features`` and ``get_rope_index``.
+    - The image processor splits an image into patches with a (t, h, w) grid.
+    - In the token sequence, the image token is repeated once for each merged patch of an image.
     """
 
     name: str
@@ -124,9 +127,10 @@ class Family:
         refers. ``label`` names these objects. A box must contain the entire object, even if the question is only about
         a part of the object.
 
-        The families' own prompts for boxes are not used, since they ask for every object with a label. Instead all
-        families get the same prompt, which asks for boxes in the family's :attr:`box_form`. Raises BadReply if the
-        label cannot be written into a prompt, for example because it has no letter or digit.
+        The families' own prompts for boxes are not used. They ask for all objects with the label, even those to which
+        the question does not refer. Instead all families get the same prompt, which asks for boxes in the family's
+        :attr:`box_form`. Raises BadReply if the label cannot be written into a prompt, for example because it has no
+        letter or digit.
         """
         named, shown = quoted(label), quote(question)
         form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)

@@ -1,10 +1,14 @@
 """Describes how GLM-4.1V, GLM-4.5V and later models of Z.ai write coordinates, which are from 0 to 1000.
 
-The models write them between the special tokens ``<|begin_of_box|>`` and ``<|end_of_box|>``: as lists of numbers, in
-different brackets and without labels, or as JSON objects with ``bbox_2d`` and ``label``. Some servers drop special
-tokens. In the replies of these servers, JSON objects are parsed as usual, and lists of numbers are parsed as prose
-(:mod:`groundtrace.inference.families.prose`). The sources are the section Grounding of the README, and the folder
-``skills``, in the GitHub repository zai-org/GLM-V.
+The models write the coordinates between the special tokens ``<|begin_of_box|>`` and ``<|end_of_box|>``, in one of two
+forms:
+
+- lists of numbers, which have no labels, and have different kinds of brackets;
+- JSON objects with the keys ``bbox_2d`` and ``label``.
+
+Some servers drop the special tokens of a reply. Without these tokens, JSON objects are parsed as usual, but lists of
+numbers are parsed as prose (:mod:`groundtrace.inference.families.prose`). The sources are in the GitHub repository
+zai-org/GLM-V: the section Grounding of the README, and the folder ``skills``.
 
 Known limits: the thinking contains drafts of boxes, which are ignored.
 """

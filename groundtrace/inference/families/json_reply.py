@@ -96,10 +96,12 @@ def _is_number(value: Any) -> bool:
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
     """Return the coordinates of a JSON object that has one key for each coordinate of a point or box.
 
-    ``fields`` is the JSON object, such as {"x": 3, "y": 7}. ``count`` is 2 for a point and 4 for a box. A box with
-    width and height is returned as its corners. If ``y_first`` is True, each y is returned before its x. Returns None
-    if a key is missing, or if the object also has other keys for coordinates, such as "width" for a point. Raises
-    BadReply if the width, the height or the corner of such a box is not a number.
+    ``fields`` is the JSON object, such as {"x": 3, "y": 7}. ``count`` is 2 for a point and 4 for a box. If ``y_first``
+    is True, each y is returned before its x. Returns None if a key is missing, or if the object also has other keys for
+    coordinates, such as "width" for a point.
+
+    A box may have a corner, a width and a height. Its two corners are then computed and returned. Raises BadReply if a
+    value of a box with width and height is not a number. The values of other objects are not checked here.
     """
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
@@ -159,8 +161,12 @@ def label_of(item: object) -> str:
 
 
 def _rows(found: object) -> list[object]:
-    """Return the coordinates of an item as a list of rows. A row is the list of numbers of one point or box. ``found``
-    is one row or a list of rows: both [1, 2] and [[1, 2]] become [[1, 2]], and [[1, 2], [3, 4]] is two points."""
+    """Return the coordinates in one item of a reply as a list of rows. A row is the list of numbers of one point or
+    box. An item usually has one row, but it may have several.
+
+    ``found`` is the item's coordinates as the model wrote them: one row or a list of rows. For example, [1, 2] and
+    [[1, 2]] are the same point, and both become [[1, 2]]. [[1, 2], [3, 4]] is two points, and stays unchanged.
+    """
     several = isinstance(found, list) and bool(found) and all(isinstance(row, list) for row in found)
     return found if several else [found]  # type: ignore[return-value]
 
@@ -199,7 +205,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
     """Return the items (points or boxes) of ``value``, a JSON value of a reply. ``value`` is a list of items, or an
     object that has this list under one of the keys ``wrappers``. Returns None for any other value. Raises BadReply if
-    only some elements of the list are items.
+    only some elements of a list are items, or if the value under a key of ``wrappers`` is not a list of items.
 
     In a list without a key, each item must be an object, such as {"bbox_2d": [1, 2, 3, 4]}. Under a key, as in
     {"boxes": [[1, 2, 3, 4]]}, an item may also be a list of numbers. Without a key, a list of numbers may be something

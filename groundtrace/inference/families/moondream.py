@@ -3,10 +3,11 @@
 
 The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 
-Known limits: Moondream has separate calls for pointing and detection (``/v1/point``, ``/v1/detect``). In these calls
-the model does not generate the coordinates as text. Its chat call (``/v1/chat/completions``) is documented only for
-questions. The prompts of this family request JSON in the form that the separate calls return. Good results need a
-gateway that maps a chat request to these calls. The replies have no labels, and the calls return at most 50 instances.
+Known limits: Moondream has two separate calls: ``/v1/point`` for pointing, and ``/v1/detect`` for detection. In these
+two calls the model does not generate the coordinates as text. They return at most 50 instances. The chat call of
+Moondream (``/v1/chat/completions``) is documented only for questions. But the prompts of this family are sent as chat
+requests, and request JSON in the form that the two calls return. So good results need a gateway that answers such a
+chat request by one of the two calls. The replies have no labels.
 """
 
 from groundtrace.inference.families.base import Family

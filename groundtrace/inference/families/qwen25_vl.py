@@ -8,8 +8,9 @@ Checkpoints trained on the form of Qwen2-VL write
 The source is cookbooks/spatial_understanding.ipynb of QwenLM/Qwen2.5-VL. Images are resized as qwen-vl-utils does
 (:func:`groundtrace.schemas.coordinates.smart_resize`): the width and the height become multiples of 28 px.
 
-Known limits: all coordinates are shifted if a server resizes differently (``max_pixels`` below the default, another
-version of vLLM). So serve the model with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
+Known limits: all coordinates are shifted if a server resizes images differently, e.g. because its ``max_pixels`` is
+below the default, or because it uses another version of vLLM. So serve the model with the limits on the image size that
+are in :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
 """
 
 import re

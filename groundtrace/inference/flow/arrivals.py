@@ -61,8 +61,8 @@ class Arrivals:
         request have ended.
 
         If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage of
-        all parts. It also holds the samples that can be used: those from the first index up to the first index without
-        a sample.
+        all parts, and the samples before the first missing index. Samples after a missing index are left out. E.g. if
+        only the samples with the indices 0, 1 and 3 were recorded, ``partial`` holds the samples 0 and 1.
         """
         found = sorted(self._replies.items())
         if not self._errors:

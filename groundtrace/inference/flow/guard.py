@@ -155,8 +155,8 @@ class Guard:
         - The server refuses the check, or its answer shows that it cannot serve the endpoint's calls.
         - The server is down, and it has never answered any process of this run.
         - The server is down, and the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0).
-        - The server demands a wait (Retry-After) until the outage timeout has passed, and it has never answered a call
-          of any process of this run.
+        - The server still demands a wait (Retry-After) when the outage timeout has passed, and it has never answered a
+          call of any process of this run.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -207,13 +207,16 @@ class Guard:
         - The server demands no wait (its response has no Retry-After): the method waits ``wait_s`` seconds.
         - The server demands a wait, and the endpoint has an outage timeout (setting ``outage_timeout_s``): the method
           waits ``wait_s`` seconds or as long as the server demands, whichever is longer. But it waits at most until the
-          outage timer reaches the timeout. After that it raises an error: ``error`` if the server still answers other
-          calls, else :class:`RunStopped`. The progress display shows the wait.
+          outage timer reaches the timeout. The progress display shows a long wait. If the timer has already reached the
+          timeout, the method does not wait. It then raises :class:`RunStopped` if the server has not answered any call
+          of the run, or if at least ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. Otherwise it raises
+          ``error``, so that only this call fails.
         - The server demands a wait, and the endpoint has no outage timeout: the method waits ``wait_s`` seconds, or
           raises ``error`` if ``wait_s`` is above ``MAX_WAIT_S``.
 
-        The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, and
-        is reset when any call of the endpoint gets an answer. Raises :class:`RunStopped` if the run is stopped.
+        The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, or
+        when the server is marked as down. It is reset when any call of the endpoint gets an answer without a
+        Retry-After, or ends with an error that has a Retry-After. Raises :class:`RunStopped` if the run is stopped.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)

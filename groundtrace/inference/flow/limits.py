@@ -32,11 +32,12 @@ class ConcurrencyLimit:
     one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is
     the number of slots in use. If ``adaptive`` is False, the limit does not change.
 
-    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A window has as many
-    requests as there are slots, but at least 20. The rules are:
+    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A full window has as
+    many requests as this process may use slots, but at least 20. The rules are:
 
-    - If more than a fifth of a window's requests found the server overloaded, the limit falls at once to 0.7 of the
-      slots. A new window begins, which does not count requests that began before the fall.
+    - If more than a fifth of the requests of a full window found the server overloaded, the limit falls to 0.7 times
+      the number of slots that this process may use. It falls as soon as so many requests have been counted, even if
+      the window is not full. Then a new window begins, which does not count requests that began before the fall.
     - If less than a tenth of a full window's requests found the server overloaded, the limit rises by a sixteenth of
       ``most``.
 
@@ -94,8 +95,8 @@ class ConcurrencyLimit:
         """Set how many of the endpoint's slots this process may use, because other processes use the other slots. A
         slot permits one concurrent request, and ``places`` is the number of slots.
 
-        ``more`` is a function, or None. It is called when a request has to wait only because ``places`` is too small:
-        the endpoint's own limit would permit the request.
+        ``more`` is a function that tries to get more slots for this process, or None. It is called when a request has
+        to wait only because ``places`` is too small, although the endpoint's own limit would permit the request.
         """
         self._lent, self._more = places, more
         self._admit()
@@ -229,8 +230,8 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until the endpoint's next request may start. One of the endpoint's first requests (see the class) waits
-        for the delay of :meth:`delay_s`; a later request does not wait.
+        """Wait until the endpoint's next request may start. Each of the endpoint's first requests (see the class) waits
+        for the delay that :meth:`delay_s` returns. Later requests do not wait.
         """
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

@@ -1,8 +1,8 @@
 """Controls when requests to one endpoint are sent: it applies retries, adaptive concurrency and rate limits.
 
 An endpoint makes single attempts. :class:`Flow` decides when each attempt is made, and whether to retry. A slot permits
-one concurrent request. A request that waits for a retry holds no slot, so no other request waits for it. The retry
-itself is sent before new requests.
+one concurrent request. While a request waits for its retry, it holds no slot, so other requests can be sent. After the
+wait, the retry gets a slot before new requests do.
 """
 
 import asyncio
@@ -56,8 +56,9 @@ class Flow:
         the size of these files. If the files would exceed the limit now, the method waits.
 
         The caller makes all attempts of the request within the ``with`` statement, so the bytes are counted only once.
-        Files that are being read are not counted yet, since their size is not known. At most ``READ_AT_ONCE`` requests
-        read files or wait because of the limit at the same time, so that the uncounted data stays small.
+        Two kinds of files are in memory but not counted yet: files that are being read, since their size is not known,
+        and files that wait because of the limit. Together they belong to at most ``READ_AT_ONCE`` requests at any time,
+        so that the uncounted data stays small.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:

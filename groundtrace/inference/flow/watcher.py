@@ -16,9 +16,11 @@ class CallWatcher(Protocol):
     """
 
     async def admit(self) -> None:
-        """Wait until an attempt of a request may be sent. The method is called before each attempt. If the
-        attempt may not be sent, e.g. because the server is down, a circuit breaker raises
-        :class:`groundtrace.inference.errors.CallError`, and a guard raises RunStopped.
+        """Wait until an attempt of a request may be sent. The method is called before each attempt.
+
+        If the server is down, a circuit breaker does not wait, but raises
+        :class:`groundtrace.inference.errors.CallError`. A guard waits until the server is up. It raises RunStopped if
+        this wait takes too long, or if the run has been stopped.
         """
         ...
 

@@ -61,12 +61,13 @@ class Comparison:
 
     Attributes:
         runs: the two runs, A and B.
-        same: the sentence "nothing differs: …" if the runs are equal; "" if something differs.
-        headline: one sentence with the number of ids whose side differs and the first settings that differ; "" if
-            nothing differs.
-        sections: the tables of differences, the most important first. If nothing differs, there is at most one table:
-            the settings that are usually hidden.
-        moved: records whose side differs; only a part of them if the caller gave a limit.
+        same: the sentence "nothing differs: …" if the runs are equal; "" if something differs. Differences in settings
+            that are usually hidden do not count.
+        headline: one sentence with two parts: the number of records whose side differs, and the first settings that
+            differ. It is "" if nothing differs.
+        sections: the tables of differences, the most important first. If nothing differs, there is at most one table,
+            with the differences in settings that are usually hidden.
+        moved: the records whose side differs; only a part of them if the caller gave a limit.
         settings: the settings that differ.
     """
 
@@ -121,11 +122,11 @@ def compare(
 
 
 def all_moved(first: Path, second: Path) -> list[MovedRecord]:
-    """Return all records that ended differently in the two runs, including records that only one run has read.
+    """Return all records that ended differently in the two runs, and all records that only one run has read.
 
-    ``first`` and ``second`` are the run folders. A record ended differently in two cases: the runs put it into
-    different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps) or for different
-    reasons. Raises InspectError if a run cannot be read.
+    ``first`` and ``second`` are the run folders. A record that both runs have read ended differently in two cases: the
+    runs put it into different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps) or
+    for different reasons. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)

@@ -1,10 +1,11 @@
 """Compares the scores of two runs, A and B.
 
-A trace is a teacher's reasoning with its answer. The compared scores are the verdicts on traces (scores of one aspect,
-such as grounding), the lengths of traces, the total scores of the best traces, and pass rates. A pass rate is the share
-of a policy's attempts at a question that were correct. Means and medians are over all records of a run that have the
-score. Differences are paired by id: for each id that has the score in both runs, the score in A is subtracted from the
-score in B. The mean difference has a 95 % interval.
+A trace is a teacher's reasoning with its answer. A verdict is a trace's score for one aspect, such as grounding. A pass
+rate is the share of a policy's attempts at a question that were correct. The compared scores are the verdicts, the
+lengths of traces, the total scores of the best traces, and the pass rates.
+
+Means and medians are over all records of a run that have the score. Differences are paired by id: for each id that has
+the score in both runs, the score in A is subtracted from the score in B. The mean difference has a 95 % interval.
 """
 
 import math

@@ -63,10 +63,10 @@ def setting_changes(
     """Return the settings, models and prompts that differ between two runs.
 
     ``first`` and ``second`` are the runs, each as a pair: the run folder, and the content of its ``run.json``.
-    ``defaults`` is a function that returns the default values of the settings of a recipe (pipeline) by dotted key,
-    such as ``write.other_traces``, or returns None if they are unknown. It is called only if both runs have the same
-    recipe, and at least one key is in only one of the two configs. Raises
-    :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
+    ``defaults`` is a function that returns the default values of the settings of the runs' recipe (pipeline). Its
+    result maps dotted keys, such as ``write.other_traces``, to values. If ``defaults`` is None, the default values are
+    unknown. The function is called only if both runs have the same recipe, and at least one key is in only one of the
+    two configs. Raises :class:`groundtrace.publishing.reading.InspectError` for a damaged config.
     """
     (root_a, a), (root_b, b) = first, second
     values = [dict(flat_values(read_config(root))) for root in (root_a, root_b)]

@@ -246,9 +246,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
     """Rename the finished folder ``unfinished`` to ``output``.
 
-    If ``is_replacing`` is True and ``output`` exists, the old folder is first renamed. It is removed after
-    ``unfinished`` was renamed, and gets its name back if this fails. Raises OSError if ``is_replacing`` is False and
-    another export has been created at ``output`` meanwhile.
+    If ``is_replacing`` is True and ``output`` exists, the old folder is first renamed. After ``unfinished`` was
+    renamed, the old folder is removed. If ``unfinished`` cannot be renamed, the old folder gets its name back. Raises
+    OSError if ``is_replacing`` is False and another export has been created at ``output`` meanwhile.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():

@@ -61,10 +61,13 @@ def write_side(
 class Side:
     """Passes the rows of a training set to a writer, so that both rows of a question get into the same training batch.
 
-    A question may have two streams, which are two prompts for the same question. They become two rows. The trainer must
-    take an even number of rows for each batch. Then both rows are in the same batch if they are the rows 0 and 1, or 2
-    and 3, and so on. A single row before them would change this. So the row of a question with only one stream is
-    stored until :meth:`put` gets the next question with one stream. Both are then written together.
+    A question may have two streams, which are two prompts for the same question. Such a question becomes two rows. The
+    trainer must take an even number of rows for each batch. Then the two rows are in the same batch if they are the
+    rows 0 and 1, or 2 and 3, and so on.
+
+    A question with only one stream becomes a single row. If this row were written at once, the two rows of the next
+    question could be the rows 1 and 2, and get into different batches. So the single row is stored until :meth:`put`
+    gets another single row of this kind. Then both single rows are written, one after the other.
 
     ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes the rows.
     ``counts`` holds the numbers of written and left-out rows.

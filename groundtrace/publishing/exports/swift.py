@@ -1,14 +1,17 @@
-"""Exports to ms-swift: Parquet with ``messages`` that hold one ``<image>`` for each of the ``images``.
+"""Exports to ms-swift: Parquet whose main columns are ``messages`` and ``images``.
 
-The file holds the bytes of the images, so it can be moved. The schema does not declare the images to the library
-``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the texts, in the frame (pixels,
-0–1 or 0–1000) of the model to be trained, so the swift column ``objects`` is not used. swift passes the column
-``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward finds the row. The
-column ``id`` names the row for people; swift drops it, or keeps it unused with ``--remove_unused_columns false``.
+The messages contain one mark ``<image>`` for each image of the row. The file holds the bytes of the images, so it can
+be moved. The schema does not declare the images to the library ``datasets``, since swift needs their bytes and not
+decoded images. Coordinates are in the texts, in the frame (pixels, 0–1 or 0–1000) of the model to be trained. So
+swift's own column for coordinates, ``objects``, is not used.
 
-With ``--turns tools`` a call is a message of the role ``tool_call``, after the message with the turn's text. The call's
-result is a message of the role ``tool_response``. The column ``tools`` describes the tool as JSON text. swift's agent
-template renders the tool, its calls and their results in the model's own form.
+swift passes the column ``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward
+finds the row. The column ``id`` names the row for people; swift drops it, or keeps it unused with
+``--remove_unused_columns false``.
+
+With ``--turns tools``, a turn with text and a call becomes two messages: the text, and then the call, with the role
+``tool_call``. The call's result is a message of the role ``tool_response``. The column ``tools`` describes the tool as
+JSON text. swift's agent template renders the tool, its calls and their results in the model's own form.
 """
 
 from pathlib import Path

@@ -2,14 +2,15 @@
 
 The contents are not plain strings, because TRL 1.16 (``prepare_multimodal_messages``) puts all images before a plain
 string, and also keeps the ``<image>`` marks in it. The prompt would then contain each image twice. TRL does not change
-a list of parts. In a list, each image stays at its place: the image of a clip's frame is directly after the frame's
-text, such as ``Frame 2 (1.5 s):``.
+a list of parts, so each image stays at its place. For example, if the images are the frames of a clip, each image stays
+directly after the text of its frame, such as ``Frame 2 (1.5 s):``.
 
 SFT rows have ``prompt`` and ``completion``, so the loss is computed only on the completion, as in our trainer. A
 trajectory (a trace in several turns with code) becomes one row for each turn of the assistant (:class:`ByAnswer`).
 
-With ``--turns tools`` code is in ``tool_calls``, and a result is a turn of the role ``tool``. TRL 1.16 does not pass
-images to turns of this role. So the images of a result are in a separate turn of the role ``user``, after the result.
+With ``--turns tools``, the code is in ``tool_calls``, and the result of the code is a turn of the role ``tool``. TRL
+1.16 does not pass images to turns of this role. So the images of a result are in a separate turn of the role ``user``,
+after the result.
 """
 
 from collections.abc import Sequence
@@ -56,8 +57,8 @@ class ByAnswer(ParquetWriter):
     """Writes an SFT row with several turns as several rows: one for each turn of the assistant.
 
     In each written row, the completion is one turn of the assistant, and the prompt is all turns before it. A
-    completion must not have several turns, since ``SFTTrainer`` computes its loss on the whole completion. The model
-    would then also learn to predict the results of code.
+    completion must not have several turns, since ``SFTTrainer`` computes its loss on the whole completion. With several
+    turns, the completion would contain the results of code, and the model would also learn to predict these results.
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:

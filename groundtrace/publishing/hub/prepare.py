@@ -110,9 +110,9 @@ class Prepared:
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
-    ``run`` is the folder of a finished run. ``extras`` holds the names of the requested parts of the run, which are
-    published only on request: the rejected records and the rubrics (:data:`EXTRAS`), and the result of the audit
-    (:data:`AUDIT`). ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
+    ``run`` is the folder of a finished run. Three parts of a run are published only on request: the rejected records,
+    the rubrics (both in :data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``extras`` holds the names of the
+    requested parts. ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
     are published whatever their licence is.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
@@ -237,14 +237,18 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the rubrics, if requested, and the run's further files. Return the file pattern of each extra.
+    """Write the rubrics as an extra, if requested, and the run's further files. Return the file pattern of each extra.
 
     An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` holds
-    the names of the requested extras. If the rubrics are requested, they are written as a Parquet file. The rejected
-    records are not written here, because the caller has already written them. ``rubrics.json`` and the files in
-    :data:`ARTIFACTS` are always written, if the run has them. The result maps the name of each extra with rows to its
-    pattern, such as ``rubrics/*.parquet``. ``rows`` holds the numbers of published rows by set. Raises PublishError if
-    the rubrics are requested, but the run has no ``rubrics.json``.
+    the names of the requested extras, and ``rows`` holds the numbers of published rows by set. If the rubrics are
+    requested, they are written as a Parquet file. The rejected records are not written here, because the caller has
+    already written them.
+
+    The further files are ``rubrics.json`` and the files in :data:`ARTIFACTS`. They need no request. Those that the run
+    has are written.
+
+    The result maps the name of each extra with rows to its file pattern, such as ``rubrics/*.parquet``. Raises
+    PublishError if the rubrics are requested, but the run has no ``rubrics.json``.
     """
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
@@ -265,9 +269,10 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
 
 
 def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, publication: Publication) -> None:
-    """Write the data card, and ``run.json`` without private data of the run's owner.
+    """Write the data card, and ``run.json`` without private data of the run's owner, to the folder ``staging``.
 
-    ``rows`` is the summary with the counts of the published rows.
+    ``summary`` is the content of the ``run.json`` in the run folder ``run``. ``rows`` is a copy of ``summary`` with the
+    counts of the published rows. ``publication`` holds the facts about the publication for the data card.
     """
     config = own_file(run, "config.toml")
     if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses

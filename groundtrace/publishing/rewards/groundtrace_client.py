@@ -13,9 +13,11 @@ library, so Groundtrace need not be installed with the trainer. Give the trainer
 ``python groundtrace_client.py`` prints the server's ``/health``; its exit code is 1 if no server is ready.
 
 A problem of the server never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the
-client waits and retries. After ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a
-step that can be repeated. Settings are arguments of the functions or, for all trainers, environment variables. Defaults
-are in parentheses:
+client waits and retries. After the timeout of a call, the call raises :class:`RewardUnavailable`, and the training
+stops at a step that can be repeated. There are two exceptions. OpenRLHF only logs the error, and continues without a
+reward for the response. In TRL, the setting ``ON_TIMEOUT`` can avoid the error.
+
+Settings are arguments of the functions or, for all trainers, environment variables. Defaults are in parentheses:
 
     GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
     GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
@@ -24,9 +26,9 @@ are in parentheses:
                                           longer than the server's own limit, --timeout-s, which is 150 by default
     GROUNDTRACE_REWARD_BATCH              maximum number of responses in one request (1024; the server accepts at most
                                           4096)
-    GROUNDTRACE_REWARD_ON_TIMEOUT         what happens after TIMEOUT_S: "raise" raises RewardUnavailable; "leave_out"
-                                          (only in TRL, from version 1.6) gives the responses of the call no reward
-                                          ("raise")
+    GROUNDTRACE_REWARD_ON_TIMEOUT         what happens after the timeout of a call ("raise"). With "raise", the call
+                                          raises RewardUnavailable. With "leave_out", the responses of the call get no
+                                          reward. "leave_out" has an effect only in TRL, from version 1.6
     GROUNDTRACE_REWARD_UNSCORED           the reward of an unscored response, in trainers that need a number; without
                                           it, an unscored response is an error
 """
@@ -178,14 +180,16 @@ def compute_score(
 ) -> dict[str, float] | list[dict[str, float]]:
     """Return the reward of one response, or of each response in a list, for verl.
 
-    The reward is under the key ``score``. ``outcome_or_0`` is the outcome (the grade of the answer), or 0 if it could
-    not be scored. ``outcome_scored`` is 1 if the outcome is scored, else 0.
+    The result for a response is a dict with three keys. ``score`` is the reward. ``outcome_or_0`` is the outcome (the
+    grade of the answer), or 0 if the outcome could not be scored. ``outcome_scored`` is 1 if the outcome is scored,
+    else 0.
 
     verl passes one response as ``solution_str``, and its row's reference (JSON text by which the reward finds the row)
     as ``ground_truth``. verl's batch manager passes lists as ``solution_strs`` and ``ground_truths``; the result is
     then a list. ``data_source`` is not used. If ``extra_info`` states that the sandbox of the response failed, the
-    response counts as one that could not be scored. ``given`` may hold settings of the client (``reward_kwargs``). Do
-    not use this function with verl's ``rate_limited`` manager, which counts an error as 0.
+    response counts as one that could not be scored. ``given`` may hold settings of the client (``reward_kwargs``). With
+    lists, ``given`` also holds ``extra_infos``, which is used instead of ``extra_info``. Do not use this function with
+    verl's ``rate_limited`` manager, which counts an error as 0.
 
     Raises Unscored if a response could not be scored and the setting ``unscored`` is missing, RewardUnavailable if the
     server does not return scores in time, and RewardRefused if the input cannot be scored.
@@ -633,7 +637,8 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _after_s(text: str | None) -> float:
     """Return the number of seconds in a ``Retry-After`` header; 0 if the header is missing or holds a date.
 
-    With 0, the client waits only for its own time between two attempts, which is enough.
+    Before the next attempt, the client waits for the longer of two times: this number of seconds (at most
+    :data:`MAX_WAIT_S`), and a time that it computes itself. So with 0, it waits for the computed time.
     """
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 

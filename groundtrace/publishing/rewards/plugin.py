@@ -79,17 +79,17 @@ def scored_texts(
     """Return the scores of responses, in order. ``texts[i]`` is a response to the row that ``references[i]`` names.
 
     ``config`` is a config file or the name of a bundled config. A reference is JSON text that names a row and its run.
-    ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
-    questions. ``infos`` holds verl's ``extra_info`` of each response. It is required if the reward depends on the
-    results of code, as in CodeDance. In this case, the code of the responses is executed again
+    ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each question
+    that occurs in the call. ``infos`` holds verl's ``extra_info`` of each response. It is required if the reward
+    depends on the results of code, as in CodeDance. In this case, the code of the responses is executed again
     (:mod:`groundtrace.publishing.rewards.replay`).
 
-    Raises BadAnswer for a reference or a response that cannot be used. Raises ConfigError in these cases (the recipe is
-    the code that computes the rewards):
+    Raises BadAnswer for a reference or a response that cannot be used. Other errors depend on the recipe, which is the
+    code that computes the rewards. Raises ConfigError in these cases:
 
     - ``infos`` is required but missing.
     - ``is_step`` is False, and the recipe compares the responses to a question.
-    - ``is_step`` is False, the recipe learns from whole training steps, and ``step_responses`` is not set.
+    - ``is_step`` is False, the recipe learns from whole training steps, and the setting ``step_responses`` is 0.
 
     Raises BadReference if the recipe compares the responses to all prompts (streams) of a question, and the call has no
     response to one of the prompts. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server that

@@ -159,14 +159,14 @@ class RowReward:
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
         """Return the score of each answer, in order. An answer is a response of a model with a reference to its row.
 
-        ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each of its
-        questions. Some recipes (rewards of one paper) compare the responses to the different prompts of a question.
+        ``is_step`` is True if the call holds all responses of a training step, or at least all responses to each
+        question that occurs in the call.
 
         Raises BadAnswer for an answer that cannot be scored, for example because its row is missing. Raises
-        BadReference if the recipe needs responses to all prompts of a question, but one of the prompts has no response.
-        Raises ConfigError if ``is_step`` is False and the recipe cannot score single responses. Raises
         :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints (model servers) do not answer within
-        ``reward.wait_s`` seconds.
+        ``reward.wait_s`` seconds. Raises ConfigError if ``is_step`` is False and the recipe (the code that computes the
+        rewards) cannot score single responses. Some recipes compare the responses to the different prompts of a
+        question. With such a recipe, raises BadReference if one of these prompts has no response in the call.
         """
         self.check_way(is_step)
         call = self.prepare(answers)

@@ -4,7 +4,7 @@ The server is for trainers with a remote reward. :mod:`groundtrace.publishing.re
 The responses are:
 
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
-                 where verdicts are {NAME: {"value", "reason"}, …}; a value is null if it is unscored
+                 where verdicts are {NAME: {"value", "reason"}, …}; the value of an unscored verdict is null
     /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
     /health      {"status", "roles": {ROLE: "ready" or the fault}, "recipe", "rows", "scoring", "waiting", "scored",
                  "held_bytes"}; the status is "ready" or, with HTTP 503, "unready"
@@ -12,15 +12,16 @@ The responses are:
     an error     {"error": {"type", "message", "item"}}, with an error status; "item", the index of the invalid item, is
                  left out if the error does not concern a single item
 
-In ``/health``, a ROLE is a job of a model, such as judge. "rows" is the number of rows of the opened runs. "scoring"
-and "waiting" are the numbers of requests that are being scored and that wait in the queue. "scored" is the number of
-responses that the server has scored, and "held_bytes" is the size of all requests in memory.
+In ``/health``, a ROLE is a job of a model, such as judge. "rows" is the number of rows of the opened runs. "scoring" is
+the number of requests that are being scored. "waiting" is the number of requests in the queue. "scored" is the number
+of responses that the server has scored. "held_bytes" is the size of all requests in memory.
 
 The server has its own event loop, so that it responds while it reads a long request. It scores on the event loop of
-:mod:`groundtrace.inference.runtime`, which makes the judges' calls. Requests are scored concurrently. They share the
-reply cache and each endpoint's limit of concurrent calls. If two requests need the same call, it is made once. No
-request waits for another request's slowest response. The server finishes each request whose scoring has begun, and
-caches the judges' replies, even if the client has disconnected or timed out.
+:mod:`groundtrace.inference.runtime`, where the judges are called. Up to :attr:`Bounds.max_scoring` requests are scored
+concurrently, so such a request does not wait for the slowest response of another request. The requests share the reply
+cache and each endpoint's limit of concurrent calls. If two requests need the same call of a judge, this call is made
+only once. The server finishes each request whose scoring has begun, and caches the judges' replies, even if the client
+has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
 replies come from the cache. The server checks the endpoints (model servers) every few seconds. While an endpoint is

@@ -38,10 +38,11 @@ OTHER_SECTIONS = frozenset((
 class SpeechSettings:
     """Holds settings about the way in which the trained model writes coordinates.
 
-    Each row names the model's family (models that write coordinates alike). A setting is needed only if the model
-    differs from this family. The bundled trainer reads these facts from the checkpoint's processor, but other trainers
-    do not pass them to a reward. Set ``min_pixels`` and ``max_pixels`` if the training resizes images to other sizes
-    than the family's default. This matters for Qwen2.5-VL, which writes pixels of the resized image.
+    Models of a family write coordinates alike, and each row names a family. A setting of this class is needed only if
+    the trained model writes coordinates in another way than this family. The bundled trainer reads this information
+    from the checkpoint's processor, but other trainers do not pass it to a reward. Set ``min_pixels`` and
+    ``max_pixels`` if the training resizes images to other sizes than the family's default. This matters for Qwen2.5-VL,
+    which writes pixels of the resized image.
     """
 
     family: Annotated[
@@ -93,11 +94,12 @@ class RemoteRewardSettings:
     """Holds the settings of a reward for another trainer.
 
     The section ``reward`` is the same as in the config of Groundtrace's own trainer. The section ``speech`` describes
-    how the trained model writes coordinates. The section ``code`` holds the settings of the sandbox: if the reward
-    depends on the results of code, the code of responses is executed again
-    (:mod:`groundtrace.publishing.rewards.replay`). A complete config of Groundtrace's own trainer is accepted as well.
-    Its ``model.frame`` and ``model.max_pixels`` are then the defaults of ``speech``, and its ``environment.options``
-    are the defaults of ``code``. The other sections of such a config are ignored.
+    how the trained model writes coordinates. The section ``code`` holds the settings of the sandbox. The sandbox is
+    needed if the reward depends on the results of code, because the code of responses is then executed again
+    (:mod:`groundtrace.publishing.rewards.replay`).
+
+    A complete config of Groundtrace's own trainer is accepted as well. :func:`load_reward_settings` describes which of
+    the trainer's settings then replace missing settings of ``speech`` and ``code``.
     """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
@@ -140,10 +142,10 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     :data:`VARIABLE` names the config. If the variable is missing or empty, the defaults are used. Raises ConfigError
     for a config that cannot be used.
 
-    A config of Groundtrace's own trainer is accepted as well. Its ``model.frame`` and ``model.max_pixels`` are used for
-    the keys ``speech.frame`` and ``speech.max_pixels`` if these keys are missing. If its environment is ``sandbox``,
-    ``environment.options`` is used as the section ``code`` if this section is missing. Other sections that only the
-    trainer needs are ignored.
+    A config of Groundtrace's own trainer is accepted as well. In this config, a missing key ``speech.frame`` gets the
+    value of ``model.frame``, and a missing key ``speech.max_pixels`` gets the value of ``model.max_pixels``. A missing
+    section ``code`` gets the value of ``environment.options``, but only if the environment is ``sandbox``. Other
+    sections that only the trainer needs are ignored.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

@@ -6,10 +6,13 @@ verl's config names the tool in the file of ``actor_rollout_ref.rollout.multi_tu
       - class_name: groundtrace.publishing.tools.verl.ExecutePythonCode
         config: {type: native, sessions: 8, max_images: 16}
 
-The rows of ``beam export --format verl --turns tools`` pass two values to ``create``: ``groundtrace`` (the row's
-reference, JSON text that names the row in its run) and ``sandbox`` (the limits on code that the config of this run
-sets). The code gets the original images of the row, because verl has resized the images in ``agent_data``, its state of
-a response.
+The rows of ``beam export --format verl --turns tools`` pass two values to ``create``:
+
+- ``groundtrace`` is the row's reference: JSON text that names the row and its run.
+- ``sandbox`` holds the limits on the executed code. They come from the config of the row's run.
+
+verl keeps a state of each response (``agent_data``), and has resized the images in it. So the code gets the original
+images instead, which are read from the row's run.
 
 verl 0.9.1 calls ``create`` and ``release`` for each single call of the tool, and not for each response. So the tool
 keeps the state of a response in a mapping. The key is the response's ``agent_data``, which is the same object for all

@@ -80,10 +80,12 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     """Draw a random sample of about ``count`` ids. Return the drawn ids of each stratum.
 
     A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
-    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample. The sample can have
-    fewer than ``count`` ids, but only if all kept rows are drawn. It can have more than ``count`` ids if there are many
-    reasons of rejection, because at least :data:`MIN_PER_REASON` ids of each reason are drawn (or all, if a reason has
-    fewer).
+    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample.
+
+    At least :data:`MIN_PER_REASON` ids of each reason of rejection are drawn (or all, if a reason has fewer). The rest
+    of the sample are kept rows, at least ``count // 2`` of them. So the sample has more than ``count`` ids if there are
+    many reasons. If there are too few kept rows, all of them are drawn, and the sample can have fewer than ``count``
+    ids.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -137,8 +139,8 @@ class Audit:
         """Return the reviewer's valid judgements by (record id, subject).
 
         The subject is :data:`WHOLE` for the whole trace (reasoning with answer), or the name of a verdict (automatic
-        score of one aspect). Only the last judgement of a subject is valid. There is no valid judgement if the reviewer
-        undid it, or if a repeated run has changed the trace since.
+        score of one aspect). Only the last judgement of a subject is valid. In two cases, even the last judgement is
+        not valid: the reviewer undid it, or a repeated run changed the trace after the judgement.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
 

@@ -23,8 +23,9 @@ class AuditFigures:
         sample: the number of traces in the sample.
         decided: the number of these traces that were judged as right or wrong.
         precision: the share of the kept rows that are right.
-        recall: the share of all right rows that were kept. It is None if, for a reason of rejection, no trace was
-            judged as right or wrong, or if no trace was judged as right.
+        recall: the share of all right rows that were kept. It is None in three cases: the verification rejected no row,
+            no trace was judged as right, or there is a reason of rejection with no trace that was judged as right or
+            wrong.
         kappas: for each other reviewer, the agreement with this reviewer as Cohen's kappa, and the number of traces
             that both of them judged.
     """

@@ -2,8 +2,9 @@
 
 The replies are those of one record, from a replay (a repetition of the run's stages for this record). The marks show
 the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the points that the
-pointer found before the trace was written. The run parses replies with the same functions. A reply can have any text
-and any size, so the numbers of marks, notes and characters are limited.
+pointer found before the trace was written. This module parses a reply with the functions with which the run parses it,
+so a mark shows the object as the run read it. A reply can have any text and any size, so the numbers of marks, notes
+and characters are limited.
 """
 
 import hashlib

@@ -146,11 +146,12 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     """Return the traces of a row, after the verdict that rejected the record was marked with ``rejects`` = True.
 
     ``traces`` are those of :func:`traces_of`, the best one first. The row names the scorer that rejected the record; if
-    it names none, nothing is marked. Of this scorer's verdicts on the traces, the first one with a value is marked. If
-    the record was rejected because it could not be checked, the first one without a value is marked instead.
+    it names none, nothing is marked. The traces are searched in their order for a verdict of this scorer. The first
+    such verdict with a value is marked. There is one exception: if the record was rejected because it could not be
+    checked, the first such verdict without a value is marked.
 
-    A trace with a wrong answer has only the verdict on its answer. So if the record was rejected by
-    another scorer than that of the answer, the marked verdict is on the best trace with a right answer.
+    A trace with a wrong answer has a verdict only from the scorer of the answer. So if another scorer rejected the
+    record, the marked verdict is on the best trace with a right answer.
     """
     has_value = row.get("reason") not in ("unverifiable", "execution_lost")
     held = (each for trace in traces for each in trace["verdicts"] if each["name"] == row.get("rejected_by"))

@@ -41,10 +41,13 @@ def keys_of(row: Mapping[str, Any]) -> list[str]:
 def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
 
-    ``run`` is the run folder. Replies that its cache does not hold are left out. SQLite opens the cache as a file that
-    no process changes, so that it does not create files of its own in the run folder. Raises InspectError if the run
-    folder has no cache, or if the cache cannot be read, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if a link leads from the cache out of the run folder.
+    ``run`` is the run folder. Replies that its cache does not hold are left out. The cache is opened with SQLite's
+    option ``immutable``. With this option, SQLite creates no files of its own in the run folder, and expects that no
+    process changes the cache.
+
+    Raises InspectError if the run folder has no cache, or if the cache cannot be read. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file of the cache is a link, if its folder is a link out
+    of the run folder, or if its database has other tables than those of a cache.
     """
     file = own_file(run, str(CACHE))
     if not file.is_file():

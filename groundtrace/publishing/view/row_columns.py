@@ -91,8 +91,8 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
 def _words(texts: Iterable[str], has_traces: bool) -> str:
     """Return the SQL expression of a row's text for searches: its id, ``texts`` and all traces, in lower case.
 
-    ``texts`` are SQL expressions. Each text is shortened before the texts are joined, because a small shard may hold
-    many very long texts.
+    ``texts`` are SQL expressions. Each text is shortened before the texts are joined, to limit the use of RAM. The
+    reason is that shards are compressed, so even a small shard may hold many very long texts.
     """
     searched = [f"left({each}, {MAX_SEARCHED_CHARS})" for each in ("id", *texts)]
     if has_traces:
@@ -157,8 +157,8 @@ def _cast(name: str, kind: pa.DataType) -> str:
 def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     """Yield the columns of the table ``rows`` in the database ``db`` that rows can be filtered and sorted by.
 
-    A column without any value is left out. A column of texts with too many different values, such as a question's
-    author, is left out too. The flag and the tags of reviewers are always included.
+    A column without any value is left out. A column of texts is also left out if it has too many different values, for
+    example a column with the authors of the questions. The flag and the tags of reviewers are always included.
     """
     hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "words"}
     described = db.execute("DESCRIBE rows").fetchall()

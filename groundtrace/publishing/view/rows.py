@@ -220,9 +220,10 @@ class ViewedRows:
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
         """Yield a database connection, an SQL condition, and the values of the condition's placeholders.
 
-        ``filters`` has a text, categories and ranges. The text is searched for only once, and all counts of a page use
-        the result: the connection has a temporary table ``found`` with the rows that contain the text. Without a text,
-        ``found`` is a view of all rows. The condition is for queries of ``found``. It holds the categories and ranges.
+        ``filters`` has a text, categories and ranges. The connection has a temporary table ``found`` with the rows that
+        contain the text. All counts of a page use this table, so the text is searched for only once. If ``filters`` has
+        the text "", ``found`` is a view of all rows. The condition holds the categories and ranges, and is for queries
+        of ``found``.
         """
         with self._db.cursor() as cursor:
             if filters.text:

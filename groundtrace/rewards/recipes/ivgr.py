@@ -82,11 +82,11 @@ class Ivgr(Recipe):
     Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
     which have only words. A response has no reward if it is unknown whether it is grounded or textual (its stream).
     For their consistency reward, textual responses are compared with a reference, which is a good grounded reasoning.
-    They have no consistency reward in two cases. First, the question has no gold boxes, so it has no reference (App.
-    B). Second, the question was asked only for textual responses, and no reference of an earlier step is kept.
+    The reward of a textual response has no term for consistency in three cases:
 
-    If the setting ``weights.consistency_weight`` is 0, the judge is not asked about the consistency (Table 5, variant
-    5).
+    - The question has no gold boxes. Such a question never has a reference (App. B).
+    - The question has only textual responses in this step, and no reference of an earlier step is kept.
+    - The setting ``weights.consistency_weight`` is 0. The judge is then not asked (Table 5, variant 5).
 
     There is one deviation: not only the positions of boxes, but also their labels are compared with the gold boxes
     (:mod:`groundtrace.rewards.scorers.boxes_named`). If the setting ``labels`` is False, they are not compared, as in

@@ -37,12 +37,14 @@ class Rucl(Recipe):
     score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a
     response, the response is unscored, and the mean does not include it.
 
-    With α = 1 the reward is the outcome alone (Vanilla GRPO of §4.3), and no rubric is judged.
+    If the setting ``alpha`` (α, the weight of a right answer) is 1, no rubric is judged. The reward is then the outcome
+    alone (Vanilla GRPO of §4.3): 1 for a right answer, and 0 for any other answer.
 
-    Deviation: if the setting ``require_place`` is True, the judge also scores the rubric
-    :data:`groundtrace.rewards.rubrics.PLACE`: the response must state where in the image it sees what the question is
-    about. A response that does not satisfy this rubric gets 0 for all rubrics. Without this rule, and as long as λ is
-    small, a response that only gives the answer could earn as much as a response that looks at the image.
+    There is one deviation: if the setting ``require_place`` is True, the judge also scores the rubric
+    :data:`groundtrace.rewards.rubrics.PLACE`. This rubric requires that the response states where in the image it sees
+    what the question is about. A response that does not satisfy it gets 0 for all rubrics. Without the deviation, a
+    response that only gives the answer could earn as much as a response that looks at the image, as long as λ_t is
+    small.
     """
 
     name: ClassVar[str] = "rucl"
@@ -85,9 +87,9 @@ class Rucl(Recipe):
     def _judged(self, case: Case) -> Case:
         """Return the case (a response with its question) with the rubrics by which the judge scores the response.
 
-        A rubric is one criterion of grading. If the setting ``require_place`` is True and the case has rubrics,
-        :data:`groundtrace.rewards.rubrics.PLACE` is added to them. This rubric requires that the response states a
-        place in the image. Otherwise the case is unchanged.
+        A rubric is one criterion of grading. The rubric :data:`groundtrace.rewards.rubrics.PLACE` requires that the
+        response states a place in the image. If the setting ``require_place`` is True and the case has rubrics, this
+        rubric is added to them. Otherwise the case is returned unchanged.
         """
         rubrics = case.context.added(RUBRICS)
         if not rubrics or not self.settings.require_place:
@@ -128,7 +130,8 @@ class Rucl(Recipe):
     def _tiers_of(self, step: Sequence[RewardedResponse]) -> list[TierScores]:
         """Return, for each judged response, the shares of easy and hard rubrics that it satisfies (RuCL Eq. 5).
 
-        The result is empty if α = 1, because then no rubric is judged.
+        The result is empty if the setting ``alpha`` (α, the weight of a right answer) is 1, because then no rubric is
+        judged.
         """
         if self._is_vanilla:
             return []

@@ -23,9 +23,9 @@ from groundtrace.schemas.text import counted
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
     """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no training row has.
 
-    ``settings`` names the recipe, which turns verdicts into rewards, and the endpoints. ``gives`` is a function that
-    takes the name of a field of :class:`groundtrace.rewards.case.Context`, such as ``stream``, and returns whether any
-    row has this field.
+    ``settings`` are the settings of the reward, with the recipe (which turns verdicts into rewards) and the endpoints.
+    ``gives`` is a function that takes the name of a field of :class:`groundtrace.rewards.case.Context`, such as
+    ``stream``, and returns whether any row has this field.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
@@ -132,8 +132,9 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
     """Return the mean reward of a policy that answers without using the images, and a note on this estimate.
 
-    No responses are sampled: the reward is computed from the gold answers. It is the mean over the rows that rules can
-    grade, or None if there are no such rows. Only a policy with a higher reward has been shown to use the images.
+    No responses are sampled: the reward is computed from the gold answers. Rows are left out if only a judge can grade
+    them, or if their answer is boxes. The reward is None if no rows remain. A higher reward shows that a policy uses
+    the images; an equal or lower reward does not show this.
 
     ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
     are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.

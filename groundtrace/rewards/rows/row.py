@@ -2,8 +2,8 @@
 
 The streams are those of iVGR (§3.2): a stream is a way to answer a question, with boxes or only in words. The question
 of a row is asked once in each of its streams, with the prompt of that stream. Each stream of a question has its own
-rollouts and advantages. The streams' responses are scored together, because the textual responses are compared with the
-best grounded response.
+rollouts and advantages. The streams' responses are scored together. The reason is that the responses only in words are
+compared with the best response with boxes.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -20,10 +20,12 @@ CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 class RewardSettings:
     """Holds the settings of the reward, which scores the responses of a policy in training.
 
-    ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings. With
-    ``argos``, a detector checks the points. For synthetic images, and for labels that the detector does not know, a
-    pointer (a model that points at objects) with a segmenter checks them. Without a judge, the reward ignores the
-    reasoning, and free-text answers are unscored.
+    ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings.
+
+    The recipe ``argos`` checks whether the points of a response are on the objects that they name. A detector finds
+    these objects. There are two exceptions: in synthetic images, and for labels that the detector does not know, a
+    pointer (a model that points at objects) and a segmenter find them. Without a judge, ``argos`` ignores the
+    reasoning. Without a judge, a free-text answer is unscored if the rules for answers cannot grade it.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}

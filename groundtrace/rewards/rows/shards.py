@@ -332,8 +332,9 @@ def shards_to_evaluate(data: Path, cache: Path) -> Shards:
 
     ``data`` is a run folder (the output of a pipeline), or a folder that directly holds shards. :func:`shard_side`
     selects the training set, ``rl`` or ``sft``. ``cache`` is the folder for the memory-mapped copy of large shards.
-    Raises ShardError if there are no shards or no rows, if a column is missing, or if a shard cannot be read. Without
-    shards, the message names the file records.jsonl, since a folder with this file can be evaluated instead.
+    Raises ShardError if there are no shards or no rows, if a column is missing, or if a shard cannot be read. If there
+    are no shards, the error message also mentions the file records.jsonl. The reason is that a user can evaluate a
+    folder with this file instead of a folder with shards.
     """
     side = shard_side(data)
     if not _files(data, side):

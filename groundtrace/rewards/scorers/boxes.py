@@ -5,8 +5,8 @@ predicted boxes, of the best IoU with a gold box. Eq. 2 uses only positions, so 
 compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes a function ``names``. Then a predicted box has
 the IoU 0 with a gold box if its label cannot name the object of the gold box.
 
-This module deviates from Eq. 2 in the cases below. Some of these cases are not defined by Eq. 2. In the others, a
-response could raise the value of Eq. 2 with needless boxes.
+This module deviates from Eq. 2 by the rules below. Some of them are for cases that Eq. 2 does not define. Without the
+other rules, a response could raise its value with needless boxes.
 
 - Without gold boxes, the verdict is not applicable (value None). With gold boxes, but without predicted boxes, the
   value is 0.
@@ -14,13 +14,13 @@ response could raise the value of Eq. 2 with needless boxes.
   is invalid if it has no area, if its corners are in the wrong order, or if its coordinates are infinite, undefined or
   extremely large.
 - The right and lower edges are exclusive: a box from 10 to 20 is 10 pixels wide.
-- Near-duplicates count as one box. Two predicted boxes with the same nearest gold box are near-duplicates in two cases:
-  their IoU with each other is at least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box.
-  If the first box is a near-duplicate of a second box, and the second of a third, then the first and the third are
-  near-duplicates, too. (In Eq. 2, the boxes of a response are a set. So only exact copies count as one box.)
-- Of several near-duplicates, only the worst box is used. For each of them, its highest IoU with any gold box is
-  computed. The worst box has the lowest result. So copies of a good box do not hide bad boxes, and several boxes for
-  one object earn no more than one box.
+- Near-duplicates count as one box. (In Eq. 2, the boxes of a response are a set. So only exact copies count as one
+  box.) Two predicted boxes with the same nearest gold box are near-duplicates in two cases: their IoU with each other
+  is at least :data:`SAME_BOX_IOU`, or each of them has at least this IoU with the gold box. If a box is a
+  near-duplicate of two other boxes, these two are near-duplicates of each other, too.
+- Of several near-duplicates, only the worst box is used. To find it, the highest IoU with any gold box is computed for
+  each of them. The worst box is the one with the lowest of these values. So copies of a good box do not hide bad boxes,
+  and several boxes for one object earn no more than one box.
 - The order of the boxes does not matter.
 - A response with more different boxes than :func:`max_boxes` scores 0.
 """
@@ -213,11 +213,12 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     1. Their IoU with each other is at least :data:`SAME_BOX_IOU`.
     2. Each of them has at least this IoU with the gold box.
 
-    Two near-duplicates of one box are also near-duplicates of each other.
+    If a box is a near-duplicate of two other boxes, these two are near-duplicates of each other, too.
 
-    Case 2 is needed because the IoU of two good boxes A and B for one gold box can be below :data:`SAME_BOX_IOU`.
-    Without case 2, A and B would count as two boxes. But if the response also had a good box C, a near-duplicate of
-    both A and B, then A, B and C would count as one box. So the additional good box C could lower the score.
+    Without case 2, an additional good box could lower the score. For example, a response has two good boxes A and B for
+    one gold box, and the IoU of A and B with each other is below :data:`SAME_BOX_IOU`. Without case 2, A and B would
+    count as two boxes. Now the response gets a third good box C, which is a near-duplicate of both A and B. Then A, B
+    and C would count as one box, so C could lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU

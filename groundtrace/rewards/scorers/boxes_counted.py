@@ -1,9 +1,11 @@
 """Scores counting by boxes, for a question that asks how many: the centres of the boxes are scored like points.
 
-:mod:`groundtrace.rewards.scorers.counting` scores points. The papers do not have this scorer. It is needed because
-iVGR Eq. 2 is too high for an incomplete count: if a response marks only one of three counted objects, with a perfect
-box, Eq. 2 gives 2/3. This scorer gives 1/3. The verdicts of both scorers have the same meaning, so both are named
-``counting``. A recipe uses only one of the two scorers.
+The papers do not have this scorer. It is needed because iVGR Eq. 2 is too high for an incomplete count. For example, a
+response marks only one of three counted objects, with a perfect box. Then Eq. 2 gives 2/3, the mean of the recall 1/3
+and the precision 1. This scorer gives 1/3.
+
+The scorer :mod:`groundtrace.rewards.scorers.counting` scores points. Its verdicts have the same meaning as those of
+this scorer, so both scorers are named ``counting``. A recipe uses only one of the two scorers.
 """
 
 from dataclasses import replace

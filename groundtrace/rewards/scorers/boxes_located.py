@@ -3,15 +3,18 @@
 A trace is a response of a teacher. The paper has no such scorer, since annotators made the boxes of its grounded
 traces. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only positions, and rewards every box near a gold box.
 So it does not detect swapped labels. In this module, each box of a trace is either right or wrong, and the value is the
-share of right boxes. So a trace with one precise box can pass, although the question has many gold boxes. A box is
-right if all of these conditions are true:
+share of right boxes. Missing boxes do not lower the value: a trace with one precise box can have the value 1, although
+the question has many gold boxes. A box is right if all of these conditions are true:
 
 - Its label names an object (:func:`groundtrace.schemas.labels.label_fault`).
-- It overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. The object is a gold box or, if no
-  gold box fits, an instance of the label that the detector finds (:mod:`groundtrace.rewards.locating`). For comparison:
-  a box that is shifted by half its width has an IoU of 1/3.
-- The question, its choices, its answer or the label of a gold box names the object
-  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is at the same place.
+- It overlaps an object of the same name with an IoU of at least :data:`MIN_IOU`. First, the box is compared with the
+  gold boxes of this name. If none of them fits, the box is compared with the objects that the detector finds for the
+  label (:mod:`groundtrace.rewards.locating`). For comparison: a box that is shifted by half its width has an IoU of
+  1/3.
+- The question is about the object: the question, its choices, its answer or the label of a gold box names the object
+  (:func:`groundtrace.schemas.labels.is_named`). A label for things of several kinds ("circle and square") does not
+  meet this condition. There is one exception: a box meets the condition with any label if its IoU with any gold box is
+  at least :data:`MIN_IOU`.
 - It is the only box for its object. If two boxes are on one object, only the first of them is right. So a copy of a box
   is wrong.
 
@@ -112,12 +115,12 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """Return all objects in the box's image whose name is the label of the box.
+    """Return the objects whose name is the label of the box, and the source of these objects.
 
     ``case`` is the response with its question. If the box overlaps a gold (correct) box with that name, the objects are
-    all gold boxes with the name. Otherwise they are the objects that the detector finds. There are none if the question
-    has no such image, or if the label is invalid. Raises CallError if a call of the detector fails, and BadReply if its
-    reply cannot be parsed.
+    all gold boxes with the name, in all images. Otherwise they are the objects that the detector finds in the box's
+    image. The result has no objects if the question does not have the image of the box, or if the label is invalid.
+    Raises CallError if a call of the detector fails, and BadReply if its reply cannot be parsed.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")

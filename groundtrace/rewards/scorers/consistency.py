@@ -1,11 +1,11 @@
-"""Scores the consistency of iVGR (§3.3): whether a textual reasoning has the content of a good grounded reasoning.
+"""Scores the consistency of iVGR (§3.3): whether a reasoning in words has the content of a good reasoning with boxes.
 
-A judge compares two texts without seeing the image, and rates the candidate with one of four levels. The candidate is
-the textual reasoning. The reference is the best grounded reasoning found so far for the question. The trainer stores
-these references (the archive of Eq. 4).
+A judge compares two texts, the candidate and the reference, without seeing the image. It rates the candidate with one
+of four levels. The candidate is the textual reasoning, which is only in words. The reference is the best grounded
+reasoning (with boxes) found so far for the question. The trainer stores these references (the archive of Eq. 4).
 
-Deviation: a candidate that has none of the reference's content gets the lowest level. By the wording of the paper, such
-a candidate only leaves out details, and would get 0.7.
+Deviation: a candidate that has none of the reference's content gets the lowest level, 0. By the wording of the paper, a
+candidate without this content only leaves out details, so it would get the level 0.7.
 """
 
 from groundtrace.grading.responses.response import Response

@@ -43,25 +43,29 @@ async def score_counting(case: Case) -> Verdict:
     ``case`` holds the response, its question, and access to the models that find objects.
 
     Let a be the answer, n the number of instances (detected objects) in all images together, and p the number of
-    instances with a point. Points at the same position are one point. The value is:
+    instances with a point. Points at the same position are one point.
+
+    A response points at the counted objects if a point has a label for them, or if a point is on one of them. For a
+    response that points at them, the value is:
 
     - :attr:`groundtrace.rewards.masks.Pairing.value` if n = a; it is 1 if points and instances match one to one.
     - p / a if n is above a and p is below a.
-    - 0 if a is above 0, and the response does not point at the counted objects: no point has a label for the counted
-      objects, and no point is on a counted object. The pointer (the model that points at objects) must have found
-      counted objects in the images.
-    - None in all other cases, e.g. if n is below a. The verdict is then not applicable.
 
-    The instances are searched for up to three times, with different phrases, until there is a value:
+    For any other response, the value is 0 if a is above 0 and the pointer (the model that points at objects) found
+    counted objects in the images. In all other cases, e.g. if n is below a, the value is None, and the verdict is not
+    applicable.
 
-    1. with the labels of the points, and with the question's entities (its phrases for objects). Labels and entities
-       are used only if they can name counted objects;
-    2. with all these, and with the question's words for the counted objects, such as "red square";
-    3. only with these words.
+    The instances are searched for up to three times, with different phrases, until there is a value. The phrases are:
 
-    The second and third searches make the check possible if a label is too general ("square"). They are left out if the
-    question has no such words ("How many objects are there?"). The entities are used so that missed objects are found:
-    if a question counts dogs and cats, and no point is on a cat, the cats are missed instances.
+    1. the labels of the points, and the question's entities (its phrases for objects). Labels and entities are used
+       only if they can name counted objects;
+    2. the phrases of the first search, and the question's words for the counted objects, such as "red square";
+    3. only the question's words for the counted objects.
+
+    The entities are used so that missed objects are found. For example, a question counts dogs and cats, and no point
+    is on a cat. Then the cats are missed instances. The second and third searches make the check possible if a label is
+    too general ("square"). They are left out if the question has only general words for the counted objects ("How many
+    objects are there?").
 
     The evidence is one JSON object for each image, with ``media_index`` and the fields of
     :class:`groundtrace.rewards.masks.Pairing`. The verdict has failed if a model that finds the objects does not
@@ -122,10 +126,11 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """Return one :class:`Pairing` for each medium: how its points match its instances (detected objects).
+    """Return one :class:`Pairing` for each medium of the question, and one more for points on other media.
 
-    The instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. One more
-    pairing, the last one, has the points on media that the question does not have.
+    A pairing has counts that describe how the points on a medium match the instances (detected objects) in it. The
+    instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. The last pairing
+    has the points whose ``media_index`` is not the index of a medium of the question.
     """
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))

@@ -13,12 +13,13 @@ from the paper. With them, a response earns a reward only for pointing at target
 - A label can be too general to name the targets. An example is "object" if the targets are black circles. Then two
   scores are computed, and the higher one is used. For the first score, a point with a general label is right if it is
   on a target, and wrong if it is on another object. For the second score, all points with general labels are neutral.
-  So a response that points at every "object" earns little: the first score counts wrong points, and the second score
-  counts no right point. For clips, only one score is computed. In this score, a point with a general label is right if
-  it is on a target, and neutral if it is on another object (:func:`point_checker`).
+  For example, a response points at all objects of an image, and gives each point the label "object". It earns little:
+  for the first score, its points on other objects are wrong, and for the second score, it has no right point. There is
+  one exception: for clips, only one score is computed. In this score, a point with a general label is right if it is on
+  a target, and neutral if it is on another object (:func:`point_checker`).
 - :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
-  points. Its first factor is Eq. 3. The value is negative if all points are wrong. If there are targets, a response
-  without points has the value 0.
+  points. The first factor of its formula is Eq. 3. The value is negative if all points are wrong. If there are targets,
+  a response without points has the value 0.
 - If the question has no targets and no point is wrong, the scorer is not applicable. If it is unknown whether there are
   targets, and the response has no right and no wrong point, the verdict has failed.
 """

@@ -18,9 +18,10 @@ The paper leaves some cases open. They are decided as follows:
 - A response that states no moment scores 0 in two cases: the pointer (the model that points at objects) found an object
   in the clip, or the response has points.
 - A response with too many statements scores 0.
-- If the judge or the detector fails for one statement, the whole verdict has failed.
+- If the judge or a model that finds objects fails for one statement, the whole verdict has failed.
 - Deviation: the reward is at most the value of the points. So good descriptions cannot compensate for points that are
-  not on their objects. If the question has objects to point at, they cannot compensate for missing points either.
+  not on their objects. If the question has objects to point at, a response without points has the value 0 for the
+  points. So good descriptions cannot compensate for missing points either.
 """
 
 import asyncio
@@ -118,10 +119,15 @@ async def score_temporal(
     """Return the verdict on a response's statements about a clip; its value is a mean over categories (Argos §3.1).
 
     The categories of statements are points, descriptions of one frame, and descriptions of a span of time. The value of
-    the verdict is the mean of the values of the categories that have a scored statement. But the value is at most that
-    of the category of points, which is negative if all points are wrong. The value of the verdict is 0 if there are no
-    statements, or too many of one category (:data:`MAX_OF_A_CATEGORY`). The evidence is one :class:`ItemScore` for each
-    statement. The verdict has failed (value None) if a statement could not be checked, or if the clip has no frames.
+    the verdict is the mean of the values of the categories that have a scored statement. There are two exceptions:
+
+    - The value of the verdict is at most the value of the category of points. If all points are wrong, the value of
+      this category is negative.
+    - The value of the verdict is 0 if there are no statements, or too many of one category
+      (:data:`MAX_OF_A_CATEGORY`).
+
+    The evidence is one :class:`ItemScore` for each statement; it is empty if there are too many statements. The verdict
+    has failed (value None) if a statement could not be checked, or if the clip has no frames.
 
     Args:
         statements: the statements that the response makes about the clip.
@@ -131,8 +137,8 @@ async def score_temporal(
             the point with the number and time of its frame. It returns True for a right point, False for a wrong point,
             and None for a point that does not count. If ``spatial`` is None, or if it raises CallError or BadReply, the
             points cannot be checked.
-        has_targets: whether the question has objects to point at. If so, a response without right and wrong points has
-            the value 0 for the category of points.
+        has_targets: whether the question has objects to point at. If so, the category of points always has a value. The
+            value is 0 if no point is right or wrong, for example because the response has no points.
         pointing: the weights of the pointing score.
 
     Raises:

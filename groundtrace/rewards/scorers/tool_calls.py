@@ -8,8 +8,8 @@ with three deviations:
 
 - μ (Eq. 5) is only the share of right answers in the group, while the published code also includes a penalty for bad
   format.
-- For an easy question, all calls together lower the reward by the same amount, whether they failed or succeeded (Eq. 1;
-  see :func:`tool_reward`).
+- For an easy question, each response with calls gets the whole penalty. In Eq. 1, the penalty is multiplied by the
+  share of successful calls (see :func:`tool_reward`).
 - The reward depends on which objects the calls looked at: a call looked at an object if its output depends on the
   object, or marks it (:mod:`groundtrace.rewards.pretence`). The reward also depends on how selective the calls are
   (:mod:`groundtrace.rewards.selectivity`).

@@ -147,10 +147,10 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that a call (an execution of code) has written to the images that the call shows.
+    """Add image files to the images that a call (an execution of code) shows: the files that the call has written.
 
-    They are added in the order of writing. ``shown`` collects the images of the call. ``before`` holds the state of
-    each image file before the call, by path (:func:`files_at`). A file below ``folder`` was written if its state
+    The files are added in the order of writing. ``shown`` collects the images of the call. ``before`` holds the state
+    of each image file before the call, by path (:func:`files_at`). A file below ``folder`` was written if its state
     differs from ``before``. Only the last :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
     """
     from PIL import Image

@@ -168,9 +168,9 @@ def restore(root: bytes, copy: Copy) -> None:
 def _write(full: bytes, content: bytes) -> None:
     """Write ``content`` to the file ``full``, unless the file has the size of ``content``. A missing file is created.
 
-    If the file exists, :func:`_empty_unless` has already compared its content with ``content``. ``_empty_unless``
-    empties a file with other content, and may cut the last byte of a file with equal content. So a file of the right
-    size already has the right content.
+    If the file exists, :func:`_empty_unless` has already compared its content with ``content``. If the content
+    differed, the file is now empty. If the content was equal, the file is unchanged, or lacks its last byte. So a file
+    with the size of ``content`` already has the right content.
     """
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
@@ -227,10 +227,10 @@ def _opened(folder: bytes) -> list[bytes]:
 def _empty_unless(full: bytes, content: bytes) -> None:
     """Empty the file if its content differs from ``content``, so that :func:`_write` writes it again.
 
-    If the content is equal, only the last byte is cut; :func:`_write` later writes it again. This removes data after
-    the end of the file: code that has mapped the file into memory (mmap) may have changed the bytes between the end of
-    the file and the end of its last memory page. When the file is shortened, the kernel sets these bytes to 0. A file
-    that fills its last page has no such bytes, and is not changed.
+    If the content is equal, only the last byte is cut, and :func:`_write` later writes the content again. The reason
+    is data after the end of the file. Code that has mapped the file into memory (mmap) may have changed the bytes
+    between the end of the file and the end of its last memory page. When the file is shortened, the kernel sets these
+    bytes to 0. There is one exception: a file that fills its last page has no such bytes, and is not changed.
     """
     os.chmod(full, 0o600)
     if os.lstat(full).st_size != len(content) or _content(full) != content:

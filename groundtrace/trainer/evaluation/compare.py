@@ -1,7 +1,8 @@
 """Compares evaluations of the same questions: ``trainer compare EVAL EVAL [EVAL …]``.
 
-The differences to the first evaluation are paired: each question counts with the difference of its two values.
-:mod:`groundtrace.trainer.evaluation.comparison` computes the intervals.
+Each of the other evaluations is compared with the first one. The differences are paired: for each question, the value
+in the first evaluation is subtracted from the value in the other evaluation. The result is the mean over the questions.
+:mod:`groundtrace.trainer.evaluation.comparison` computes it, with a 95 % interval.
 """
 
 import dataclasses

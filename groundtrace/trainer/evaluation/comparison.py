@@ -1,10 +1,11 @@
 """Compares models by their answers to the same questions, with 95 % intervals.
 
-The answers are not independent of each other, because a question may be answered several times. The questions are not
-independent either, because several of them may show the same image: they are then in the same media group. So the value
-of a question is the mean over its answers. The interval of an accuracy is Wilson's, computed as if each question had
-one answer. All other intervals, such as those of the difference between two models, are percentiles of a bootstrap that
-draws whole media groups.
+A question may be answered several times. Its answers are not independent of each other, so the value of a question is
+the mean over its answers. Questions that show the same image form a media group. They are not independent either.
+
+The interval of an accuracy is Wilson's, computed as if each question had one answer. All other intervals, such as those
+of the difference between two models, are percentiles of a bootstrap. The bootstrap draws whole media groups, because
+the questions of a group are not independent.
 """
 
 import json

@@ -52,15 +52,20 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
     ``answered`` are the questions with their scored answers, and ``ks`` are the values of k for pass@k. The metrics of
     all questions are under the key ``all``, e.g. ``report["all"]["accuracy"]``. The keys ``source`` and ``answer_type``
     hold the metrics of a part of the questions, e.g. ``report["answer_type"]["numeric"]["accuracy"]``. If rows have
-    streams (forms of response), there is also the key ``stream``. The metric ``verdicts`` holds the mean of each
-    verdict (score of one aspect of a response) except the outcome, by name. ``accuracy_interval`` is the 95 % interval
-    of the accuracy, in which the questions are treated as a sample of all questions of their kind. ``blind_accuracy``
-    is the accuracy that is possible without the images
-    (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`). A metric without data is None.
+    streams (forms of response), there is also the key ``stream``. A metric without data is None. Three metrics need
+    an explanation:
 
-    In an evaluation with crops (cut-out image regions), each question is answered with and without crops. The metrics
-    are then those of the answers with crops. The key ``without_crops`` holds the metrics of the answers without crops,
-    and ``crops`` holds the number of questions with crops, and their mean number of crops.
+    - ``verdicts`` maps the name of each verdict (score of one aspect of a response) to its mean. The outcome is left
+      out.
+    - ``accuracy_interval`` is the 95 % interval of the accuracy. For this interval, the questions are treated as a
+      sample of all questions of their kind.
+    - ``blind_accuracy`` is the accuracy that is possible without the images
+      (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`).
+
+    In an evaluation with crops (cut-out image regions), each question is answered twice: with crops and without crops.
+    The keys above hold the metrics of the answers with crops. The key ``without_crops`` holds the metrics of the
+    answers without crops. The key ``crops`` holds the number of questions that have crops, and the mean number of crops
+    of these questions.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -143,9 +148,11 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
     """Return the IoU of a response's boxes with the gold boxes (iVGR Table 14), as a list with one number in [0, 1].
 
     A gold box is the known right box of an object. ``row`` holds the gold boxes of the question, and ``scored`` holds
-    the text of the response. The IoU is R_box of iVGR Eq. 2, but labels are ignored. Each gold box has its best IoU
-    with a predicted box, and each predicted box has its best IoU with a gold box. R_box is the mean of two averages:
-    the average over the gold boxes, and the average over the predicted boxes.
+    the text of the response. The IoU is R_box of iVGR Eq. 2, with the deviations that
+    :mod:`groundtrace.rewards.scorers.boxes` lists. Labels are not compared. R_box is the mean of two averages. For the
+    first average, the highest IoU of each gold box with any predicted box is computed, and averaged over the gold
+    boxes. For the second average, the highest IoU of each predicted box with any gold box is computed, and averaged
+    over the predicted boxes.
 
     If a response has no boxes, the number is 0 if the prompt requested boxes (the stream ``grounded``); else the list
     is empty. The list is also empty if the question has no gold boxes.

@@ -1,11 +1,12 @@
 """Scores responses to questions that lack the columns of the configured reward, e.g. a user's own folder of questions.
 
 For example, the reward of the paper SAIL-RL needs the complexity of each question, and that of RuCL needs rubrics
-(grading criteria). Only the rows that this project's pipelines for these papers write have such columns. Without them,
-an evaluation scores the outcome (whether the answer is right) and the form of a response. If there are gold boxes
-(known right boxes), the points and boxes of a response are compared with them
-(:mod:`groundtrace.trainer.evaluation.figures`). The reward and its other verdicts (scores of one aspect of a response)
-cannot be computed. Their value is None, and never 0.
+(grading criteria). Rows have such columns only if they were written by this project's pipelines for these papers.
+
+If the columns are missing, an evaluation scores only the outcome (whether the answer is right) and the form of a
+response. If the question has gold boxes (known right boxes), the evaluation also compares the points and boxes of the
+response with the gold boxes (:mod:`groundtrace.trainer.evaluation.figures`). The reward and all verdicts (scores of one
+aspect of a response) other than the outcome and the form cannot be computed. Their value is None, and never 0.
 """
 
 import asyncio

@@ -57,10 +57,10 @@ def open_boards(
     """Return the boards (programs that show metrics, such as TensorBoard) that the config names.
 
     The training or evaluation continues after ``step`` complete steps. ``output`` is its output folder, and
-    ``command`` is ``sft``, ``grpo`` or ``eval``. ``sent`` maps each prefix of the metrics' names ("" for the training,
-    :data:`VALIDATION` for a validation) to the last step whose metrics were already sent before an interruption. The
-    boards W&B and trackio do not get the metrics up to this step again. Raises UserError if W&B or trackio cannot
-    start.
+    ``command`` is ``sft``, ``grpo`` or ``eval``. ``sent`` describes which metrics were already sent before an
+    interruption. Its keys are the prefixes of the metrics' names: "" for the training, and :data:`VALIDATION` for a
+    validation. Its values are the last steps whose metrics were sent. W&B and trackio do not get the metrics up to
+    these steps again. Raises UserError if W&B or trackio cannot start.
     """
     boards: list[Board] = []
     if settings.log.tensorboard:

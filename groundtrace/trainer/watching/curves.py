@@ -64,12 +64,12 @@ class Line:
 
     Attributes:
         kind: ``training``, ``validation``, or ``blind`` (a constant for comparison, see :class:`Metric`).
-        raw: for ``training``, the SVG path through its points; for ``blind``, that of a horizontal line; for
-            ``validation``, "".
-        smooth: for ``training``, the SVG path of the running mean; for ``validation``, the path through its points; for
-            ``blind``, "".
-        dots: for ``validation``, its points as (x, y, text), with x and y in SVG units; else empty.
-        last: the last value.
+        raw: an SVG path. For ``training``, it is the line through all points. For ``blind``, it is a horizontal line.
+            For ``validation``, it is "".
+        smooth: an SVG path. For ``training``, it is the line of the running mean. For ``validation``, it is the line
+            through all points. For ``blind``, it is "".
+        dots: for ``validation``, the points as (x, y, text), with x and y in SVG units. It is empty for other kinds.
+        last: the last value of the curve.
     """
 
     kind: str

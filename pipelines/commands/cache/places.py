@@ -57,10 +57,16 @@ class Place:
 def find_cache(named: str) -> Place:
     """Find a reply cache (the stored replies of models) by its name in the command line, and return its place.
 
-    ``named`` is a run folder, a cache folder, a SQLite file, or the URL of a shared cache. Raises
-    :class:`CacheCommandError` if there is no cache, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the
-    folder ``cache`` of a run folder, or a file or folder in a cache folder, is a link. A cache folder that the user
-    names may be a link.
+    ``named`` is a run folder, a cache folder, a SQLite file, or the location (folder or URL) of a shared cache. Raises
+    :class:`CacheCommandError` if there is no cache.
+
+    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` in two cases:
+
+    - The folder ``cache`` of a run folder, or the folder ``segments`` of a shared cache, is a link.
+    - The files of a cache are not safe (:func:`groundtrace.inference.cache.replies.check_files`). For example, one of
+      them is a link.
+
+    There is one exception: a folder that the user names may itself be a link.
     """
     if is_remote(named):
         try:

@@ -49,9 +49,9 @@ class RunCounts:
             traces) that the stage read, then the number of these elements for which it has a result.
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
-            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` has another meaning
-            than in all other :class:`Usage` objects. Here it is the number of all replies to the calls. Elsewhere it is
-            the number of replies that needed no request of their own (:func:`ledger` computes this number).
+            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is here the number of
+            all replies to the calls. In all other :class:`Usage` objects, ``cached`` is the number of replies that
+            needed no request of their own; :func:`ledger` computes it from the number of all replies.
         answered: The replies in which the server named another model than the requested one. For each role, the dict
             holds the number of these replies, by the name of the other model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
@@ -59,8 +59,9 @@ class RunCounts:
             first judge, and the label of the second judge for the same item.
         refused: Whether the run's budget was exhausted, and at least one record or sampled element was rejected for
             this reason.
-        forecast: Values that are summed over all records, such as the number of calls. A larger run is forecast from
-            these sums (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
+        forecast: Values that are summed over all records, such as the number of calls. From the sums of a preview (a
+            run on the first records), a run on the whole input is forecast
+            (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
         truncated: For each role and stage with truncated replies, three numbers: all replies, truncated replies, and
             the largest ``max_tokens`` of a truncated reply.
         unbalanced: A message that names lost records, records that were never read, and records with several outcomes;

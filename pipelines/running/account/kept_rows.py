@@ -61,9 +61,9 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
 def _rows_in(root: Path) -> str:
     """Return a text on the training rows in a run folder, with their number; "" if there are no training rows.
 
-    If ``run.json`` cannot be read, the rows in the folder's Parquet files are counted. This is not done for a run
-    folder in a store (remote storage such as S3): its Parquet files are not copied to this machine, and in a store a
-    folder without ``run.json`` holds no finished run.
+    If ``run.json`` cannot be read, the rows in the folder's Parquet files are counted. There is one exception: for a
+    run folder in a store (remote storage such as S3), the result is then "". The reason is that its Parquet files are
+    not copied to this machine. In a store, a folder without ``run.json`` holds no finished run.
     """
     try:
         held = read_summary(root, checked=False)

@@ -46,10 +46,10 @@ _SETTING = "max_tokens"
 class Wave:
     """Holds the result of one wave, which is one pass over the input.
 
-    A run with a target number of SFT rows consists of several waves, each of which uses more questions. Each wave
-    includes the questions of the waves before it. Other runs have one wave. ``figures`` holds the counts and the usage
-    of the wave. ``files`` maps the path of each file that the wave wrote into the staging folder (the folder for new
-    outputs) to its size and digest.
+    A run with a target number of SFT rows consists of one or more waves. Each wave uses all questions of the wave
+    before it, and further questions. Other runs have one wave. ``figures`` holds the counts and the usage of the wave.
+    ``files`` maps the path of each file that the wave wrote into the staging folder (the folder for new outputs) to its
+    size and digest.
     """
 
     figures: RunCounts

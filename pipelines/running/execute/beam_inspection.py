@@ -2,12 +2,15 @@
 
 A DoFn is Beam's class for a step of a pipeline.
 Beam reads the signatures of all methods of a DoFn, and the source code of its method ``process``, at least eight times
-for each step. That takes a quarter of the CPU time of a small run (0.4 s). The inspected functions do not change during
-a run, so this module caches the results. For Beam's function ``get_dofn_specs``, it caches one result per class,
-because all objects of a class have the same result. It also caches the type hints that Beam makes from annotations.
-Beam compresses each pickled object with bz2, and compresses and decompresses many objects several times. These results
-are cached, too. Beam has no setting for this, so this module replaces internal functions of Beam. Therefore
-pyproject.toml pins Beam's version.
+for each step. In a small run, that takes 0.4 s, a quarter of the run's CPU time. The inspected functions do not change
+during a run, so this module caches the results. For Beam's function ``get_dofn_specs``, it caches one result per class,
+because the objects of a class have the same result (:func:`_of_class` describes the exception).
+
+Two further results are cached. Beam makes type hints from annotations. And Beam compresses each pickled object with
+bz2, and compresses and decompresses many objects several times.
+
+Beam has no setting for such caches, so this module replaces internal functions of Beam. Therefore pyproject.toml pins
+Beam's version.
 """
 
 import functools

@@ -23,10 +23,14 @@ RAISE_AGAIN_S = 0.05
 def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body of the ``with`` statement, as Ctrl-C does.
 
-    So temporary folders are removed when the command is stopped. This works only in the main thread; in other threads
-    the signals are not changed. If a signal already has another handler than the default, the handler stays. For
-    example, ``nohup`` makes a process ignore SIGHUP. Python ignores any error that is raised in a destructor. So a
-    KeyboardInterrupt that was raised in a destructor is raised again a moment later.
+    So temporary folders are removed when the command is stopped. There are two exceptions:
+
+    - In other threads than the main thread, nothing is changed.
+    - A signal that already has a handler of its own, or is ignored, stays as it is. For example, ``nohup`` makes a
+      process ignore SIGHUP.
+
+    Python ignores each error that is raised in a destructor. If it ignored a KeyboardInterrupt for this reason, the
+    KeyboardInterrupt is raised again after :data:`RAISE_AGAIN_S` seconds.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = Interrupting()

@@ -39,9 +39,10 @@ class Job:
     """Holds the outcome of a finished Beam job, which ran all stages (steps) of a pipeline.
 
     ``folder`` is the folder with its files. ``shards`` describes each shard (Parquet file of rows). ``artifacts`` maps
-    the name of each further output, such as ``rubrics.json``, to its text. Some stages read only a sample of the
-    records. ``side`` has one dict for each element of such a sample, e.g. a trace: the element's id, the stage, the
-    model calls for it, and the reason if the stage failed on it, else "".
+    the name of each further output, such as ``rubrics.json``, to its text. ``side`` is for the stages that read only a
+    sample of the records. It has one dict for each element that such a stage read, e.g. for each trace. The dict holds
+    the element's id, the stage, the model calls for the element, and the reason if the stage failed on it. The reason
+    is "" if the stage did not fail.
     """
 
     folder: Path

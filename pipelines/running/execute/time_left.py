@@ -1,20 +1,24 @@
 """Estimates the time that a run still needs, from the run so far and from an earlier run with the same settings.
 
 The work of each stage (step of the pipeline) is counted in units. A unit is one call of a model, or one record if the
-stage makes no calls. For each stage, the number of units left is multiplied by the seconds for one unit. The estimate
-is the sum of these products, plus the seconds in which no stage will work:
+stage makes no calls. The time left of a stage is the number of its units left, multiplied by the seconds for one unit.
+The estimate is the sum of these times over all stages, plus the seconds in which no stage will work. These values are
+computed as follows:
 
-* The number of units is that of the earlier run, scaled to the number of records. It is corrected if the stages before
-  have so far kept more or fewer of their records than in the earlier run.
-* The measured seconds for one unit are the wall time of the stage divided by its units. Both are taken from the latter
-  half of the stage's time, so that a slow start, or a start from the cache, soon has no effect.
-* The expected seconds for one unit are those of the earlier run, multiplied by a factor, e.g. 2 if this run is half as
-  fast. The factor is the seconds that this run needed for its units so far, divided by the seconds that the earlier run
-  needed for as many units. It is computed over the stages that make calls and have begun.
-* The units left are multiplied by the weighted mean of the measured and the expected seconds. The weight of the
-  expected seconds is :data:`PRIOR_UNITS`; the weight of the measured seconds is the number of measured units. Below
-  :data:`PRIOR_UNITS` measured units, only the expected seconds count.
-* The time in which no stage works, such as the start, is assumed to be as long as in the earlier run.
+* Units of a stage: the number in the earlier run, scaled to the number of records of this run. It is corrected if the
+  stages before have so far kept more or fewer of their records than in the earlier run. If this stage has finished at
+  least :data:`MIN_UNITS` records, its units for each record are those measured in this run. There is one exception: if
+  the stage reads only a sample of the records, the number is not corrected.
+* Measured seconds for one unit: the wall time of the stage divided by its units. Only the latter half of the stage's
+  time so far counts. So a slow start, or a start from the cache, soon has no effect.
+* Expected seconds for one unit: those of the earlier run, multiplied by a factor. For example, the factor is 2 if this
+  run is half as fast. It is the time for this run's units so far, at the measured seconds for one unit, divided by the
+  time that the earlier run needed for the same number of units. It is computed over the stages that have made at least
+  :data:`MIN_UNITS` calls in the latter half of their time so far.
+* Seconds for one unit: the weighted mean of the measured and the expected seconds. The weight of the expected seconds
+  is :data:`PRIOR_UNITS`. The weight of the measured seconds is the number of measured units. There is one exception: if
+  fewer than :data:`PRIOR_UNITS` units were measured, only the expected seconds count.
+* Seconds in which no stage works, for example at the start: as many as in the earlier run.
 
 The rate of the run's calls alone would be misleading, for several reasons. The first stage may make few slow calls, and
 a later stage many fast calls. The workers need time to start. A resumed run begins with replies from the cache. A stage

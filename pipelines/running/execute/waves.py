@@ -14,8 +14,9 @@ _HASH_BITS = 64
 def first_wave_share(target: int, questions: int | None) -> float:
     """Return the share (0–1) of all questions of the input that the first wave (pass over the input) uses.
 
-    ``target`` is the target number of SFT rows. ``questions`` is the number of questions in the input. If it is None
-    (unknown), the share is 0, and the first wave only counts the questions. If it is 0, the share is 1.
+    ``target`` is the target number of SFT rows. ``questions`` is the number of questions in the input. If ``questions``
+    is None (unknown), the share is 0, and the first wave only counts the questions. If ``questions`` is 0, the share is
+    1.
     """
     if questions is None:
         return 0.0

@@ -1,16 +1,16 @@
 """Starts worker processes as forks of one process that has imported the modules of a run.
 
-So two workers import these modules once, and have one copy of them in memory. Beam's local runner starts a shell
-command for each worker. Here, the command is a small client: it sends its environment to the template, which is the
-process with the imported modules. The template forks, the fork does the work of the worker, and the client ends when
-the fork ends.
+So these modules are imported once for all workers, and the workers share one copy of them in memory. Beam's local
+runner starts a shell command for each worker. Here, the command is a small client. The client sends its environment to
+the template, which is the process with the imported modules. The template forks, and the fork does the work of the
+worker. The client ends when the fork ends.
 
 The template must not have other threads when it forks. So it imports only this package's modules. The user's modules
-are imported in each fork, because they may start threads.
+may start threads, so each fork imports them itself.
 
-The ``beam`` command forks the template from itself (:func:`fork_template`), after its own imports and before it starts
-threads or imports a module of the user. So these modules are imported once for the command and its workers together. If
-a Python program starts the run, a new process is started as the template.
+There are two ways to start the template. The ``beam`` command forks it from itself (:func:`fork_template`), after its
+own imports and before it starts threads or imports a module of the user. So the command and its workers together import
+the package's modules only once. If a Python program starts the run, the template is started as a new process.
 """
 
 import atexit

@@ -41,11 +41,13 @@ class MediaScan:
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
     """Count the images and clips of an input's first records. No medium is opened: a clip is recognised by its name.
 
-    Returns the number of these records, the maximum number of images and clips in one of them, and the number of
-    records with a clip. Records without media are skipped. ``sources`` are the files of the input. ``rows`` holds the
-    config's section ``[input]``, e.g. which column holds the question. ``most_records`` is the maximum number of
-    records to look at. All three numbers are 0 if the input's format, such as ``datasets``, cannot read records
-    without the content of their media.
+    Returns three numbers: the number of counted records, the maximum number of images and clips in one of them, and the
+    number of them with a clip. A record without a value in its media field is not counted. There are two exceptions: a
+    record with an empty list is counted, and a null in a Parquet file counts as one medium. If the input's format, such
+    as ``datasets``, cannot read records without the content of their media, all three numbers are 0.
+
+    ``sources`` are the files of the input. ``rows`` holds the config's section ``[input]``, e.g. which column holds the
+    question. ``most_records`` is the maximum number of counted records.
     """
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0

@@ -121,9 +121,12 @@ def input_block(
 ) -> list[str]:
     """Return lines of a config that state which column of the input holds each field of a record, such as the question.
 
-    If a column has the field's name, no line is needed. If a column has a similar name, the line names this column for
-    the field. If there is no such column, the line for ``source`` and ``license`` is a constant, and the line for any
-    other field is a comment in which the user fills in the column.
+    The result has at most one line for each field. There are four cases:
+
+    - A column has the field's name. The field needs no line.
+    - A column has a similar name. The line names this column for the field.
+    - Neither such column exists, and the field is ``source`` or ``license``. The line sets a constant for all rows.
+    - Neither such column exists, and it is another field. The line is a comment in which the user fills in the column.
 
     Args:
         columns: The names of the input's columns.

@@ -5,10 +5,12 @@ The file RUN/.fresh.json holds the time, where RUN is the run folder (the output
 replies since that time are used in this run folder.
 
 The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
-nor in the folder of ``--cache``, nor in another run folder beside this one. The file stays, and later commands use the
-replies since that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it,
-the same command resumes it. After a finished run, and after a run that failed because replies were unusable, the same
-command requests all replies anew.
+nor in the folder of ``--cache``, nor in another run folder beside this one.
+
+The file stays after the run. A later command without ``--fresh`` keeps the time, and uses the replies since then. A
+later command with ``--fresh`` sets a new time, and thus requests all replies anew. There is one exception: if the last
+run with ``--fresh`` did not finish, or its budget ended it, the time stays, and the command resumes that run. But if
+that run failed because replies were unusable, a new time is set.
 """
 
 import datetime

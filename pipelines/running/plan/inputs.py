@@ -178,12 +178,12 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
     """Return the input with a digest (``fingerprint``) that includes the further files which the input needs.
 
     The input's shape (layout of rows) determines these files, such as a file of boxes. If there are none, the input is
-    returned unchanged. Raises InputError if such a file cannot be read, or is a link out of the input's folder. Raises
-    UnsafeFile if it is a pipe or a device, because reading it would never end.
+    returned unchanged. Raises InputError if such a file cannot be read. Raises UnsafeFile if such a file is a pipe or a
+    device, because reading it would never end.
 
-    ``beam init`` may have found the name of the file in a folder from a stranger. So a file in the input's folder must
-    not be a link out of this folder. But if the name is absolute or leaves the folder by ``..``, the user has written
-    the name, and links are accepted.
+    Also raises InputError if such a file is a link out of the input's folder. The reason is that a stranger may have
+    made this folder, and ``beam init`` may have taken the file's name from it. There is one exception: if the name is
+    absolute or leaves the folder by ``..``, links are accepted, because the user has written such a name.
     """
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)

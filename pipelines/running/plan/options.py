@@ -89,10 +89,10 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 def runner_name(options: PipelineOptions) -> str:
     """Return the name of the Beam runner in the options, in a normal form; "" if the options name no runner.
 
-    The normal form is in lower case, ends in ``runner`` and has no module path before the name, e.g. ``Dataflow`` →
-    ``dataflowrunner``.
-    ``TestDataflowRunner`` sends the same job to the same service, so it has the same name here. A run without a named
-    runner uses this machine.
+    The normal form is in lower case, ends in ``runner`` and has no module path before the name. For example, the result
+    for ``Dataflow`` is ``dataflowrunner``. The result for ``TestDataflowRunner`` is also ``dataflowrunner``, because
+    this runner sends the same job to the same service as the Dataflow runner. If the options name no runner, the run
+    uses this machine.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"

@@ -2,11 +2,14 @@
 the run has succeeded.
 
 Workers on this machine write three things on its disk: outputs into the staging folder, drawn images, and notes (the
-costs of their requests). Workers on other machines write these things into the store. They write a job's files into
-``jobs/<job>/``, and the main process downloads the files that it needs. Data that must survive the loss of this machine
-is uploaded every few seconds: replies into ``cache/`` (:mod:`groundtrace.inference.cache.shared`), and the costs of
-requests into ``ledger/``. At the end the old outputs are copied to ``previous/`` if they must be kept, and the new
-outputs are written under their names. ``run.json`` is written last: a folder without it holds no finished run.
+costs of their requests). Workers on other machines write all three into the store. They write the outputs of a Beam job
+into ``jobs/<job>/``, from which the main process downloads the files that it needs.
+
+Data that must survive the loss of this machine is uploaded every few seconds: replies into ``cache/``
+(:mod:`groundtrace.inference.cache.shared`), and the costs of requests into ``ledger/``.
+
+At the end of a run, the old outputs are first copied to ``previous/`` if they must be kept. Then the new outputs are
+written under their names. ``run.json`` is written last, so a folder without it does not hold a finished run.
 """
 
 import contextlib

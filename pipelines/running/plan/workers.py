@@ -54,15 +54,16 @@ def overshoot_line(models: ModelsSettings) -> str:
 def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
     """Raise OptionError if limits or a budget must be divided between machines whose number is unknown.
 
-    Call this only if the setting ``workers`` (the number of machines) is not set. ``cache`` is the path or URL of the
-    reply cache (the stored replies of models). If the cache is in a store or on a network file system, several machines
-    may use it. These machines then share the budget and the limits of the endpoints (model servers). With any other
-    cache, nothing is shared, and no error is raised.
+    Call this only if the setting ``workers`` (the number of machines) is not set. ``endpoints`` are the settings of the
+    endpoints (model servers) by name. ``cache`` is the path or URL of the reply cache (the stored replies of models).
 
-    ``endpoints`` are the settings of the endpoints by name. The error is raised if a limit of an endpoint, e.g. the
-    maximum number of requests at the same time, is not the default. Endpoints in the worker process are not checked.
-    The error is also raised if ``shares_budget`` is True, i.e. if the run has a budget that workers on other machines
-    share.
+    If the cache is neither in a store nor on a network file system, only one machine can use it. Then nothing is
+    shared, and the error is not raised. With any other cache, several machines may share the limits of the endpoints
+    and the budget. Then the error is raised in two cases:
+
+    - A limit of an endpoint, e.g. the maximum number of requests at the same time, is not the default. Endpoints in the
+      worker process are not checked.
+    - ``shares_budget`` is True: the run has a budget that workers on other machines share.
     """
     if shared_location(cache) is None:
         return

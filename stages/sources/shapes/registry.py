@@ -23,9 +23,9 @@ SHAPES: "Registry[Shape]" = Registry(
 
 
 def shape_of(columns: frozenset[str], first: "Sequence[Row]") -> "Shape":
-    """Return the shape (layout of rows) of an input: the first known shape that fits, or else the default, one record
-    in each row.
+    """Return the first known shape (layout of rows) that fits an input.
 
-    ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+    If none of them fits, the default shape ``rows`` is returned. In this shape, each row holds one record. ``columns``
+    are the names of the input's columns, and ``first`` are its first rows.
     """
     return next((each for each in SHAPES.values() if each.fits(columns, first)), SHAPES["rows"])

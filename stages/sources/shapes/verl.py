@@ -22,10 +22,12 @@ class Verl(Shape):
     list_columns = frozenset({"prompt", "images"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Return whether the input has columns for prompt and reward, but lacks ``question`` or ``answer``.
+        """Return whether the input has the columns ``prompt`` and ``reward_model``, but not both of the columns
+        ``question`` and ``answer``.
 
-        ``columns`` are the names of its columns, and ``first`` are its first rows. Shards of Groundtrace's runs have
-        all four columns; they are read as plain rows.
+        ``columns`` are the names of its columns, and ``first`` are its first rows. If ``first`` is not empty, at least
+        one of these rows must also have a mapping as its ``reward_model``. Shards of Groundtrace's runs have all four
+        columns; they are read as plain rows.
         """
         if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
             return False

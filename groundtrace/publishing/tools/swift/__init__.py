@@ -36,9 +36,12 @@ _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
 class CodeScheduler(_multi_turn.MultiTurnScheduler):
     """Executes the code of each turn of a response in Groundtrace's sandbox, as a multi-turn scheduler of ms-swift.
 
-    A response ends with a turn without code, or after ``max_turns`` turns. ``sessions`` is the number of responses that
-    execute code at once in each process; None means the default. ``max_images`` is the maximum number of images that
-    all calls of a response together may display. A subclass can change both values.
+    A response ends after ``max_turns`` turns (an option of ms-swift). It ends earlier with a turn that has no code, a
+    fault in its form, or text after its code. A subclass can change the two attributes.
+
+    Attributes:
+        sessions: the number of responses that execute code at once in each process; None means the sandbox's default.
+        max_images: the maximum number of images that all calls of a response together may display.
     """
 
     sessions: ClassVar[int | None] = None
