@@ -222,12 +222,12 @@ def to_px(
 def from_px(
     frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: Resize = QWEN25_IMAGE
 ) -> tuple[float, float]:
-    """Convert a position in pixels of the original image to the two numbers that a model with this frame would write (y
-    first for ``gemini``). This is the inverse of :func:`to_px`.
+    """Convert a position in pixels of the original image to the two numbers that a model with this coordinate frame
+    would write (y first for ``gemini``). This is the inverse of :func:`to_px`.
 
     ``x_px`` and ``y_px`` are the position, and ``width_px`` and ``height_px`` the size of the upright original.
-    ``rule`` describes how the model's processor resizes the image; only frames in pixels of a resized image use it. The
-    numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
+    ``rule`` describes how the model's processor resizes the image. It is used only if the coordinates are pixels of the
+    resized image. The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
         OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.

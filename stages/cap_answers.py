@@ -201,10 +201,10 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Stage that limits RL questions with equal answers and RL questions about things that are not in the image.
+    """Stage that limits how many RL questions have the same answer, and how many are about things not in the image.
 
-    A policy model then gains little reward by answering without using the image. The settings hold the maximum share of
-    each of these two kinds of questions.
+    A policy model then gains little reward by answering without using the image. The settings hold two maximum shares:
+    that of the questions with one and the same answer, and that of the questions about absent things.
     """
 
     settings: AnswerSettings

@@ -105,7 +105,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         value = fields.get(name)
         if not isinstance(value, str) or not value.strip():
             raise BadReply(
-                f"the reply's field {name!r} must be a text, or question, answer and object must all be null, got "
+                f"the reply's field {name!r} must be a text (or null if question, answer and object are all null), got "
                 f"{value!r:.80}"
             )
         check_readable(value, name)

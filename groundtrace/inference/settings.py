@@ -207,15 +207,15 @@ class ModelsSettings:
     ``budget_usd`` and ``budget_tokens`` are the budget of all processes of a run together (None: unlimited). ``notes``
     is the folder in which these processes record their usage and the servers that are down
     (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked
-    before its first call, and a call to a server that is down fails after its last retry. If ``fails_fast`` is True,
-    calls fail at once, without retries, while the server is known to be down. ``fails_fast`` is for callers that do not
-    wait for a server. It affects calls only if ``notes`` is "".
+    before its first call, and a call to a server that is down fails after its last retry. ``fails_fast`` works only
+    outside of a run, for callers that do not wait for a server. If it is True, calls fail at once, without retries,
+    while the server is known to be down.
 
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that
     were requested before the ISO time ``fresh_since`` are not used (if it is "", all replies are used). ``workers`` is
     the number of machines among which the budget is divided. ``storage`` holds the settings to access a remote cache
     and remote media. If ``request_log`` is the path of a file, all calls are written to this file, and no request is
-    sent. A call then fails if a cache does not hold its replies (:mod:`groundtrace.inference.request_log`). If
+    sent. A call then fails if none of the caches holds its replies (:mod:`groundtrace.inference.request_log`). If
     ``request_log`` is "", requests are sent as usual.
     """
 

@@ -140,8 +140,9 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
 
     Words for place, rank and relative size, such as "third" and "from the left", select an object, but do not describe
     it. So the search leaves them out: for the label "third object from the left", it is a search for "object". There is
-    one exception: if the other words already name the targets, the whole label is searched for. For example, if the
-    targets are black circles, "third black circle" is searched for, since "black circle" would find all targets.
+    one exception. Suppose that the targets are black circles, and that the label is "third black circle". Its other
+    words, "black circle", are the name of the targets, so a search for them would always find a target. In such a case,
+    the whole label is searched for.
 
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.

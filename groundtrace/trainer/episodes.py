@@ -221,9 +221,9 @@ async def _closed(episodes: Sequence[Episode]) -> None:
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
     """Return the row (a question with its images) with the environment's first message appended to its last user turn.
 
-    An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. If the environment
-    sends no first message, the row is returned unchanged. The built-in environments send none. Otherwise, the images of
-    the message are added to the row's images, and an assistant turn at the end of the row is left out.
+    An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. The images of its
+    message are added to the row's images, and an assistant turn at the end of the row is left out. If the environment
+    sends no first message, the row is returned unchanged. This is so for all built-in environments.
 
     A row for the training method iVGR has two prompts: one asks for boxes, and the other asks for text only. The
     message is appended to both prompts. Raises UnusableRow if the environment cannot use the row, and EnvironmentLost

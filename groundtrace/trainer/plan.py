@@ -189,8 +189,8 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
     The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows drawn so far in all
-    batches. ``target`` is the number of prompts that all batches so far, including this batch, will have when this
-    batch is full. ``room`` is the number of prompts that this batch still needs.
+    batches. ``target`` is the total number of prompts in all batches up to the end of this one. ``room`` is the number
+    of prompts that this batch still needs.
 
     A row has one or more prompts. The goal of a part is to provide ``share * target`` prompts. The part that is
     farthest below its goal is chosen. A part is skipped in two cases: it is already above its goal, or each of its rows
@@ -200,8 +200,8 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     part has one. If the part with one prompt per row is already above its goal, both parts are skipped, and the batch
     stays one prompt short.
 
-    Suppose that each row has one or two prompts. Then after every batch, the number of rows from each part is almost
-    the number that the part's share requires: the difference is at most one row.
+    If each row has one or two prompts, the following is true after every batch: each part has provided at most one row
+    more or less than its goal requires.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -119,7 +119,8 @@ def _check_header(folder: Path) -> None:
     """Raise InputError if the header of the data set names files outside the folder, or has a key or a value that is
     not allowed (:func:`groundtrace.stages.sources.header_keys.check_keys`).
 
-    The library must not see such a header: it would search the disk, or send requests, before it returns the files.
+    This check must come before the library ``datasets`` reads the folder. With such a header, the library would search
+    the disk, or send requests, to find the data files.
     """
     for name, configs in _headers(folder):
         for config in filter(lambda each: isinstance(each, dict), configs if isinstance(configs, list) else []):

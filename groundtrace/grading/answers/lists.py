@@ -69,8 +69,8 @@ class AnswerList:
     def is_plain(self) -> bool:
         """Return whether every item is a number, a point, or a text of at most three words.
 
-        The words may have only digits, and letters of scripts with capital letters (Latin, Greek, Cyrillic). So Chinese
-        text is not plain.
+        A word may consist only of digits and letters. The letters must be of a script that has capital letters, such as
+        Latin, Greek or Cyrillic. So Chinese text is not plain.
         """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 

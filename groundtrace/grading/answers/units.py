@@ -150,9 +150,10 @@ def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
 
 
 def may_be_same_dimension(one: Unit, other: Unit) -> bool:
-    """Return whether two units of different dimensions may still mean the same.
+    """Return whether two units of different dimensions may still measure the same thing.
 
-    Examples are "20 degrees" (an angle or a temperature) and 20 °C, or months and days.
+    An example is "20 degrees" (an angle or a temperature) and 20 °C. Months and days are another example: they have
+    different dimensions here, because a month does not have a fixed number of days.
     """
     names = [unit.dimension[0][0] if len(unit.dimension) == 1 else "" for unit in (one, other)]
     return frozenset(names) in _DOUBTFUL

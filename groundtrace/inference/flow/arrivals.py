@@ -102,9 +102,10 @@ class Place:
         stored. Until then, the request counts as one of the concurrent requests, and no other request is sent in its
         place. A killed process therefore loses at most one reply for each concurrent request.
 
-        The first reply gives the samples of this part their numbers (:attr:`first`). If the reply is slow, a second
-        copy of the request (a hedge) may be sent, and may also get a reply. The samples of the second reply get the
-        same numbers as those of the first reply. Samples that the second reply has in addition are dropped.
+        All samples of the request are numbered. The numbers of this part's samples are assigned when its first reply
+        arrives (:attr:`first`). If the reply is slow, a second copy of the request (a hedge) may be sent, and may also
+        get a reply. Its samples get the same numbers as those of the first reply. Samples that the second reply has in
+        addition are dropped.
         """
         if self._arrivals.has_failed and not self._is_sent:
             raise NotNeeded

@@ -177,8 +177,10 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yield the notes about the usage of requests, from all processes. ``root`` is the folder into which the run's
-    processes write these notes. Duplicates and truncated lines are left out.
+    """Yield the notes about the tokens and the cost of each request, from all processes.
+
+    ``root`` is the folder into which the run's processes write these notes. Duplicates and truncated lines are left
+    out.
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
