@@ -54,11 +54,13 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Make texts safe for a prompt, and return them with the mark, i.e. the word in the lines around a quotation.
-    Invisible characters are removed, and special tokens are broken up (:func:`visible`).
+    """Make texts safe for a prompt, and return them with their mark. A prompt puts each text between two lines, which
+    contain the same word: the mark. Invisible characters are removed, and special tokens are broken up
+    (:func:`visible`).
 
-    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned.
-    The line between them is ``CUT`` with the mark. Raises ValueError for a limit below 2.
+    If a text has more than ``limit`` characters, only its first and its last ``limit // 2`` characters are returned. A
+    line between these two parts states that text was cut out; it contains the mark, too. Raises ValueError for a limit
+    below 2.
     """
     if limit < 2:
         raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")

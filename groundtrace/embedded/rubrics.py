@@ -91,7 +91,8 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _AttemptEvidence:
-    """Holds an attempt (a sampled answer of the policy), and the shapes and the answer that the engine finds."""
+    """Holds an attempt (a sampled answer of the policy), and what the embedded engine itself finds in the image: the
+    shapes, and the answer."""
 
     prompt: RenderedPrompt
     scene: Scene

@@ -46,7 +46,7 @@ class Asks:
     ``required`` is True if the stage or scorer cannot run without an endpoint for the role. ``all_media`` is True if a
     request holds all media of the question, and False if it holds only one medium. ``clips`` is True if the prompts are
     sent only for input with clips (frames of a video). ``when`` is a function that gets the stage's settings, and
-    returns True if the prompts are sent. If ``when`` is None, the prompts are sent with all settings.
+    returns True if the prompts are sent. If ``when`` is None, the prompts are always sent.
     """
 
     role: str

@@ -126,5 +126,5 @@ def _pixels(row: TrainingRow) -> list[Pixels]:
 
 
 def _upright(row: TrainingRow) -> tuple[bytes, ...]:
-    """Return the row's images as PNG files of their upright pixels, so that code and policy see the same image."""
+    """Return the row's images as PNG files, rotated upright by their metadata, so that code and policy see the same."""
     return tuple(encode_png(pixels) for pixels in _pixels(row))

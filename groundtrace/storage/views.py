@@ -27,9 +27,9 @@ def add_view(
     """Add a view to the database. The view has the name ``name``, and contains the rows of the Parquet files.
 
     Columns are matched by name; a column that a file lacks is null. If ``files`` is empty, the view has no rows, and
-    its columns are those of ``schema``. The function then writes a Parquet file without rows to ``scratch``, a folder
-    for temporary files; the view reads this file. ``within`` is the database schema (namespace) of the view; "" means a
-    temporary view outside any schema. Raises duckdb.Error if a file is not a Parquet file.
+    its columns are those of ``schema``. In this case, the function writes a Parquet file without rows to ``scratch``, a
+    folder for temporary files, and the view reads this file. ``within`` is the database schema (namespace) of the view;
+    "" means a temporary view outside any schema. Raises duckdb.Error if a file is not a Parquet file.
     """
     if not files:
         files = [scratch / f"{name}.parquet"]

@@ -78,8 +78,8 @@ def check_size(config: Any, folder: Path) -> None:
     needed = sum(weight.numel() for weight in outlined(config).parameters())
     if needed > MAX_RATIO * held:
         raise ModelError(
-            f"{folder / CONFIG} describes a model of {needed} values, but the files with the weights hold {held}: "
-            "download the complete model again, or correct the sizes in this file"
+            f"{folder / CONFIG} describes a model of {needed} weights, but its weight files hold {held}: download the "
+            f"complete model again, or correct the sizes in {CONFIG}"
         )
 
 

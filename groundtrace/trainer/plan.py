@@ -113,7 +113,7 @@ def _parts(plan: Any) -> tuple[PlannedPart, ...]:
         raise ValueError('"parts" must be a list that is not empty')
     parts = tuple(_part(each, f"parts[{number}]") for number, each in enumerate(listed))
     if len({frozenset(part.streams) for part in parts}) < len(parts):
-        raise ValueError("two parts have the same streams: merge the parts")
+        raise ValueError('two entries of "parts" have the same streams: merge them into one entry')
     total = math.fsum(part.share for part in parts)
     if abs(total - 1) > _TOLERANCE:
         raise ValueError(f"the shares must add up to 1, not {total:g}")

@@ -61,7 +61,7 @@ class RunNote(str):
 
 @dataclass(frozen=True)
 class Ending:
-    """Describes how a command that failed or was stopped ends.
+    """Describes the end of a command that failed or was stopped: its exit code, and what the user is told.
 
     Attributes:
         code: The exit code of the command.

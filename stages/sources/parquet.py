@@ -45,9 +45,9 @@ class Parquet(Format):
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the Parquet files of a file, folder or pattern as an input with one source for each file.
+        """Find the Parquet files that ``path`` names, and return them as an input with one source for each file.
 
-        ``rows`` holds the settings by which rows become records. ``path`` is this file, folder or pattern. Raises
+        ``path`` is a file, a folder or a pattern. ``rows`` holds the settings by which rows become records. Raises
         NothingHere if there is no Parquet file. Raises InputError in three cases: a file cannot be read as Parquet, a
         file of a folder or pattern is a link to a file outside the folder, or ``path`` is a run folder. To read the
         shards of a run, the user has to name a folder of shards inside the run folder.

@@ -73,7 +73,7 @@ def test_a_model_that_is_larger_than_its_files(section: str, values: dict[str, A
     with pytest.raises(ModelError) as refused:
         load(ModelSettings(str(model)))
     assert str(refused.value).startswith(f"{model / 'config.json'} describes a model of ")
-    assert str(refused.value).endswith(": download the complete model again, or correct the sizes in this file"), (
+    assert str(refused.value).endswith(": download the complete model again, or correct the sizes in config.json"), (
         "the files are read by their headers"
     )
     outline_of(ModelSettings(str(model)))  # an estimate takes no memory, whatever the size
@@ -82,7 +82,7 @@ def test_a_model_that_is_larger_than_its_files(section: str, values: dict[str, A
 def test_a_table_of_positions_that_is_larger_than_the_files(folders: Mapping[str, Path], tmp_path: Path) -> None:
     model = shutil.copytree(folders["qwen3"], tmp_path / "model")
     change(model, "vision_config", num_position_embeddings=10**7)
-    with pytest.raises(ModelError, match=r"describes a model of [0-9]+ values, but the files with the weights hold "):
+    with pytest.raises(ModelError, match=r"describes a model of [0-9]+ weights, but its weight files hold "):
         load(ModelSettings(str(model)))
 
 

@@ -48,7 +48,7 @@ def test_a_plan_is_read_beside_its_shards_and_may_be_missing(tmp_path: Path) -> 
         ({"parts": [{"streams": ["a"], "share": 0.9}]}, "the shares must add up to 1, not 0.9"),
         (
             {"parts": [{"streams": ["a", "b"], "share": 0.5}, {"streams": ["b", "a"], "share": 0.5}]},
-            "two parts have the same streams",
+            'two entries of "parts" have the same streams: merge them into one',
         ),
     ],
 )

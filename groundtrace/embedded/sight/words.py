@@ -1,4 +1,5 @@
-"""Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides that objects touch.
+"""Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides of the image that objects
+touch.
 
 Each function reads words from the current position of a `Words` object. If the right words follow, the function moves
 the position behind these words. Otherwise it returns None, and the position stays.

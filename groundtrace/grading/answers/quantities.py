@@ -136,10 +136,10 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the number of a text that is only a number, such as "5", "5 cm" or "5 red apples"; else None.
+    """Return the quantity if a text is a number with at most a unit or the counted things; else None.
 
-    The result holds the number with its unit; the unit is None if the number has no known unit. Up to two words for the
-    counted things may follow the number ("red apples").
+    Examples are "5", "5 cm" and "5 red apples". Up to two words for the counted things may follow the number. The
+    result holds the number with its unit; the unit is None if the number has no known unit.
     """
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:

@@ -18,10 +18,10 @@ of responses that the server has scored. "held_bytes" is the size of all request
 
 The server has its own event loop, so that it responds while it reads a long request. It scores on the event loop of
 :mod:`groundtrace.inference.runtime`, where the judges are called. Up to :attr:`Bounds.max_scoring` requests are scored
-concurrently, so such a request does not wait for the slowest response of another request. The requests share the reply
-cache and each endpoint's limit of concurrent calls. If two requests need the same call of a judge, this call is made
-only once. The server finishes each request whose scoring has begun, and caches the judges' replies, even if the client
-has disconnected or timed out.
+concurrently, so a request does not have to wait until all responses of an earlier request are scored. The requests
+share the reply cache and each endpoint's limit of concurrent calls. If two requests need the same call of a judge, this
+call is made only once. The server finishes each request whose scoring has begun, and caches the judges' replies, even
+if the client has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
 replies come from the cache. The server checks the endpoints (model servers) every few seconds. While an endpoint is

@@ -267,7 +267,8 @@ class Supervisor:
     def _parted(self, running: Holder) -> Holder:
         """Ask ``running``, the process that executed a call, to fork, and return the fork.
 
-        The fork has only one thread, so threads of the code end. Raises TrajectoryLost if the process does not fork.
+        A fork has only the thread that forked, so other threads that the executed code started do not continue in it.
+        Raises TrajectoryLost if the process does not fork.
         """
         ours, theirs = pair()
         try:
