@@ -68,7 +68,10 @@ END_TOKENS = tuple(_ENDS.split())
 
 
 def _pattern(tokens: Iterable[str]) -> str:
-    """Return a pattern that matches the tokens, the longest first."""
+    """Return the text of a regular expression that matches any one of the tokens, where ``{n}`` is a number.
+
+    Longer tokens come first in it, so a token is preferred to a shorter token with which it begins.
+    """
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 

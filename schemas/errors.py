@@ -1,4 +1,7 @@
-"""Defines the base class of errors that a user can correct, and finds the causes and the record of an error."""
+"""Defines the base class of errors that a user can correct.
+
+Its functions yield the causes of an error, and add to an error the id of the data record at which it was raised.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

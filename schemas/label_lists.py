@@ -33,7 +33,11 @@ def names_several(label: str) -> bool:
 
 
 def _named(plain: str) -> str:
-    """Return the words of a label before the first relation or other addition: "man" for "man in red and blue"."""
+    """Return the first words of a label, which name its thing or things: "man" for "man in red and blue".
+
+    They end before the first word that begins a description, such as "in", "with" or "who". There are two exceptions:
+    the first word of the label, and a word after "together" (as in "together with") do not end them.
+    """
     words = plain.split()
     end = next((n for n, word in enumerate(words) if n and word in _ENDS and words[n - 1] != "together"), len(words))
     return " ".join(words[:end])

@@ -300,7 +300,10 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """Return the attributes at the end of ``before``, the words before a noun; {black, blue} for "a black or blue"."""
+    """Return the attributes (e.g. colours) at the end of ``before``. This list holds the words before a noun.
+
+    "or" and "and" may be between the attributes. For example, the result for "a black or blue" is {black, blue}.
+    """
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):

@@ -112,7 +112,9 @@ class Registry(Generic[T]):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """Return the names of those parts (e.g. scorers) that come from outside this repository."""
+        """Return the names of the plug-ins in this registry. A plug-in is a part (e.g. a scorer) from outside this
+        repository.
+        """
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:

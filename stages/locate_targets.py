@@ -63,7 +63,10 @@ _EXACT = Sampling(max_tokens=16384)
 
 @settings
 class LocateSettings:
-    """Holds the limits of pseudo-boxes (boxes that a detector finds). A question outside these limits gets no boxes."""
+    """Holds the limits of the stage ``locate``, which gives questions pseudo-boxes (boxes that a detector finds).
+
+    A question that does not meet ``max_targets``, ``max_boxes`` and ``min_found`` gets no boxes.
+    """
 
     max_targets: Annotated[PositiveInt, "a question for which the teacher names more kinds gets no boxes"] = 10
     max_boxes: Annotated[PositiveInt, "a question for which the detector finds more boxes gets none"] = 32

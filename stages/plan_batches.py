@@ -33,7 +33,9 @@ Streams = tuple[str, ...]
 
 @settings
 class BatchPlanSettings:
-    """Holds the mix of questions with one stream and with two streams (ways of answering) in a batch."""
+    """Holds the share of a batch's prompts that belong to questions with two streams. The other prompts belong to
+    questions with one stream. A stream is a way of answering: with boxes, or in words alone.
+    """
 
     dual_share: Annotated[
         float,

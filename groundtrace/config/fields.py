@@ -1,4 +1,8 @@
-"""Reads two facts about a field of a settings class: its default, and the settings class in its type."""
+"""Finds two facts about a field of a settings class: its default, and the class of the settings that it contains.
+
+For example, a field of the type ``Mapping[str, EndpointSettings]`` contains settings of the class ``EndpointSettings``.
+Code that goes through the fields of a config and of its sections uses these facts.
+"""
 
 import dataclasses
 import types

@@ -164,7 +164,11 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 
 def _flips(text: str) -> str | None:
-    """Return a message if the text replaces its number too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
+    """Return why the text is unreadable if it replaces a stated number more than ``MAX_FLIPS`` times; else None.
+
+    Only sentences with a word such as "wait" are counted. For example, "wait, 5. No, wait, 6. No, wait, 5." has two
+    replacements, which is still allowed.
+    """
     values: list[Fraction] = []
     for sentence in SENTENCE.findall(text):
         numbers = read_numerals(sentence).numerals

@@ -34,7 +34,11 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store a compiled template, if its folder can be written. All users of this machine can read the file."""
+        """Store a compiled template in the package's folder ``__pycache__``, so that it is not compiled again.
+
+        All users of this machine may read the file. Nothing is stored if the folder cannot be written, or if Python was
+        started with ``-B``.
+        """
         if sys.dont_write_bytecode:
             return
         folder = Path(self.directory)

@@ -226,7 +226,10 @@ _REUSE = (("1", 1), ("2", 2), ("3–5", 5), ("6–10", 10), ("11 or more", math.
 
 
 def _reuse(rows: int) -> str:
-    """Return the label of the class for a number of rows with the same image, such as "3–5" for 4."""
+    """Return the label of the class to which a number of rows belongs. E.g. if ``rows`` is 4, the label is "3–5".
+
+    ``rows`` is the number of rows in a set that have the same image.
+    """
     return next(label for label, most in _REUSE if rows <= most)
 
 

@@ -1,4 +1,4 @@
-"""Holds the facts about a publication on the Hub, for its data card, such as the published sources."""
+"""Holds facts about a publication on the Hub, such as its sources. The data card is written from these facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

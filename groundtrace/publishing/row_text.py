@@ -56,7 +56,10 @@ def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
 
 
 def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:
-    """Return the trace that the text shows; None for a row without traces, such as one of the set rl."""
+    """Return the trace to show in the text of a row; None if the row has no traces.
+
+    For example, the rows of the set rl have no traces.
+    """
     if messages := values.get("messages"):
         text = "\n".join(each["content"] or "" for each in messages if each["role"] == "assistant")
         scores = dict(values.get("scores") or {})
@@ -75,7 +78,10 @@ def _title(best: _BestTrace) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as text: the scorer's name, and the value, "failed" or "not applicable"."""
+    """Return a verdict as text: the scorer's name and the value.
+
+    If the value is None, the text contains "failed" or "not applicable" in place of the value.
+    """
     if verdict["value"] is None:
         return f"{verdict['name']} {'failed' if verdict['failed'] else 'not applicable'}"
     return f"{verdict['name']} {verdict['value']:.3g}"

@@ -192,7 +192,10 @@ class Rows:
 
 
 def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
-    """Return for each value of the column whether it is wanted. :meth:`Rows.where` describes ``value``."""
+    """Return a mask for the column: True for each row that :meth:`Rows.where` keeps.
+
+    ``value`` is the value that the user wants in the column. :meth:`Rows.where` describes its forms.
+    """
     if callable(value):
         wanted: Callable[[Any], Any] = value
         return pa.array([each is not None and bool(wanted(each)) for each in column.to_pylist()], pa.bool_())

@@ -32,7 +32,10 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """Return a logistic curve centred at 0.5, scaled so that its value is 0 at 0 and 1 at 1."""
+    """Return the value at ``done`` of a logistic curve that can be φ in Eq. 8 of RuCL (:data:`GROWTH`).
+
+    The curve is centred at 0.5. It is scaled so that its value is 0 at 0 and 1 at 1.
+    """
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 
 

@@ -81,7 +81,11 @@ class ExecutedTurns:
         return turn, seen
 
     async def _run(self, code: str) -> Observation:
-        """Return the result of a call, executed after the earlier successful calls."""
+        """Execute the code of a call, and return its result.
+
+        The code of the earlier successful calls is executed again first, so that the new code can use
+        the variables of these calls.
+        """
         if not self._images:
             self._images = await asyncio.to_thread(_upright, self.row)
         earlier = [turn.code for turn in self.turns if turn.status in ("ok", "silent")]

@@ -135,7 +135,10 @@ def _read(text: str) -> tuple[set[str], list[str]]:
 
 
 def _is_same(number: str, other: str) -> bool:
-    """Return whether two numbers are the same, as written or rounded to the decimals of one of them."""
+    """Return whether two numbers are equal when both are rounded to the same number of decimals.
+
+    This number of decimals is that of the number with fewer decimals. For example, "3.14" and "3.1" are equal.
+    """
     places = min(len(each.partition(".")[2]) for each in (number, other))
     return round(float(number), places) == round(float(other), places)
 

@@ -137,7 +137,10 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def layers() -> list[Layer]:
-    """Check all layers of isolation, and return them; a layer that this machine lacks holds the reason."""
+    """Check all layers of isolation, and return all of them.
+
+    If this machine lacks a layer, the attribute ``missing`` of the layer holds the reason why.
+    """
     return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 

@@ -69,7 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _compare(parsed: argparse.Namespace) -> int:
-    """Print the comparison of several evaluations, and return the exit code. This needs no extra, such as torch."""
+    """Print the comparison of several evaluations, and return the exit code.
+
+    The comparison does not need optional packages. For example, torch need not be installed.
+    """
     from groundtrace.trainer.evaluation.compare import compare, comparison_json, comparison_lines, read_evaluation
 
     try:

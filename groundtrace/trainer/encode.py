@@ -204,7 +204,11 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, id: str, ids: list[int]) -> tuple[list[int], list[int]]:
-    """Return the tokens after an answer, split after its end token. Raises UnusableRow if they have no end token."""
+    """Split the tokens that follow an answer; return a list with the end token, and a list with the other tokens.
+
+    ``ids`` holds the tokens that follow the answer. The end token is the first of them, and ends the answer. Raises
+    UnusableRow if the first token is not an end token.
+    """
     if not ids or ids[0] not in vlm.end_ids:
         raise UnusableRow(
             f"{id}: the chat template does not put an end-of-sequence token after an answer: use another template"

@@ -1,4 +1,7 @@
-"""Converts a checkpoint to a plain model folder, which transformers and vLLM can load: ``trainer export``."""
+"""Converts a checkpoint to a plain model folder, which transformers and vLLM can load.
+
+The command ``trainer export`` uses this module.
+"""
 
 import dataclasses
 import sys
@@ -54,7 +57,11 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
 
 
 def _model_settings(checkpoint: Path, identity: dict[str, Any]) -> ModelSettings:
-    """Return the settings of the model from the description of a training in its checkpoint."""
+    """Return the settings of the model that was trained. They are read from ``identity``.
+
+    ``identity`` is a part of the checkpoint; it describes the data and the settings of the training. ``checkpoint`` is
+    the checkpoint's path, for messages. Raises CheckpointError if the settings of the model are not valid.
+    """
     named = {str(k).removeprefix(_SECTION): v for k, v in identity.items() if str(k).startswith(_SECTION)}
     try:
         return build(ModelSettings, named, "model")

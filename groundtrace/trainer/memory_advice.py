@@ -70,7 +70,7 @@ class Step:
         return estimate(self.model, self.settings, self._rows(), self.is_grpo, self.gpus)
 
     def changed(self, changes: Sequence[Change]) -> "Step":
-        """Return the step after changes of the config."""
+        """Return a copy of this step with the given changes of the settings and of the number of GPUs."""
         settings = reduce(lambda before, change: change.make(before), changes, self.settings)
         gpus = max([self.gpus, *(change.gpus for change in changes)])
         is_same = _trained(settings) == _trained(self.settings)
@@ -199,7 +199,10 @@ def _pixels(step: Step) -> int:
 
 
 def _halves(value: int, least: int) -> list[int]:
-    """Return the value divided by 2, 4, 8 and so on, but not below ``least``, which is the last entry."""
+    """Return ``value`` divided by 2, 4, 8 and so on, rounded down. The last number in the list is ``least``.
+
+    The list does not go below ``least``. It is empty if ``value`` is not larger than ``least``.
+    """
     found = []
     while value > least:
         value = max(value // 2, least)

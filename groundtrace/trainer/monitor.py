@@ -218,7 +218,7 @@ class SilentMonitor(Monitor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Do nothing."""
+        """Do nothing, because only the first process (rank) shows the progress and writes the records."""
 
     def resume_at(self, step: int) -> None:
         """Do nothing, because only the first process (rank) writes records of the training."""

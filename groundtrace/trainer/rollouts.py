@@ -58,7 +58,7 @@ class TransformersSampler(Sampler):
             yield from zip(part, self._drawn([prompts[index] for index in part], n), strict=True)
 
     def _drawn(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
-        """Return ``n`` turns for each prompt, drawn together."""
+        """Sample ``n`` turns for each prompt, and return them. The turns of all prompts are sampled in one batch."""
         room = [self._settings.max_new_tokens - prompt.response_tokens for prompt in prompts]
         self._vlm.model.eval()
         try:

@@ -262,7 +262,10 @@ class EvalSettings:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """Return the values of k for the metric pass@k: the setting ``k``, or 1 and ``samples`` if ``k`` is not set."""
+        """Return the values of k for which the metric pass@k is computed.
+
+        If the setting ``k`` is set, it holds these values. Otherwise, they are 1 and the value of ``samples``.
+        """
         return tuple(sorted({1, self.samples})) if self.k is None else self.k
 
 

@@ -297,7 +297,7 @@ def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
 
 
 def _pixel_bytes(image: Image.Image) -> int:
-    """Return the number of bytes of a decoded pixel, which the image's header determines."""
+    """Return the number of bytes per decoded pixel. This number follows from the image's header, without decoding."""
     wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
     return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
 

@@ -131,7 +131,7 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments before ``--``. The parser of the command that is used refuses unknown arguments."""
+    """Parse the arguments before ``--``. Unknown arguments are refused by the parser of the given subcommand."""
     parser = make_parser()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:

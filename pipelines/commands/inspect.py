@@ -235,7 +235,7 @@ def _write_json(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
 
 def _as_json(value: object) -> str:
-    """Convert bytes to base64, and other types that JSON lacks to text."""
+    """Return the text for a value whose type JSON lacks. For bytes, the text is base64."""
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 

@@ -30,7 +30,7 @@ class FigureTable:
     rows: Rows
 
     def as_objects(self) -> list[dict[str, object]]:
-        """Return the rows as a list of dicts, as for JSON: each maps the name of each column to the row's value."""
+        """Return a list with one dict per row, for JSON output. A dict maps column names to the row's values."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 

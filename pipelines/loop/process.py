@@ -72,7 +72,11 @@ def run_process(command: Sequence[str], log: Path) -> int:
 
 
 def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:
-    """Copy the output until it ends, or until the process has ended and no more output arrives."""
+    """Copy the output of the process to ``log`` and to the terminal, until the output ends.
+
+    There is one exception: another process may keep the output open after ``process`` has ended. Then stop when
+    :data:`SILENT_S` seconds have passed and no more output arrives.
+    """
     assert process.stdout is not None
     source, ended_s = process.stdout.fileno(), 0.0
     while True:

@@ -147,7 +147,10 @@ def _checked_folder(output: Path) -> Path:
 
 
 def _refuse_links(loop: Loop) -> None:
-    """Raise UnsafeFile if a file or folder that the loop writes is a link. A stranger may have made the folder."""
+    """Raise UnsafeFile if a file or folder that the loop writes is a link.
+
+    The reason: a stranger may have made the loop's output folder, with links to files outside it.
+    """
     paths = [loop.out / name for name in (PAGE, EARLIER, *(f"{FOLDER}/{name}" for name in (TRAIN, HELD, SPLIT)))]
     for step in make_steps(loop):
         paths += [step.folder, *(path(loop.out, step.name) for path in (config_path, log_path, record_path))]

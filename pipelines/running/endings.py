@@ -180,7 +180,7 @@ def _place_in_own_code(error: BaseException) -> str:
 
 
 def _other_folders() -> list[Path]:
-    """Return the folders with code that is not the user's own."""
+    """Return the folders of Groundtrace, Python and installed packages. Code in other folders is the user's own."""
     here, package = Path(__file__).resolve().parents[2], Path(str(sys.modules["groundtrace"].__file__)).parent
     installed = [*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()]
     folders = [package, *(here / name for name in _OURS), sys.prefix, sys.base_prefix, *installed]

@@ -199,7 +199,9 @@ def _configured(
 def _models(
     endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str], cache: str, folder: str
 ) -> ModelsSettings:
-    """Return the settings of models whose replies are kept in ``cache`` and whose media are in ``folder``."""
+    """Return the settings with which the models are called. Their replies are kept in a file in the folder ``cache``,
+    and the media that are sent to them are in ``folder``.
+    """
     by_name, by_role = tuple(sorted(endpoints.items())), tuple(sorted(roles.items()))
     return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)
 

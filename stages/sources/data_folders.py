@@ -212,7 +212,11 @@ def _check_files(folder: Path, files: Iterable[str]) -> None:
 
 
 def _check_names(files: Iterable[str]) -> None:
-    """Raise InputError for the first path that the library would read as a chain of files, or as a URL."""
+    """Raise InputError for the first path that contains ``::`` or ``://``.
+
+    The library ``datasets`` would not open the file with this path. It reads a path with ``::`` as a chain of files,
+    and a path with ``://`` as a URL.
+    """
     for file in files:
         if "::" in file or "://" in file:
             raise InputError(

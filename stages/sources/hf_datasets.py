@@ -200,7 +200,11 @@ def _is_of_images(feature: Any) -> bool:
 
 
 def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of the data set at ``path``. Raises InputError if a file of a folder cannot be read."""
+    """Yield the rows of the data set at ``path``, which is a local folder or a name on the Hub.
+
+    Raises InputError if the data set is a local folder, and one of its files cannot be read. For a data set on the Hub,
+    the errors of the library are raised unchanged.
+    """
     try:
         yield from loaded
     except Exception as error:  # the errors of pandas, pyarrow and the library itself

@@ -186,7 +186,9 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def _lines(text: TextIO) -> Iterator[str]:
-    """Yield the lines of a file. Raises csv.Error for a line of more than :data:`MAX_LINE_BYTES` characters."""
+    """Yield the lines of a file. Raises csv.Error if a line is longer than :data:`MAX_LINE_BYTES`. The file is read as
+    text, so the length of a line is counted in characters here, and not in bytes.
+    """
     for line in iter(partial(text.readline, MAX_LINE_BYTES + 1), ""):
         if len(line) > MAX_LINE_BYTES:
             raise csv.Error(f"the line has more than {MAX_LINE_BYTES} characters")

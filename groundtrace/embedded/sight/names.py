@@ -198,7 +198,11 @@ def _kinds(word: str) -> tuple[str, ...] | None:
 
 
 def _places(words: Sequence[str], index: int) -> bool:
-    """Return whether a word begins a phrase about the place relative to other things ("near", "that touches")."""
+    """Return whether the word at ``index`` begins a phrase about an object's place relative to other things.
+
+    There are three kinds of such words: a word of position, such as "near" (but not "in" or "to"); a word that ends
+    with "ing"; and a verb after "that" or "which", such as "touches" in "that touches the circle".
+    """
     word, previous = words[index], words[index - 1] if index else ""
     is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")
     return (word in RELATIONS and word not in ("in", "to")) or word.endswith("ing") or is_verb

@@ -40,7 +40,10 @@ def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
 
 
 def _distance(pixels: NDArray[np.uint8], colour: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return the largest channel difference of each pixel to a colour, in whole levels."""
+    """Return, for each pixel, the largest of the differences from a colour in red, green and blue: uint8 (H, W).
+
+    `pixels` is RGB uint8 (H, W, 3). The colour is rounded first, so that the differences are whole numbers (0 to 255).
+    """
     gaps = [
         cv2.absdiff(plane, np.full_like(plane, round(float(level))))
         for plane, level in zip(cv2.split(pixels), colour, strict=True)

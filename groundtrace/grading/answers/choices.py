@@ -285,7 +285,11 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """Return the options in a text that has only labels, options and joining words; empty for any other text."""
+    """Return the positions of the options that a text lists by letter or by their words, as in "B or cat".
+
+    ``rest`` is the text, and ``letters`` maps each letter to the position of its option. The result is empty if the
+    text also has other words, except joining words such as "or".
+    """
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}

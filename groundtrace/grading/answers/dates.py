@@ -120,7 +120,11 @@ def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
 
 
 def _same_ratio(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> bool:
-    """Return whether two different times, such as 1:15 and 2:30, would be equal if they were ratios."""
+    """Return whether two different times may be meant as equal ratios: 1:15 and 2:30 may, because 1/15 = 2/30.
+
+    ``one`` and ``other`` are the spellings of the times (``WrittenDate.spelling``). The result is False if one of them
+    has more than hours and minutes, such as seconds, am or a date.
+    """
     if not (one[0] == other[0] == "clock" and len(one) == len(other) == 3):
         return False
     (a, b), (c, d) = one[1:], other[1:]

@@ -124,7 +124,11 @@ def _with_unit(side: Quantity, other: Quantity) -> Quantity:
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """Return the lower number of a range; if it has no scale word, it gets the higher number's ("7-8 million")."""
+    """Return the first number of a range, with the scale word of the second number if the first has no scale word.
+
+    For example, the 7 in "7-8 million" becomes 7 million. There is one exception: the first number is unchanged if it
+    is not smaller than the second number without the scale word. An example is the 900 in "900-1 million".
+    """
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low

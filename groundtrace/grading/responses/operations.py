@@ -93,7 +93,11 @@ def _is_crop(node: ast.AST) -> bool:
 
 
 def _is_sum(node: ast.BinOp) -> bool:
-    """Return whether the operation is arithmetic on numbers, by its syntax; ``"a" + name`` and ``"%d" % n`` are not."""
+    """Return whether an operation has an arithmetic operator, and neither of its operands is a string literal.
+
+    For example, the result is False for ``"a" + name`` and ``"%d" % n``. Only the syntax is examined: the result is
+    True for ``a + b``, even if both variables hold strings.
+    """
     texts = (ast.JoinedStr,)
     return isinstance(node.op, _ARITHMETIC) and not any(
         isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))

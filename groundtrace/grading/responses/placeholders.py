@@ -105,7 +105,11 @@ def _name(found: re.Match[str], media_count: int, unnumbered: "count[int]") -> s
 
 
 def _is_word(text: str, run: re.Match[str]) -> bool:
-    """Return whether the matched placeholders are part of a sentence, by the text around them."""
+    """Return whether media placeholders, such as ``<image 2>``, are part of a sentence.
+
+    ``run`` is the match of one or more placeholders in a row in ``text``. The text before and after them decides. In a
+    sentence, :func:`without_placeholders` replaces them by words; elsewhere, it removes them.
+    """
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + _NEAR_CHARS]
     is_numbered = any(char.isdigit() for char in run.group())
     last, follows = before.rstrip()[-1:], after.lstrip(" \t")[:1]

@@ -77,7 +77,11 @@ def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
 
 
 def tag_texts(text: str) -> tuple[str, ...]:
-    """Return the different texts of the point and box tags in a text: all labels, and the inner texts of point tags."""
+    """Return the texts that the point and box tags in ``text`` contain. Each text occurs only once.
+
+    The result has the label of each tag. It also has the inner text of each point tag (the text before the closing
+    tag), if it is not empty.
+    """
     found: dict[str, None] = {}
     for tag in scan_tags(text):
         found[_label_of(tag, text)] = None
@@ -91,7 +95,10 @@ def _label_of(tag: Tag, text: str) -> str:
 
 
 def _replaced(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
-    """Return the text with each tag replaced by its text in ``tags``, which are pairs of a tag and a text."""
+    """Return ``text`` with words in place of its tags.
+
+    ``tags`` holds pairs of a tag and the words that replace this tag, in the order of the tags in ``text``.
+    """
     pieces: list[str] = []
     done = 0
     for tag, shown in tags:

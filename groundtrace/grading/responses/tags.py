@@ -244,7 +244,11 @@ def _escape(label: str) -> str:
 
 
 def _unquote(raw: str) -> str:
-    """Return a raw value without spaces and quotes around it (Argos writes ``<<point …>>”object”<</point>>``)."""
+    """Return the inner text of a tag, without white space and quotes around it, and unescaped (:func:`unescape`).
+
+    If the inner text ``raw`` begins with ``>`` and ends with ``<``, these two signs are removed first. Argos writes
+    such tags: in ``<<point …>>”object”<</point>>``, ``raw`` is ``>”object”<``, and the result is ``object``.
+    """
     raw = raw.strip(_BLANK)
     if len(raw) >= 2 and raw[0] == ">" and raw[-1] == "<":
         raw = raw[1:-1].strip(_BLANK)

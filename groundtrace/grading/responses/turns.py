@@ -189,7 +189,11 @@ def _fault_of_code(code: str) -> str:
 
 
 def _fenced(inner: str) -> str:
-    """Return the code between ``<code>`` tags, with or without a fence. Code in an indented fence is unindented."""
+    """Return the code in ``inner``, which is the text between ``<code>`` tags.
+
+    If the code is in a fence (between lines with three backticks), the fence is removed. If the fence is indented, the
+    code is also unindented. Code without a fence keeps its indentation.
+    """
     inner = inner.replace("\r\n", "\n").strip("\n")
     fence = _FENCE.fullmatch(inner)
     code = fence.group(1) if fence else inner

@@ -64,7 +64,7 @@ class Neighbours:
         return found
 
     def close(self) -> None:
-        """Close the files of the caches."""
+        """Close the files of the other runs' caches."""
         for _, cache in self._caches:
             cache.close()
 

@@ -329,7 +329,10 @@ def _total_bytes(parts: list[types.Part]) -> int:
 
 
 def _size_bytes(part: types.Part) -> int:
-    """Return the size of a part in the request; media are in base64."""
+    """Return the number of bytes that a part (a text, image or video) needs in the request.
+
+    A request contains its images and videos as base64, so for these parts the size of the base64 text is returned.
+    """
     data = part.inline_data.data if part.inline_data is not None else None
     return len((part.text or "").encode()) if data is None else -(-len(data) // 3) * 4
 

@@ -116,7 +116,12 @@ class Flow:
             part.end_request()
 
     async def _part(self, arrivals: Arrivals, n: int) -> None:
-        """Request ``n`` of the samples until all of them have arrived, or until any part of the request has failed."""
+        """Get the samples (generated texts) of one part of a request. ``n`` is the number of samples in this part.
+
+        Samples that are missing in a reply are requested again, until all ``n`` samples have arrived or this part has
+        failed. Its error is not raised, but recorded in ``arrivals``. If another part has failed, a request of this
+        part that was already sent is completed, with its retries. After that, missing samples are not requested again.
+        """
         left = n
         while left > 0:
             place = Place(arrivals)
@@ -294,7 +299,10 @@ class Flow:
 
 
 def _gave_up() -> None:
-    """Count the expected cost of a request that timed out as spent, since the server may have completed the request."""
+    """Record in the budget that the expected cost of a request is spent. Nothing happens if no budget applies.
+
+    The request has timed out, so its real cost is unknown. But the server may have completed and charged it.
+    """
     if (allowance := allowance_of_call()) is not None:
         allowance.gave_up()
 

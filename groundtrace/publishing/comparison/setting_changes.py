@@ -91,7 +91,11 @@ _INPUT, _MODELS, _OTHERS, _SEEDS = range(4)
 
 
 def _order(key: str) -> tuple[int, str]:
-    """Return the value by which a setting is sorted: the number of its group (such as models), and its key."""
+    """Return the pair by which a setting is sorted: the number of the setting's group, and ``key``.
+
+    ``key`` is the setting's dotted key. The groups are input, models (roles and endpoints), other settings, and seeds,
+    in this order. A seed always belongs to the last group.
+    """
     section, name = key.split(".")[0], key.rsplit(".", 1)[-1]
     if name == "seed" or name.endswith("_seed"):
         return _SEEDS, key

@@ -284,7 +284,10 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Write ``export.json`` into the folder, and return the names of all files, and that of the images' folder."""
+    """Write ``export.json`` into the folder. Return the names of all files in the folder, with ``export.json``.
+
+    If the export has images, the result also contains the name of the images' folder.
+    """
     files, images = contents_of(folder)
     fields = {
         "format": arguments.format,

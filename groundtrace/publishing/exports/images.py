@@ -67,7 +67,10 @@ def _is_upright(image: Image.Image, data: bytes) -> bool:
 
 
 def _check_sums(image: Image.Image, data: bytes) -> None:
-    """Raise Pillow's error if a PNG has a damaged chunk. Other formats have no checksums."""
+    """Check the checksums of a PNG. Raises Pillow's error if a chunk of the PNG is damaged.
+
+    Images of other formats are not checked, because these formats have no checksums.
+    """
     if image.format == "PNG":
         with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
             again.verify()

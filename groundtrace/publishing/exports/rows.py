@@ -109,7 +109,10 @@ def ready_rows(
 
 
 def _rendered(row: ExportRow, target: Target) -> tuple[Turn, ...]:
-    """Return the row's turns with converted coordinates, and with tool calls if the target asks for them."""
+    """Return the row's turns with coordinates in the form that the model to be trained uses.
+
+    If the target asks for tool calls, the code in the turns is also converted to tool calls.
+    """
     turns = spoken(row.turns, row.sizes, target.speech)
     return tool_turns(turns) if target.has_tools else turns
 

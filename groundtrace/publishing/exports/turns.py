@@ -24,7 +24,10 @@ _POSITION = re.compile(
 
 
 def has_tags(text: str | None) -> bool:
-    """Return whether a text contains or requests tags of points or boxes, such as ``<point …>`` or ``<box>``."""
+    """Return whether a text contains a tag for points or boxes, such as ``<point …>`` or ``<box>``.
+
+    A prompt also contains such a tag if it asks the model to write points or boxes.
+    """
     return bool(text and _TAG.search(text))
 
 

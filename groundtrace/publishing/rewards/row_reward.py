@@ -364,6 +364,10 @@ class RowReward:
 
 
 def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
-    """Return a row with the responses to its prompt: the texts, and the results of the code in the responses."""
+    """Return a row with the responses to its prompt, ready to be scored.
+
+    ``texts`` are the responses. ``trajectories`` holds the results of the code in each response; None for a response
+    whose code is not executed.
+    """
     executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
     return PromptResponses(ready.row, ready.question, tuple(texts), executed)

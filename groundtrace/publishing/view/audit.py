@@ -131,7 +131,7 @@ class Audit:
 
     @property
     def reviewers(self) -> list[str]:
-        """Return the names of all reviewers who have judged something, in order."""
+        """Return the names of all reviewers who have judged something, in alphabetical order."""
         return sorted({each.reviewer for each in self._all})
 
     @property
@@ -223,7 +223,10 @@ def _pairs(
 
 
 def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Return Cohen's kappa of pairs of choices; 1.0 if both reviewers always made the same single choice."""
+    """Return Cohen's kappa, the agreement of two reviewers. Each pair holds their choices for one trace.
+
+    There is one exception: if all choices in all pairs are the same, the formula is 0 / 0, and the result is 1.0.
+    """
     count = len(pairs)
     first, second = (Counter(each[side] for each in pairs) for side in (0, 1))
     agreed = sum(a == b for a, b in pairs) / count

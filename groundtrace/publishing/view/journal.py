@@ -64,7 +64,11 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
 
 
 def _entry(file: Path, number: int, line: bytes, make: Callable[[Any], T]) -> Iterator[T]:
-    """Yield the result of a line; nothing for an invalid last line, which a killed process left incomplete."""
+    """Yield the object that ``make`` returns for the JSON of a line. Raises InspectError for an invalid line.
+
+    There is one exception: for an invalid last line without a line break, nothing is yielded and no error is raised. A
+    killed process may have left this line incomplete.
+    """
     try:
         found = make(json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

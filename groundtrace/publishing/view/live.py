@@ -173,7 +173,11 @@ class LiveRun:
 
 
 def _entries_at_the_end(path: Path) -> list[LogEntry]:
-    """Return the last entries of a log file: at least one entry, unless the file has no entries."""
+    """Return the last entries (replies) of a log file, in the order of the file.
+
+    The last :data:`_TAIL_BYTES` bytes of the file are read. If they contain no valid entry, a larger part is read. The
+    result is empty if there is no valid entry in the whole file, or in a part longer than :data:`MAX_LINE_BYTES`.
+    """
     size, tail = path.stat().st_size, _TAIL_BYTES
     while True:
         start = max(size - tail, 0)

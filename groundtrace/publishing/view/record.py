@@ -194,7 +194,12 @@ def _verdict(verdict: Mapping[str, Any]) -> Json:
 
 
 def _text(text: str) -> Json:
-    """Return a response in parts, with its points and boxes as numbered marks, and the SHA-256 of its text."""
+    """Return what the page shows of a text, such as a response, as a dict.
+
+    ``parts`` are plain text, structural tags, points and boxes, in their order (:func:`spans_of`). Only the first
+    :data:`MAX_CHARS` characters are split into parts. ``marks`` are the points and boxes of the whole text, with their
+    numbers. ``sha256`` is the SHA-256 of the whole text.
+    """
     points = [{"n": n, "kind": "point"} | asdict(point) for n, point in enumerate(parse_points(text), 1)]
     boxes = [_box(n, asdict(box)) for n, box in enumerate(parse_boxes(text), 1)]
     parts = [
@@ -220,7 +225,10 @@ def _turns_of(row: Mapping[str, Any]) -> list[Json]:
 
 
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return further facts about the record as (name, text) pairs, such as its source, added columns and models."""
+    """Return facts about a record that are not parts of its question or responses, as (name, text) pairs.
+
+    Examples are the source of the record, the columns that stages have added, and the models that made the record.
+    """
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
     facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
     facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]

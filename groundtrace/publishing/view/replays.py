@@ -61,7 +61,10 @@ class Replays:
                 return await self._answer(Path(folder), record_id)
 
     async def _answer(self, folder: Path, record_id: str) -> dict[str, Any]:
-        """Run the process with this temporary folder, and return its answer."""
+        """Run the process that replays a record, and return what the stages did with the record.
+
+        ``folder`` is the folder for the temporary files of the process; the process writes its answer into it.
+        """
         if self._is_closed:
             raise InspectError("the view is ending")
         asked = json.dumps(

@@ -95,7 +95,11 @@ class ViewedRows:
         self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
 
     def outcomes(self) -> list[tuple[str, str, str | None, str | None, float | None]]:
-        """Return (id, set, stage and reason of the rejection, final score) of each row, in the order of the run."""
+        """Return one tuple for each row, in the order of the run.
+
+        A tuple has five values: the record id, the set, the stage that rejected the record, the reason of the
+        rejection, and the final score. Each of the last three values is None if the row does not have it.
+        """
         names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
         columns = [quoted_name(each) if each in names else "NULL" for each in ("stage", "reason", f"{SCORE}final")]
         query = f'SELECT id, "set", {", ".join(columns)} FROM rows ORDER BY n'

@@ -252,7 +252,10 @@ def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
 
 
 def _are_images(type: pa.DataType) -> bool:
-    """Return whether a column of this type holds lists of images, as bytes and path."""
+    """Return whether a column of this type holds lists of images.
+
+    Each image must be a struct that has the fields ``bytes`` and ``path``.
+    """
     if not (pa.types.is_list(type) or pa.types.is_large_list(type)) or not pa.types.is_struct(type.value_type):
         return False
     return {"bytes", "path"} <= {type.value_type.field(place).name for place in range(type.value_type.num_fields)}

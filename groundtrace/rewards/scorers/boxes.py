@@ -172,12 +172,15 @@ def _reason(count: int, limit: int, of: str, recall: float, precision: float) ->
 
 
 def _places(boxes: Iterable[Box]) -> set[Place]:
-    """Return the set of different boxes, without their labels."""
+    """Return the places of the boxes. Boxes at the same place count as one, even if their labels differ."""
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """Return the different boxes with their labels, in a fixed order. If ``by_label`` is False, all labels are ""."""
+    """Return the boxes as sorted (place, label) pairs. Boxes with the same pair are returned once.
+
+    There is one exception: if ``by_label`` is False, the labels are ignored, and the label in each pair is "".
+    """
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)
 

@@ -245,7 +245,11 @@ class _ClipScorer:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Return the score that the judge gives to the description of a span, from its frames in order (Eq. 4)."""
+        """Return the score that the judge gives to the description of a span of time (Eq. 4).
+
+        The judge sees the frames of the span in order, but at most :data:`MAX_SHOWN_FRAMES` frames. If
+        :func:`resolve_span` finds no frames, the score is 0, and the judge is not called.
+        """
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
         if not indices:

@@ -10,5 +10,8 @@ from . import holder
 
 
 def show(*_: object, **__: object) -> None:
-    """Add the open figures to the images that the running code shows, in the order of their numbers, and close them."""
+    """Add the open figures to the images that the running code shows, and close the figures.
+
+    The figures are added in the order of their figure numbers.
+    """
     holder.show_open_figures()

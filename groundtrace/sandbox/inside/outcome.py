@@ -28,7 +28,12 @@ def ended(act: Callable[[], None]) -> tuple[str, str]:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
+    """Return the error as Python prints it, but with fewer lines.
+
+    Of the traceback, only the lines of the call's code are kept. If the text has more than
+    ``frames.MAX_ERROR_CHARS`` characters, its middle is cut out. If the error cannot be printed, the name of its class
+    is returned.
+    """
     try:
         lines = traceback.TracebackException.from_exception(error, limit=-20)
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])

@@ -177,7 +177,10 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
-    """Yield the rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
+    """Yield the rows in chunks of ``QUESTIONS_AT_ONCE`` rows; the last chunk may be smaller.
+
+    Each row is given as the list of its prompts.
+    """
     chunk: list[list[Drawn]] = []
     for prompts in rows:
         chunk.append(prompts)

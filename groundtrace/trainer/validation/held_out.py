@@ -113,7 +113,11 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
 
 
 def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Shards, HeldOut | None]:
-    """Return the shards without the rows that share an image with ``rows``, and ``rows`` as the held-out questions."""
+    """Return the rows to train on and the held-out questions. ``rows`` holds the held-out questions.
+
+    The rows to train on are the rows of ``shards`` that do not share an image with a held-out question, neither
+    directly nor through other rows. Raises ShardError if no row is left to train on.
+    """
     readable = () if isinstance(rows, Shards) else _readable(rows)
     held = _media(rows) if isinstance(rows, Shards) else [_media_of(row) for row in readable]
     own = _media(shards)

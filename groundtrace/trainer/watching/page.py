@@ -116,7 +116,11 @@ def _figure(value: float | None) -> str:
 
 
 def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, float, str]]:
-    """Return the numbers at the top of the page, each with its name and a text with values for comparison."""
+    """Return the numbers at the top of the page, as tuples (name, newest value, text).
+
+    The text holds values to compare with the newest value: the first value and, if there are validations, the value
+    that is possible without the images.
+    """
     if not validations:
         last, first = (metrics[-1], metrics[0]) if metrics else ({}, {})
         named = (("reward", "reward"), ("outcome", "accuracy"), ("loss", "loss"))

@@ -135,7 +135,7 @@ def fork_template() -> None:
 
 
 def end_unused_template() -> None:
-    """End the template (the process from which workers are forked) of :func:`fork_template`, if no run has used it."""
+    """End the process that :func:`fork_template` forked as a template for workers, if no run has used the process."""
     global _forked
     if _forked is not None:
         (process_id, control), _forked = _forked, None
@@ -151,7 +151,7 @@ def _forget_exit_handlers() -> None:
 
 
 def _wait_for(process_id: int, end: signal.Signals | None = None) -> None:
-    """Wait until a child process ends; before that, send it the signal ``end`` if it is given."""
+    """Wait until a child process ends. If a signal ``end`` is given, first send this signal to the process."""
     with suppress(ProcessLookupError, ChildProcessError):  # it has ended, or the system waits for it
         if end is not None:
             os.kill(process_id, end)

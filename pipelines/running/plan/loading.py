@@ -97,7 +97,7 @@ def _is_ours(module: str) -> bool:
 
 @contextlib.contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Prevent imports in the body from writing ``__pycache__``."""
+    """Prevent imports in the body of the ``with`` statement from writing ``__pycache__``."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

@@ -287,7 +287,7 @@ def _is_artifact(name: str) -> bool:
 
 
 def _fingerprint_of(root: Path) -> object:
-    """Return the digest of the input of the run in the folder ``root``, as the run's marker file names it."""
+    """Return the digest of a run's input. It is read from the marker file in the run folder ``root``."""
     return read_json(own_file(root, RUN_MARKER))["fingerprint"]
 
 

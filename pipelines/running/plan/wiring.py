@@ -126,7 +126,7 @@ class UnrunPipeline(beam.Pipeline):
 
 
 class _Outline(UnrunPipeline):
-    """Records the stages that are applied to this pipeline, and applies a placeholder for each of them."""
+    """Records which stages are applied to this pipeline. To save time, it applies a placeholder for each of them."""
 
     def __init__(self) -> None:
         super().__init__(["--no_pipeline_type_check"])  # a placeholder's outputs have no type
