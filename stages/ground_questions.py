@@ -35,7 +35,7 @@ PROMPT = "attempt_with_boxes.v1"
 
 @settings
 class GroundSettings:
-    """Holds the sampling settings of the policy model's reasoning with boxes."""
+    """Holds the settings for sampling responses of the policy model that contain reasoning with boxes."""
 
     temperature: Annotated[Temperature, "the policy's sampling temperature"] = 0.0
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of the reasoning"] = 4096

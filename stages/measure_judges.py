@@ -90,11 +90,11 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, a copy of the response with a fault that rules have put into it (planted). This judge
-    should find the fault.
+    """Return a copy of the response for each scorer (code that makes one verdict) that asks a judge. Rules have put a
+    fault into each copy (planted), which this scorer's judge should find.
 
-    The keys are the names of the scorers (code that makes one verdict) that let the judges assess a response. A value
-    is None if the rules cannot plant a fault for this judge in this response.
+    The keys are the names of the scorers. A value is None if the rules cannot plant a fault for this scorer in this
+    response.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)

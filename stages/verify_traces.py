@@ -175,11 +175,11 @@ class WhyRejected(NamedTuple):
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> WhyRejected:
-    """Return why a draft (question with its data) is rejected, with the trace and the scorer that are the reason.
+    """Return why a draft (question with its data) is rejected. The reason describes one trace and one scorer.
 
     ``traces`` are the teacher's responses to the question; none of them is good enough. ``scorers`` are the scorers
     that made the verdicts. A trace is right if its final answer is right. A trace is unverifiable if a scorer could not
-    check it, e.g. because a call failed. The described trace is the first of these that exists:
+    check it, e.g. because a call failed. The reason describes the first of these traces that exists:
 
     - the right trace with the highest score;
     - the first right trace that is unverifiable, and so has no score;

@@ -227,4 +227,4 @@ def _check_progress(progress: Progress) -> None:
     if not all(type(number) is int for number in (progress.step, *position)):
         raise TypeError("the step or the position in the data is not a whole number")
     if not isinstance(progress.memory, dict) or not isinstance(progress.random, dict):
-        raise TypeError("the memory of the reward or the state of the random generators is not a dict")
+        raise TypeError("the saved state of the reward or of the random generators is not a dict")

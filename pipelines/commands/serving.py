@@ -56,7 +56,8 @@ async def listening(runner: "web.AppRunner", host: str, port: int) -> str:
 def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
     """Run an event loop for HTTP in a separate thread while the body of the ``with`` statement runs.
 
-    So work in the main thread, such as scoring, does not delay the server's replies. Yields a function. It runs a
+    The separate thread is needed because work in the main thread, such as scoring, would otherwise delay the server's
+    replies. Yields a function. It runs a
     coroutine on this event loop, waits for it, and returns the coroutine's result.
     """
     loop = asyncio.new_event_loop()

@@ -121,7 +121,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         if "://" in parsed.run:
             raise InspectError(
                 f"--audit cannot write judgements to {parsed.run}, because this run is in an object store: copy the "
-                "run to this machine, and name the copy"
+                "run to this machine, and give the path of the copy"
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]

@@ -37,15 +37,16 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
             f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
             "--pipeline FILE`, where FILE is the pipeline's file"
         )
-    remedy = f"only on request: start the view again with `beam view {run} --pipeline {summary.recipe}`"
+    again = f"start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
-        raise InspectError(f"the config of {run} extends another file, and a replay reads this file {remedy}")
+        raise InspectError(f"the config of {run} extends another file, which a replay reads only on request: {again}")
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run reads {printable(place)}, which is not on this machine, and a replay reads it {remedy}"
+            f"the input {printable(place)} of the run is not on this machine. A replay reads it "
+            f"only on request: {again}"
         )
-    with installed_code_only(remedy):
+    with installed_code_only(f"only on request: {again}"):
         yield
 
 

@@ -135,7 +135,8 @@ class _Unwritten(MediaStore):
     """Replaces a MediaStore when only the ids of records are needed: it does not write the media that rows contain."""
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Write nothing, and return a made-up name, where the base class returns the path of the file."""
+        """Return a made-up name. The base class writes the drawn image to a file and returns its path, but a replay
+        needs no such file."""
         return f"unwritten.{ext}"
 
 

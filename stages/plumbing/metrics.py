@@ -132,9 +132,7 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """Count one rejected record for the stage (step of the pipeline) and the reason that the rejection ``rejected``
-    names.
-    """
+    """Count one rejected record, under the stage (step of the pipeline) that rejected it and the reason."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1

@@ -53,7 +53,7 @@ class DataSets(Format):
             source = Source(self.name, name, records=records)
             return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
         if isinstance(path, RemotePath):
-            raise NothingHere("the library datasets cannot read a folder in a remote store")
+            raise NothingHere("the library `datasets` cannot read a folder in a remote store: copy it to this machine")
         root = str(path.resolve())
         if path.is_file():
             raise NothingHere(

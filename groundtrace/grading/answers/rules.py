@@ -77,9 +77,9 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 def method_for(gold: str, is_number: bool = False) -> str:
     """Return the name of the method that would grade answers against this gold (correct) answer.
 
-    The name is ``date``, ``numeric``, ``list``, ``maths`` or ``text``. It is used for a missing answer, which is wrong
-    without being compared. ``is_number`` is True if the question's answer type is a number; a gold such as "5" is then
-    ``numeric``.
+    The name is ``date``, ``numeric``, ``list``, ``maths`` or ``text``. This function is used for a missing answer:
+    nothing is compared, but the grade needs the name of a method. ``is_number`` is True if the question's answer type
+    is a number; a gold such as "5" is then ``numeric``.
     """
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"

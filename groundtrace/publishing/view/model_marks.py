@@ -107,7 +107,8 @@ def model_marks(
     images: Mapping[str, ImageOfRow],
     family_of: Callable[[str], Family],
 ) -> ModelMarks:
-    """Return the objects in the replies of the :data:`ROLES`, at most :data:`MAX_MARKS` of each role.
+    """Return the marks (points, boxes and masks of objects) in the replies of the :data:`ROLES`, at most
+    :data:`MAX_MARKS` of each role.
 
     ``requests`` are the calls as :func:`groundtrace.inference.request_log.log_request` writes them, and ``replies``
     are their stored replies by cache key. ``images`` are the images of the record (:func:`images_of`). ``family_of``

@@ -168,8 +168,9 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Count a point that is on an object of its label; ``mask`` is the mask of this object.
+        """Add a point to these counts. The point is on an object that its label names; ``mask`` is the object's mask.
 
+        The function first finds out whether the object is a target of the question. This may need calls of models.
         Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
         """
         place = point.media_index, point.frame

@@ -69,7 +69,7 @@ def copied(root: bytes, max_bytes: int) -> Copy:
             inodes.add(entry.inode)
             entries.append(entry)
             if len(entries) > MAX_ENTRIES + 1:
-                raise FolderError(f"there are more than {MAX_ENTRIES} files")
+                raise FolderError(f"the folder has more than {MAX_ENTRIES} files, which is the limit")
     return tuple(entries)
 
 

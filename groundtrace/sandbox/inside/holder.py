@@ -287,7 +287,8 @@ def _open_streams() -> None:
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
-    """Run the code in the trajectory's module, and show the value of its last line if that is an image."""
+    """Run the code of one call in the Python module that all calls of the trajectory share. If the value of the code's
+    last line is an image, show it."""
     linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(keepends=True), name)
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
