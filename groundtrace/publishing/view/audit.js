@@ -22,7 +22,8 @@ async function showAudit(now, isCurrent) {
   };
   if (now.get("id") === "result") {
     const result = await fetched("/api/audit/result");
-    if (isCurrent()) byId("rows").replaceChildren(auditBar(null), resultOf(result));
+    const isDone = audit.rows.length && audit.rows.every(([, choice]) => choice);
+    if (isCurrent()) byId("rows").replaceChildren(auditBar(null), isDone ? element("p", { id: "done" }, `All ${audit.rows.length} traces are judged. u undoes the last judgement.`) : "", resultOf(result));
     showCount();
     return;
   }
@@ -82,8 +83,10 @@ async function judge(about, choice, of = judged.id) {
     await fetched("/api/audit/judge", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: of, about, choice }) });
     if (about === WHOLE) lastJudged = choice ? of : null;
     const at = audit.rows.findIndex(([id]) => id === of);
-    if (about === WHOLE && choice && at + 1 < audit.rows.length) await auditTo(audit.rows[at + 1][0]);
-    else await auditTo(of);
+    const isDone = audit.rows.every(([id, each]) => each || id === of);
+    if (about !== WHOLE || !choice) await auditTo(of);
+    else if (isDone) await auditTo("result");
+    else await auditTo(at + 1 < audit.rows.length ? audit.rows[at + 1][0] : null);
   } catch (error) {
     trouble(error);
   }
@@ -99,6 +102,7 @@ function onAuditKey(key) {
   const choice = CHOICES.find(([, each]) => each === key);
   if (choice && judged && state().get("id") !== "result") judge(WHOLE, choice[0]);
   else if (key === "u" && judged) undoLast();
+  else if (key === "m" && viewer) viewer.toggleMarks();
   else if (key === "j") auditStep(1);
   else if (key === "k") auditStep(-1);
 }

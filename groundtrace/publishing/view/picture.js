@@ -8,11 +8,15 @@ async function problemOf(address) {
 
 const addressOf = (record, image) => image.address ? image.address : COPY ? image.file || "" : `/image/${record.n}/${image.column}/${image.index}`;
 
+let viewer = null;  // of the record that is shown
+
 // Shows one image at a time with its layers of marks; wheel and drag zoom and pan.
 class Viewer {
   constructor(record) {
+    viewer = this;
     this.record = record;
     this.layers = [];
+    this.areHidden = false;
     const best = record.traces[0];
     if (best && best.marks.length) this.layers.push({ name: "trace", marks: best.marks, on: true });
     if (record.gold.length) this.layers.push({ name: "gold", marks: record.gold, on: !best || !best.marks.length });
@@ -56,7 +60,15 @@ class Viewer {
       return element("label", {}, box, " ", element("i", { class: `colour ${layer.name}` }), ` ${layer.title || layer.name} (${layer.marks.length})`);
     });
     const zoom = by => this.zoom(by, this.stage.clientWidth / 2, this.stage.clientHeight / 2);
-    this.switches.replaceChildren(...made, element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit"));
+    const hide = element("button", { type: "button", "aria-pressed": String(this.areHidden), onclick: () => this.toggleMarks(), title: "m" }, "hide marks");
+    this.switches.replaceChildren(...made, this.layers.length ? hide : "", element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit"));
+  }
+
+  // A mark can cover a small object, so all marks can be hidden for a moment.
+  toggleMarks() {
+    this.areHidden = !this.areHidden;
+    this.showSwitches();
+    this.draw();
   }
 
   choose(index) {
@@ -131,7 +143,7 @@ class Viewer {
   // Draws the marks of the layers that are on; an overlay has its marks drawn in.
   draw() {
     this.moved.querySelector("svg")?.remove();
-    if (!this.image || this.shown.kind === "overlay" || this.shown.kind === "code") return;
+    if (!this.image || this.areHidden || this.shown.kind === "overlay" || this.shown.kind === "code") return;
     const svg = drawn("svg", { width: this.image.naturalWidth, height: this.image.naturalHeight });
     const kinds = ["mask", "box", "point"];  // points are above boxes, whose inner parts let the pointer through
     for (const kind of kinds) for (const layer of this.layers.filter(each => each.on)) {

@@ -18,7 +18,7 @@ async function showRecord(now, mine) {
   const record = await fetched(`/api/record?${query}`);
   if (mine !== turn) return;
   current = record;
-  const viewer = new Viewer(record);
+  viewer = new Viewer(record);
   byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;

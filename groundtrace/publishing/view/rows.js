@@ -76,7 +76,7 @@ function summaryOf(row) {
   const parts = [element("span", { class: `set ${row.set}` }, row.set)];
   if (row.reason) parts.push(` ${row.reason}`);
   const final = row["score final"];
-  if (final !== null && final !== undefined) parts.push(` · ${numbered(final)}`);
+  if (final !== null && final !== undefined) parts.push(` · score ${numbered(final)}`);
   if (row.pass_rate !== null && row.pass_rate !== undefined) parts.push(` · pass rate ${numbered(row.pass_rate)}`);
   return parts;
 }
@@ -85,7 +85,7 @@ function grid() {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
     "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
     element("span", { class: "pic" }, thumbnail(row)),
-    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), element("span", { class: "q t" }, row.question || row.detail || row.id)),
+    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), element("span", { class: "q t" }, row.question || row.detail || row.id), element("code", { class: "id t", title: row.id }, row.id)),
   )));
 }
 

@@ -31,6 +31,7 @@ function onKey(event) {
   else if (key === "/") { event.preventDefault(); if (!current) byId("q").focus(); }
   else if (key === "j" || key === "ArrowRight" && current) current ? current.after !== null && open(current.after) : choose(1);
   else if (key === "k" || key === "ArrowLeft" && current) current ? current.before !== null && open(current.before) : choose(-1);
+  else if (key === "m" && current && viewer) viewer.toggleMarks();
   else if (key === "f") {
     const row = shown.rows[chosen];
     if (current) flag();

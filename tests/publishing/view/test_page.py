@@ -102,6 +102,10 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
     assert page.page.evaluate("document.querySelector('sup[data-mark=trace-point-1]').className") == "lit"
     page.page.check(".layers >> text=gold")
     assert page.page.evaluate("document.querySelectorAll('.stage rect').length") == 2
+    page.page.keyboard.press("m")
+    page.wait("document.querySelectorAll('.stage rect, .stage circle').length == 0")
+    page.page.click(".layers button:text('hide marks')")
+    page.wait("document.querySelectorAll('.stage rect').length == 2")
     page.page.click(".strip button >> nth=1")
     page.wait("document.querySelectorAll('.stage rect').length == 0")
 
@@ -223,11 +227,14 @@ def test_an_audit_is_done_by_keyboard_and_goes_on_after_reopening(
             opened.page.keyboard.press(key)
             opened.wait(f"document.getElementById('count').textContent.startsWith('{n} of')")
     opened.page.keyboard.press("1")
-    opened.wait("document.getElementById('count').textContent.startsWith('6 of')")
+    opened.wait("document.getElementById('done') !== null")
+    assert opened.count() == "6 of 6 traces judged"
     opened.page.keyboard.press("u")
     opened.wait("document.getElementById('count').textContent.startsWith('5 of')")
+    assert opened.page.query_selector("#done") is None
     opened.page.click("#result")
     opened.wait("document.getElementById('precision') !== null")
+    assert opened.page.query_selector("#done") is None
     assert "%" in opened.page.inner_text("#precision") and opened.printed == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
