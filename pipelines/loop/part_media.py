@@ -54,13 +54,13 @@ class PartMedia:
         except MediaNotAllowed:
             self._keep_link(relative, side)
             return
-        if os.path.lexists(target):
-            return
         if target == side / EMBEDDED:
             raise SplitError(
                 f"the medium {relative!r} of the input has the name of the folder in which `beam loop` stores embedded "
                 "media: rename this file"
             )
+        if os.path.lexists(target):
+            return
         refuse_links(side, relative)
         target.parent.mkdir(parents=True, exist_ok=True)
         if scheme == "input" and is_in_store(self._store.input_root):

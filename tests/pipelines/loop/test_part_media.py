@@ -58,10 +58,13 @@ def test_a_link_to_a_file_at_the_name_of_the_folder_is_left_out(tmp_path: Path) 
     assert len(list((tmp_path / "out/questions").glob("*/media/*.png"))) == 4
 
 
+@pytest.mark.parametrize("place", [0, 4], ids=["before embedded media", "after embedded media"])
 def test_a_medium_with_the_name_of_the_folder_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = write_rows(tmp_path / "data", ["media", None, None, None, None])
+    paths: list[str | None] = [None] * 5
+    paths[place] = "media"
+    data = write_rows(tmp_path / "data", paths)
     (data / "media").write_bytes(png(99))
     with pytest.raises(SplitError, match="the medium 'media' of the input has the name of the folder"):
         split(tmp_path / "out", data / "q.parquet")
