@@ -4,8 +4,10 @@
 // Requests of an earlier state that arrive late are dropped.
 let turn = 0;
 let listed = null;
+let pendingSearch = null;  // the timer that searches for the typed text; it ends when the page shows another state
 
 async function show() {
+  clearTimeout(pendingSearch);
   const mine = ++turn;
   const now = state();
   const isAudit = run.has_audit && now.get("view") === "audit";

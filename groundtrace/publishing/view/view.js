@@ -53,10 +53,9 @@ async function start() {
   byId("sort").append(element("option", { value: "" }, "the run's order"), ...run.dimensions.map(each => element("option", { value: each.name }, each.name)));
   byId("home").addEventListener("click", event => { event.preventDefault(); go(new URLSearchParams()); });
   byId("search").addEventListener("submit", event => { event.preventDefault(); changed(next => byId("q").value.trim() ? next.set("q", byId("q").value.trim()) : next.delete("q")); });
-  let typed = null;
   byId("q").addEventListener("input", () => {
-    clearTimeout(typed);
-    typed = setTimeout(() => byId("search").requestSubmit(), TYPING_PAUSE_MS);
+    clearTimeout(pendingSearch);
+    pendingSearch = setTimeout(() => byId("search").requestSubmit(), TYPING_PAUSE_MS);
   });
   const sort = isDown => changed(next => byId("sort").value ? next.set("sort", (isDown ? "-" : "") + byId("sort").value) : next.delete("sort"));
   byId("sort").addEventListener("change", () => sort((state().get("sort") || "").startsWith("-")));

@@ -1,5 +1,6 @@
 """The page of a view in a headless Chromium (``make test-browser``): filters, records, marks, keys, hostile texts."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,20 @@ def test_text_order_pages_and_the_table(page: Page) -> None:
     page.page.click("text=next page")
     page.wait("shown.rows.length == 4")
     assert page.page.is_disabled("text=next page")
+
+
+def test_a_typed_text_is_not_searched_for_after_the_user_has_left_the_search(page: Page) -> None:
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("CATS, 7")
+    page.page.keyboard.press("Enter")
+    page.wait("shown.total == 10")
+    page.page.route("**/api/rows?*", lambda route: (time.sleep(0.8), route.continue_()))  # longer than a pause
+    page.page.keyboard.type("8")
+    page.page.click("#home")
+    page.page.wait_for_timeout(1500)
+    page.page.unroute("**/api/rows?*")
+    page.wait("document.getElementById('q').value == ''")
+    assert page.state() == "" and page.page.evaluate("shown.total") == 100
 
 
 def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
