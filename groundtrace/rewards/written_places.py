@@ -175,15 +175,20 @@ _ON_AXES = compile_late(
 They are not coordinates if the question is about axes, or about unknowns called x and y (:func:`place_in_words`).
 """
 
+_SPACES = re.compile(r"[^\S\n]+")
+_BLANK_LINES = re.compile(r" ?\n\s*")
+
 
 def plain(text: str) -> str:
     """Return the text in a normal form, so that coordinates in it are easier to find.
 
     The digits of other scripts become ASCII digits. Brackets, dashes and separators of numbers get one spelling each.
-    Quotes, invisible characters, some LaTeX commands, and words such as "about" are removed.
+    Quotes, invisible characters, some LaTeX commands, and words such as "about" are removed. Several spaces become one,
+    because each of them multiplies the time of a search.
     """
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
-    return _HEDGES.sub(" ", text).translate(_SIGNS)
+    text = _HEDGES.sub(" ", text).translate(_SIGNS)
+    return _BLANK_LINES.sub("\n", _SPACES.sub(" ", text))
 
 
 def _plain_sign(sign: str) -> str:

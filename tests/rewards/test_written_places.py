@@ -95,6 +95,7 @@ def test_values_of_axes_may_stand_where_the_question_is_about_them(asked: str, s
         ("⟨120、\u200b45⟩", "(120,45)"),
         ("(٣٠, ٤٠)", "(30, 40)"),
         ("(−1, “4”)", "(-1, 4)"),
+        ("(1,   2) \n \n (3, 4)", "(1, 2)\n(3, 4)"),
     ],
 )
 def test_signs_are_read_in_one_spelling(written: str, read: str) -> None:
@@ -103,7 +104,9 @@ def test_signs_are_read_in_one_spelling(written: str, read: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", ["1, ", "x ", "1", " ", "at ", "left 1 ", "[ 1 ", "5% a b ", "y1 ", "1.", "±", "（"])
+@pytest.mark.parametrize(
+    "piece", ["1, ", "x ", "1", " ", "at ", "the ", "left 1 ", "[ 1 ", "5% a b ", "y1 ", "1.", "±", "（"]
+)
 def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
     began = time.process_time()
     place_in_words(piece * (60_000 // len(piece)))

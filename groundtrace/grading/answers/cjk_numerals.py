@@ -18,7 +18,8 @@ _COUNTED = (
     "个個只隻条條本人张張次元円圆圓块塊岁歲年月日号號头頭匹台辆輛朵棵件位名支枝杯瓶盒层層间間点點分秒米度倍つ枚回"
 )
 _NUMERAL = re.compile(
-    rf"(?P<ordinal>第)?(?:(?P<written>\d+(?:\.\d+)?)\s?(?P<scale>[{_MYRIADS}千]+)|(?P<numeral>[{_DIGITS}{_TENS}{_MYRIADS}]+))"
+    rf"(?P<ordinal>第)?(?:(?P<written>\d+(?:\.\d+)?)\s?(?P<scale>[{_MYRIADS}千]{{1,3}})|"
+    rf"(?<![\d{_DIGITS}{_TENS}{_MYRIADS}])(?P<numeral>[{_DIGITS}{_TENS}{_MYRIADS}]+))"
     rf"(?=$|[^\w]|[{_COUNTED}]|の|点[{_DIGITS}])"
     rf"(?:点(?P<decimals>[{_DIGITS}]+))?"
 )

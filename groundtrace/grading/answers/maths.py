@@ -91,8 +91,10 @@ _UNIT = re.compile(
 _DECIMALS = re.compile(r"-?\d{1,12}\.(\d{2,12})")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]+\}")
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
-_REFUSED = re.compile(r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!]\s*!|\d{4,}\s*!")
-_POWER = re.compile(r"\^\s*\{?\s*[-+]?(\d+)")
+_REFUSED = re.compile(
+    r"\\(?:int|iint|oint|sum|prod|lim|binom|choose|Gamma|zeta)(?![A-Za-z])|[)}\]!|]\s*!|\d(?:[,\s]*\d){3,}\s*!"
+)
+_POWER = re.compile(r"\^\s*")
 _SYMBOL = re.compile(
     r"(?<![\\A-Za-z])[A-Za-z]|\\(?:alpha|beta|gamma|delta|epsilon|theta|lambda|mu|sigma|phi|omega|rho|tau)\b"
 )
@@ -213,8 +215,8 @@ def _is_cheap(latex: str) -> bool:
     if deepest > _MAX_NESTING:
         return False
     has_symbol = re.search(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", _COMMAND.sub(" ", _UPRIGHT.sub(" ", latex)))
-    powers = [int(power) for power in _POWER.findall(latex)]
-    if math.prod(max(power, 1) for power in powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
+    powers = [_power_bound(latex, match.end()) for match in _POWER.finditer(latex)]
+    if math.prod(powers) > (_MAX_SYMBOLIC_POWER if has_symbol else _MAX_POWER):
         return False
     symbols = len(set(_SYMBOL.findall(latex)))
     functions = len(_FUNCTION.findall(latex))
@@ -225,6 +227,19 @@ def _is_cheap(latex: str) -> bool:
     if len(_OF_SETS.findall(latex)) > _MAX_SETS or _terms(latex) > _MAX_TERMS:
         return False
     return not any(_is_tower(latex, match.end()) for match in re.finditer(r"\^", latex))
+
+
+def _power_bound(latex: str, at: int) -> int:
+    """Return the product of all whole numbers in the exponent at the offset ``at``; 1 if it has none.
+
+    The exponent's value is hardly larger, for example for ``^{1+99}`` and ``^(3 \\cdot 33)``.
+    """
+    if latex[at : at + 1] in {"{", "("}:
+        exponent = latex[at : _group_end(latex, at)]
+    else:
+        found = re.compile(r"[-+]?\d*").match(latex, at)
+        exponent = found.group() if found else ""
+    return math.prod(max(int(number), 1) for number in re.findall(r"\d+", exponent))
 
 
 def _terms(latex: str) -> int:

@@ -42,9 +42,11 @@ _ORDINAL_DIGITS = re.compile(r"(\d{1,4})(?:st|nd|rd|th)")
 _NOT_COUNTED = (
     r"(?:less|this|is|was|yes|guess|clues|ideas|answers|images|details|pictures|numbers|options|choices|\w+us)\b"
 )
+_NOT_NONE = r"(?:doubt|question|(?:more|less|fewer)\s+than)\b"
+"""Matches words after "no" with which it does not mean 0, as in "no doubt seven birds" and "no fewer than two"."""
 _NONE = re.compile(
     r"(?:(?:there(?:\s+(?:is|are)|['’]s)|(?:i|we)(?:\s+can)?\s+see|it\s+(?:has|shows|contains))\s+)?"
-    rf"(?:(?:none|nil|nothing|zero|no)(?:\s+of\s+(?:them|these|those))?|no\s+(?:[a-z-]+\s+){{0,3}}?(?!{_NOT_COUNTED})[a-z-]+s)"
+    rf"(?:(?:none|nil|nothing|zero|no)(?:\s+of\s+(?:them|these|those))?|no\s+(?!{_NOT_NONE})(?:[a-z-]+\s+){{0,3}}?(?!{_NOT_COUNTED})[a-z-]+s)"
     r"(?:\s+(?:is|are)\s+(?:visible|shown|seen|present|there))?(?:\s+(?:in|on)\s+(?:the|this)\s+[a-z]+)?"
 )
 _LETTERS = re.compile(r"[A-Za-z]+")

@@ -18,7 +18,7 @@ _COMMAND = (
 _MARKUP = re.compile(rf"{_COMMAND}([^{{}}]*)\}}")
 _BEGINS = re.compile(_COMMAND)
 _ENCLOSED = tuple(
-    re.compile(rf"{begin}\s*({inner})\s*{end}", re.DOTALL)
+    re.compile(rf"{begin}({inner}){end}", re.DOTALL)
     for begin, inner, end in (
         (r"\$\$", r"[^$]+", r"\$\$"),
         (r"\$", r"[^$]+", r"\$"),

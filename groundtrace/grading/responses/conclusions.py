@@ -30,10 +30,10 @@ _ADVERBS = (
     r"(?:(?:therefore|thus|then|clearly|indeed|definitely|certainly|absolutely|surely|really|actually|simply|that) )*"
 )
 _ANSWER = compile_late(
-    r"\b(?:final |correct |right |my |the |overall )*answer\s*"
+    r"\b(?:final |correct |right |my |the |overall ){0,4}answer\s*"
     rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
     r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
-    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|(?:die |richtige )*antwort (?:ist|lautet)|"
+    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|(?:die |richtige ){0,4}antwort (?:ist|lautet)|"
     r"(?:ist|lautet) die (?:richtige )?antwort|la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*"
     r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|entonces|por tanto|quindi)\b,?\s*)*"
     rf"(?P<eu>{_CLAUSE})",

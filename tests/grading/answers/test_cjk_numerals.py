@@ -27,6 +27,8 @@ from groundtrace.grading.answers.cjk_numerals import value_of_numeral, with_arab
         ("三四个", "三四个"),
         ("零分之二", "0分之2"),
         ("plain", "plain"),
+        ("5百", "5百"),
+        pytest.param("5" + "亿" * 600, "5" + "亿" * 600, id="a scale without end"),
     ],
 )
 def test_numerals_become_digits(text: str, expected: str) -> None:

@@ -61,6 +61,12 @@ def test_markup_within_a_text() -> None:
     assert without_markup(r"\textbf{B}. \text{red \emph{car}}") == "B. red car"
 
 
+@pytest.mark.parametrize("text", ['"{}?', "${}?", "$$ {}?", r"\({} x", r"\text{{{}", "「{}"])
+def test_long_spaces_take_little_time(text: str) -> None:
+    unfinished = text.format(" " * 5_000)
+    assert without_wrapping(unfinished) == unfinished.strip()
+
+
 @given(st.text(max_size=60) | st.text("$\\{}text*`\"'.。B答案是 ", max_size=40))
 def test_any_text_keeps_something(text: str) -> None:
     for form in (bare_answer, without_answer_phrase, without_wrapping, without_markup):

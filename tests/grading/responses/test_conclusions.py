@@ -129,6 +129,10 @@ def test_any_text_is_read(reasoning: str, question: Question) -> None:
         assert reasoning[each.start : each.end] == each.text
 
 
+def test_a_word_that_is_repeated_takes_little_time() -> None:
+    assert conclusions("the " * 49_000 + "die " * 10_000, COUNT) == []
+
+
 WHOLE = [
     "So we have 7 yellow squares here.",
     "I add them up for a total of 7.",
