@@ -1,11 +1,13 @@
 """Checks the SQLite database of a reply cache before the first query, because another person may have sent the file.
 
 Such a database can hold code of its sender. For example, a table can be replaced by a view whose rows never end, and
-triggers and generated columns are computed when rows are written or read.
+triggers and generated columns are computed when rows are written or read. Beside the database, there can be a journal
+that makes SQLite delete another file.
 """
 
 import re
 import sqlite3
+from pathlib import Path
 
 from groundtrace.schemas.safe_files import UnsafeFile
 
@@ -17,6 +19,28 @@ _COMPUTED = re.compile(r"\b(AS|CHECK)\b", re.IGNORECASE)
 """Matches the SQL words that begin the expression of a generated column or of a constraint. A table with such a word is
 rejected, since the tables of a cache have neither.
 """
+
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+"""The last bytes of a journal that names another file, the super-journal of a transaction on several databases."""
+
+
+def check_journal(journal: Path) -> None:
+    """Check that the rollback journal of a database does not name another file.
+
+    A process that was killed may leave a journal, with which SQLite restores the database when it is opened. If the
+    journal names a super-journal, SQLite deletes this file, whatever its path is. A cache has only one database, so it
+    never has a super-journal. A missing journal is accepted. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the journal names a file, and OSError if it cannot be read.
+    """
+    try:
+        with journal.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(size - len(_JOURNAL_MAGIC), 0))
+            end = stream.read()
+    except (FileNotFoundError, NotADirectoryError):  # the caller finds a file in place of the folder when it writes
+        return
+    if size >= 2 * len(_JOURNAL_MAGIC) and end == _JOURNAL_MAGIC:
+        raise UnsafeFile(f"{journal} names another file, which SQLite would delete: remove {journal.name}")
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:

@@ -30,6 +30,7 @@ from typing import BinaryIO, TypeVar
 
 from groundtrace.inference.cache import index as reply_index
 from groundtrace.inference.cache.cached_reply import CachedReply
+from groundtrace.inference.cache.foreign_files import check_journal
 from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.locks import lock_alone, locked
 from groundtrace.inference.cache.log import (
@@ -277,14 +278,20 @@ def check_files(path: Path) -> None:
     delete files outside of its folder. If a file is a pipe, the cache would wait for it forever. There is one
     exception: the cache's folder itself may be a link.
 
-    The error is also raised if the cache's two lock files are the same file. In this case, the cache would wait forever
-    for a lock that it holds itself.
+    The error is also raised in two further cases:
+
+    - The cache's two lock files are the same file. The cache would wait forever for a lock that it holds itself.
+    - A journal of SQLite names another file, which SQLite would delete
+      (:func:`groundtrace.inference.cache.foreign_files.check_journal`).
     """
-    files = [path.name, *(f"{path.name}{suffix}" for suffix in ("-wal", "-shm", "-journal")), LOCK, REBUILD_LOCK]
-    files += ["coordination/.lock", "coordination/peers.sqlite"]
+    databases = (path.name, "coordination/peers.sqlite")
+    files = [f"{name}{suffix}" for name in databases for suffix in ("", "-wal", "-shm", "-journal")]
+    files += [LOCK, REBUILD_LOCK, "coordination/.lock"]
     refuse_links(path.parent, *files, "log")
     for name in files:
         refuse_special(path.parent / name)
+    for name in databases:
+        check_journal(path.parent / f"{name}-journal")
     locks = path.parent / LOCK, path.parent / REBUILD_LOCK
     if all(each.exists() for each in locks) and locks[0].samefile(locks[1]):
         raise UnsafeFile(f"{locks[0]} and {locks[1]} are the same file, so the cache cannot be locked: remove both")

@@ -50,6 +50,32 @@ def test_a_database_with_more_than_the_tables_of_a_cache_is_not_read(tmp_path: P
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["replies.sqlite", "coordination/peers.sqlite"])
+def test_a_journal_that_would_delete_another_file(name: str, tmp_path: Path) -> None:
+    victim, path = tmp_path / "thesis.txt", tmp_path / "cache/replies.sqlite"
+    victim.write_text("my own notes")
+    ReplyCache(str(path)).close()
+    (path.parent / name).parent.mkdir(exist_ok=True)
+    named = str(victim).encode()
+    sizes = len(named).to_bytes(4, "big") + sum(named).to_bytes(4, "big")
+    journal = path.parent / f"{name}-journal"
+    journal.write_bytes(b"x" * 28 + named + sizes + bytes.fromhex("d9d505f920a163d7"))
+    StoredReplies(path).close()  # reads no journal
+    with pytest.raises(UnsafeFile, match=rf"^{journal} names another file, which SQLite would delete: remove "):
+        ReplyCache(str(path))
+    assert victim.exists()
+
+
+def test_a_journal_that_a_killed_process_left(tmp_path: Path) -> None:
+    path = tmp_path / "cache/replies.sqlite"
+    with closing(ReplyCache(str(path))) as cache:
+        cache.put([entry("a")])
+    for content in (b"", b"x", b"x" * 600):  # no journal of SQLite: it is not used, and may be deleted
+        path.with_name("replies.sqlite-journal").write_bytes(content)
+        with closing(ReplyCache(str(path))) as cache:
+            assert cache.get("a") is not None
+
+
 def test_tables_of_sqlite_itself_are_no_foreign_tables(tmp_path: Path) -> None:
     path = tmp_path / "cache/replies.sqlite"
     with closing(ReplyCache(str(path))) as cache:
