@@ -276,12 +276,33 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 
     The columns that stages (steps of the pipeline) declare are first. The columns that were copied from the input
     follow. A column's ``meaning`` is "" if the shard holds no description of it, for example if another program wrote
-    the shard.
+    the shard. Raises ValueError if the descriptions of the columns in the shard are damaged.
     """
     written = (schema.metadata or {}).get(_ADDED)
-    described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
+    described = EARLIER if written is None else _described(written)
     added = (field for field in schema if field.name not in CORE)
     return [Column(field.name, field.type, **{"meaning": "", **described.get(field.name, {})}) for field in added]
+
+
+def _described(written: bytes) -> Mapping[str, Mapping[str, Any]]:
+    """Return the descriptions of columns by the columns' names. ``written`` is their JSON text in a shard."""
+    try:
+        listed = json.loads(written)
+    except (ValueError, RecursionError):
+        listed = None
+    if not isinstance(listed, list) or not all(_is_description(each) for each in listed):
+        raise ValueError("the descriptions of its columns are damaged")
+    return {each["name"]: {key: value for key, value in each.items() if key != "name"} for each in listed}
+
+
+def _is_description(found: Any) -> bool:
+    """Return whether a JSON value is the description of a column: its name, and arguments of :class:`Column`."""
+    kinds = {"name": str, "meaning": str, "for_training": bool, "is_class": bool}
+    return (
+        isinstance(found, dict)
+        and "name" in found
+        and all(isinstance(value, kinds.get(key, ())) for key, value in found.items())
+    )
 
 
 SFT_SCHEMA = sft_schema()

@@ -32,6 +32,7 @@ from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import last_part
 from groundtrace.stages.plumbing.malloc import release_memory
+from groundtrace.storage.views import quoted_name
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
@@ -222,7 +223,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
     ``extra_scores`` in rows of older versions.
     """
     names = [field.name for field in columns.field("scores").type]
-    counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
+    counts = ", ".join(f"count(*) FILTER (scores.{quoted_name(name)} IS NULL)" for name in names)
     unscored = dict(zip(names, tables.execute(f"SELECT {counts} FROM sft").fetchall()[0], strict=True))
     for column in {"verdicts", "extra_scores"}.intersection(columns.names):
         query = f"""SELECT score.name, (SELECT count(*) FROM sft) - count(score.value)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.columns import Column
+from groundtrace.storage.views import quoted_name
 
 MAX_CLASSES = 10
 NONE = "none"
@@ -152,7 +153,7 @@ def _property(column: Column[Any]) -> Property:
     A property is a feature of rows, such as the source, together with an SQL expression for the class of a row. A value
     of the column is the name of a class. If the value is a list of names, the class is e.g. "a and b".
     """
-    name = f'"{column.name}"'
+    name = quoted_name(column.name)
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)
 

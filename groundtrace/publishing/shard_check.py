@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.errors import InspectError
-from groundtrace.schemas.arrow import CORE
+from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -48,6 +48,7 @@ def check_shards(files: Sequence[Path]) -> None:
             try:
                 with pq.ParquetFile(file) as shard:
                     _check_types(file, shard.schema_arrow)
+                    added_columns(shard.schema_arrow)
                     kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
                 _check_sizes(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
@@ -127,13 +128,14 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
     """
     if _is_text(kind):
         return f"coalesce(strlen({value}), 0)"
-    if _is_binary(kind):
+    if _is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return f"coalesce(octet_length({value}), 0)"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         size = _size(f"x{depth}", kind.value_type, depth + 1)
         if size.isdecimal():
             return f"coalesce(len({value}), 0) * {size}"
-        return f"coalesce(list_sum(list_transform({value}, lambda x{depth}: {size})), 0)"
+        items = f"coalesce(list_sum(list_transform({value}, lambda x{depth}: {size})), 0)"
+        return f"(coalesce(len({value}), 0) * {_NUMBER_BYTES} + {items})"  # an empty text takes memory, too
     if pa.types.is_struct(kind):
         parts = [
             _size(f"struct_extract_at({value}, {index})", kind.field(index - 1).type, depth)
@@ -142,4 +144,6 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
         numbers = sum(int(part) for part in parts if part.isdecimal())
         texts = [part for part in parts if not part.isdecimal()]
         return f"({' + '.join([*texts, str(numbers)])})" if texts else str(numbers)
+    if pa.types.is_map(kind):
+        raise ValueError("it has a column of maps, which a run never writes")
     return str(_NUMBER_BYTES)

@@ -1,5 +1,6 @@
 """Classes are counted in the shards, and what no row has is not shown."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -95,6 +96,16 @@ def test_a_set_without_a_value_has_no_part_in_a_property(tmp_path: Path) -> None
     shown = found(write(tmp_path / "run", [ASKED, ASKED], rl))["domain"]
     assert sorted(classes(shown)) == [("general", 0, 1), ("none", 0, 1), ("stem", 0, 1)]
     assert shown.evenness == {"sft": None, "rl": pytest.approx(1.0)}
+
+
+def test_the_name_of_a_column_is_never_sql(tmp_path: Path) -> None:
+    name = 'id" || (SELECT 1) || "id'
+    run = write(tmp_path / "run", [ASKED])
+    [shard] = (run / "sft").iterdir()
+    table = pq.read_table(shard).append_column(name, pa.array(["x"]))
+    described = json.dumps([{"name": name, "meaning": "", "is_class": True}])
+    pq.write_table(table.replace_schema_metadata({"groundtrace.added": described}), shard)
+    assert classes(found(run)[name]) == [("x", 1, 0)]
 
 
 @pytest.mark.parametrize(

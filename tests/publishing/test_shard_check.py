@@ -43,6 +43,8 @@ REMEDY = "shorten the texts of the input, and repeat the run"
         ({"note": shared(KIB * 65, 1)}, "a row of "),
         ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row of "),
         ({"n": [[[1, 2]] * 5_000]}, "a row of "),
+        ({"choices": [[""] * 10_000]}, "a row of "),
+        ({"n": pa.array([b"x" * 2**16 + b"y"], pa.binary(2**16 + 1))}, "a row of "),
         ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row of "),
         ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row of "),
     ],
@@ -104,6 +106,19 @@ def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any]
     files = shard(tmp_path, **{column: values})
     with pytest.raises(InspectError, match=rf"the column {column} of .*a\.parquet has the type .*, but a run writes "):
         check_shards(files)
+
+
+def test_a_column_of_maps_is_refused(tmp_path: Path) -> None:
+    files = shard(tmp_path, note=pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())))
+    with pytest.raises(InspectError, match=r"a\.parquet .*it has a column of maps, which a run never writes"):
+        check_shards(files)
+
+
+def test_damaged_descriptions_of_columns(tmp_path: Path) -> None:
+    made = pa.table({"x": ["a"]}).replace_schema_metadata({"groundtrace.added": "5"})
+    pq.write_table(made, tmp_path / "a.parquet")
+    with pytest.raises(InspectError, match=r"a\.parquet .*the descriptions of its columns are damaged"):
+        check_shards([tmp_path / "a.parquet"])
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:

@@ -73,6 +73,26 @@ def test_columns_of_other_peoples_shards_have_no_meaning() -> None:
     assert added_columns(pa.schema([("id", pa.string()), ("mood", pa.int8())])) == [Column("mood", pa.int8(), "")]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "5",
+        "{",
+        "[" * 100_000,
+        '["x"]',
+        '[{"meaning": "m"}]',
+        '[{"name": "x", "colour": "red"}]',
+        '[{"name": 5}]',
+        '[{"name": "x", "is_class": "yes"}]',
+    ],
+    ids=lambda text: text[:40],
+)
+def test_damaged_descriptions_of_columns(written: str) -> None:
+    schema = pa.schema([("x", pa.string())], metadata={"groundtrace.added": written})
+    with pytest.raises(ValueError, match="the descriptions of its columns are damaged"):
+        added_columns(schema)
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_metadata_and_the_columns_agree(name: str) -> None:
     schema = SCHEMAS[name]
