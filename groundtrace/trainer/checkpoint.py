@@ -10,6 +10,7 @@ with any number of GPUs. :mod:`groundtrace.trainer.export` converts a checkpoint
 """
 
 import os
+import pickletools
 import re
 import shutil
 import zipfile
@@ -161,7 +162,8 @@ def _check_sizes(file: Path) -> None:
     A file in torch's format is a ZIP file with several parts. torch writes the parts without compression, but it also
     reads compressed parts. So a stranger's file of some megabytes could need any amount of memory. Raises ValueError if
     a part is compressed, or if the sizes of the parts, which the ZIP file lists, add up to more than the file's size.
-    Raises BadZipFile if the file is not a ZIP file.
+    Also raises ValueError if the file makes a ``bytearray``, because a few bytes can make one of any size. Raises
+    BadZipFile if the file is not a ZIP file.
     """
     with zipfile.ZipFile(file) as parts:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]
@@ -169,6 +171,10 @@ def _check_sizes(file: Path) -> None:
             raise ValueError(
                 f"the parts of {file.name} are compressed, or larger than this file, unlike those the trainer writes"
             )
+        for name in (name for name in parts.namelist() if name.endswith(".pkl")):
+            for operation, argument, _ in pickletools.genops(parts.read(name)):
+                if operation.name == "GLOBAL" and str(argument).endswith(" bytearray"):
+                    raise ValueError(f"{file.name} makes a bytearray, which the trainer never writes")
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:

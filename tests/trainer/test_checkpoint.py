@@ -194,6 +194,20 @@ def test_a_small_file_that_needs_much_memory(tmp_path: Path, kind: str) -> None:
             read(path)
 
 
+def test_a_bytearray_of_any_size(tmp_path: Path) -> None:
+    class Large:
+        def __reduce__(self) -> Any:
+            return bytearray, (2**20,)
+
+    path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
+    state = torch.load(path / STATE, weights_only=True)
+    torch.save({**state, "note": Large()}, path / STATE)
+    assert len(torch.load(path / STATE, weights_only=True)["note"]) == 2**20
+    for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
+        with pytest.raises(CheckpointError, match=r"cannot be read: trainer\.pt makes a bytearray, which the trainer"):
+            read(path)
+
+
 def test_a_description_with_more_values_than_bytes(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
     state = torch.load(path / STATE, weights_only=True)
