@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.safe_files import MAX_TEXT_BYTES
+from groundtrace.schemas.safe_files import MAX_BRACKETS, MAX_TEXT_BYTES
 from groundtrace.schemas.text import storable
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -94,11 +94,21 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         yield found
 
 
+def has_many_brackets(text: str) -> bool:
+    """Return whether a JSON text may have more than :data:`groundtrace.schemas.safe_files.MAX_BRACKETS` lists and
+    objects. Brackets within its texts count, too.
+    """
+    return len(text) > MAX_BRACKETS and text.count("[") + text.count("{") > MAX_BRACKETS
+
+
 def parse_object(text: str) -> dict[str, Any]:
     """Parse ``text``, one line of a file, and return its JSON object as a dict.
 
-    Raises :class:`NotAnObject` if the line is not a JSON object, or if the object is nested too deeply.
+    Raises :class:`NotAnObject` if the line is not a JSON object, if the object is nested too deeply, or if it has more
+    than :data:`groundtrace.schemas.safe_files.MAX_BRACKETS` lists and objects, which would fill the memory.
     """
+    if has_many_brackets(text):
+        raise NotAnObject(f"not readable: the line has more than {MAX_BRACKETS} lists and objects")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

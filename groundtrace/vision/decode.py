@@ -234,9 +234,8 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
         name = "JPEG" if image.format == "MPO" else (image.format or "?")
         # The further images of an MPO are previews or the second view of a stereo pair; viewers show only the first.
         if image.format != "MPO" and getattr(image, "is_animated", False):
-            frames = getattr(image, "n_frames", 2)
-            raise UndecodableMedia(
-                "animated", f"the {name} file has {frames} frames or pages: save the one to use as a separate image"
+            raise UndecodableMedia(  # the number of frames is not read: that takes minutes for a stranger's file
+                "animated", f"the {name} file has several frames or pages: save the one to use as a separate image"
             )
         orientation = _orientation(image)
         if name == "JPEG" and image.mode in ("RGB", "L") and _ends_like_jpeg(data):

@@ -5,7 +5,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, TextIO
 
-from groundtrace.schemas.safe_files import MAX_TEXT_BYTES
+from groundtrace.schemas.json_lines import has_many_brackets
+from groundtrace.schemas.safe_files import MAX_BRACKETS, MAX_TEXT_BYTES
 
 CHUNK_CHARS = 2**20
 MAX_VALUE_CHARS = MAX_TEXT_BYTES
@@ -148,12 +149,15 @@ class _Window:
         """Discard the text that was parsed, read more text, and return whether the stream had more text.
 
         Each call reads at least as many characters as are in memory, so that a large object needs few reads. Raises
-        :class:`NotAnArray` if one value has more than :data:`MAX_VALUE_CHARS` characters.
+        :class:`NotAnArray` if one value has more than :data:`MAX_VALUE_CHARS` characters, or more than
+        :data:`groundtrace.schemas.safe_files.MAX_BRACKETS` lists and objects.
         """
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :], 0
         if len(self._text) > MAX_VALUE_CHARS:
             raise self.wrong(f"one value has more than {MAX_VALUE_CHARS} characters")
+        if has_many_brackets(self._text):  # the text in memory is the beginning of one value
+            raise self.wrong(f"one value has more than {MAX_BRACKETS} lists and objects")
         more = self._stream.read(max(CHUNK_CHARS, len(self._text)))
         self._text += more
         return bool(more)

@@ -38,6 +38,10 @@ _CELL_FILES = (".csv", ".tsv")
 MAX_CELL_CHARS = 2**24
 """The maximum length of a cell. Without this limit, an unclosed quote would turn the rest of the file into one cell."""
 csv.field_size_limit(MAX_CELL_CHARS)
+MAX_ROW_CHARS = 2**27
+"""The maximum length of a row. A row has several lines if its cells hold line ends, so a limit for each line does not
+limit the row.
+"""
 _SEPARATORS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"?')
 _LISTS = ("choices", "boxes", "media")
@@ -159,10 +163,11 @@ def _first_odd_byte(path: Place) -> int:
 def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
     """Yield the rows below the header, with None for an empty cell.
 
-    Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, and
-    for a line of more than :data:`MAX_LINE_BYTES` characters, which might fill the memory.
+    Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, for
+    a line of more than :data:`MAX_LINE_BYTES` characters, and for a row of more than :data:`MAX_ROW_CHARS` characters,
+    which might fill the memory.
     """
-    lines, skipped, line = _lines(text), 0, ""
+    lines, skipped, line = _RowLines(text), 0, ""
     number = 0
     header: list[str] = []
     try:
@@ -173,6 +178,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
         separator = "\t" if path.endswith(".tsv") else _separator(line)
         reader = csv.reader(itertools.chain([line], lines), delimiter=separator, strict=True)
         for cells in reader:
+            lines.row_chars = 0
             number = skipped + reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
@@ -185,14 +191,29 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
         raise InputError(f"{path}, line {number + 1}, cannot be read as CSV ({error}): correct this line") from error
 
 
-def _lines(text: TextIO) -> Iterator[str]:
-    """Yield the lines of a file. Raises csv.Error if a line is longer than :data:`MAX_LINE_BYTES`. The file is read as
-    text, so the length of a line is counted in characters here, and not in bytes.
+class _RowLines:
+    """Iterates over the lines of a file. The caller sets ``row_chars``, the length of the present row, to 0 after each
+    row.
+
+    Raises csv.Error if a line is longer than :data:`MAX_LINE_BYTES`, or a row longer than :data:`MAX_ROW_CHARS`. The
+    file is read as text, so lengths are counted in characters here, and not in bytes.
     """
-    for line in iter(partial(text.readline, MAX_LINE_BYTES + 1), ""):
+
+    def __init__(self, text: TextIO) -> None:
+        self.row_chars = 0
+        self._lines = iter(partial(text.readline, MAX_LINE_BYTES + 1), "")
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.row_chars += len(line)
         if len(line) > MAX_LINE_BYTES:
             raise csv.Error(f"the line has more than {MAX_LINE_BYTES} characters")
-        yield line
+        if self.row_chars > MAX_ROW_CHARS:
+            raise csv.Error(f"the row has more than {MAX_ROW_CHARS} characters")
+        return line
 
 
 def _separator(first_line: str) -> str:

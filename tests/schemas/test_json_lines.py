@@ -13,6 +13,7 @@ from groundtrace.schemas.json_lines import (
     read_lines,
     read_objects,
 )
+from groundtrace.schemas.safe_files import MAX_BRACKETS
 
 CONTENTS = [
     (b"", []),
@@ -73,6 +74,7 @@ NO_OBJECTS = [
     ("\ufeff{}", "not JSON: "),
     ("[" * 100_000, "not JSON: "),
     ('{"a": 1' + "0" * 5000 + "}", "not JSON: "),
+    ('{"a": [' + "{}," * MAX_BRACKETS + "{}]}", "not readable: the line has more than 3000000 lists and objects"),
 ]
 
 

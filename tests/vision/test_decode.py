@@ -7,6 +7,7 @@ import pickle
 import struct
 import zlib
 from pathlib import Path
+from unittest.mock import PropertyMock
 
 import cv2
 import numpy as np
@@ -232,6 +233,13 @@ def test_refusals_are_typed(name: str) -> None:
     assert error.value.kind == kind
     assert "\n" not in str(error.value)
     assert str(error.value).startswith(f"{kind}: ")
+
+
+def test_the_pages_of_a_tiff_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = PropertyMock(return_value=2)
+    monkeypatch.setattr("PIL.TiffImagePlugin.TiffImageFile.n_frames", counted)
+    test_refusals_are_typed("tiff of two pages")
+    counted.assert_not_called()
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.schemas import json_lines
 from groundtrace.stages.sources import json_arrays
 from groundtrace.stages.sources.json_arrays import NotAnArray, array_entries
 
@@ -31,6 +32,13 @@ def test_the_objects_of_any_array(found: Any, indent: int | None, ascii_: bool, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_arrays, "CHUNK_CHARS", chunk)
         assert list(array_entries(io.StringIO(text))) == found
+
+
+def test_a_value_of_many_lists_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "MAX_BRACKETS", 100)
+    monkeypatch.setattr(json_arrays, "CHUNK_CHARS", 40)
+    with pytest.raises(NotAnArray, match=r"line 1, entry 2: one value has more than \d+ lists and objects"):
+        list(array_entries(io.StringIO('[{"a": 1}, {"a": [' + "[]," * 200 + "[]]}]")))
 
 
 LONG = [

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from groundtrace.schemas.json_lines import parse_object
+from groundtrace.stages.sources import tables
 from groundtrace.stages.sources.base import InputError, NothingHere, RowSettings
 from groundtrace.stages.sources.tables import MAX_CELL_CHARS, Tables
 from groundtrace.vision.media import MediaStore
@@ -119,6 +120,16 @@ def test_files_that_are_refused(name: str, data: bytes, message: str, tmp_path: 
     assert message in str(refused.value)
     assert str(tmp_path / name) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_row_of_many_long_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_ROW_CHARS", 1_000)
+    rows = [f'query {n},"{"two lines" * 40}\n{"two lines" * 40}",x\n' for n in range(9)]
+    (tmp_path / "q.csv").write_text("query,note,answer\n" + "".join(rows))
+    assert len(records(tmp_path / "q.csv", ROWS)) == 9
+    (tmp_path / "q.csv").write_text("query,note,answer\n" + rows[0][:-3] + rows[1])
+    with pytest.raises(InputError, match=r"line \d, cannot be read as CSV \(the row has more than 1000 characters\)"):
+        records(tmp_path / "q.csv", ROWS)
 
 
 def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> None:
