@@ -21,7 +21,12 @@ MAX_CELL_BYTES: Final = 16 * 2**20
 of VLMEvalKit.
 """
 MAX_ROW_BYTES: Final = 2**30
-"""The maximum size of all texts and media in a row together. A single medium has a limit of 256 MiB."""
+"""The maximum size of all texts, media and items of lists in a row together. A single medium has a limit of 256 MiB."""
+VALUE_BYTES: Final = 64
+"""The size of an item of a list as a Python value, without its text. An item that is a struct is a dict, whose size is
+:data:`STRUCT_BYTES` and the sizes of its fields.
+"""
+STRUCT_BYTES: Final = 256
 SPLIT_BYTES: Final = 64 * 2**20
 """The maximum size of a batch whose rows are converted together. The rows of a larger batch are converted one at a
 time.
@@ -78,14 +83,14 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
         size = _checked_bytes(row, path, first + index)
         if size > MAX_ROW_BYTES:
             raise InputError(
-                f"{path}, row {first + index}: the row has {size} bytes of texts and media, the limit is "
-                f"{MAX_ROW_BYTES}: shorten or remove this row"
+                f"{path}, row {first + index}: the row has {size} bytes of texts, media and lists, the "
+                f"limit is {MAX_ROW_BYTES}: shorten or remove this row"
             )
         yield from _decoded(row, types).to_pylist()
 
 
 def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
-    """Return the number of bytes that all texts and media of a batch together have as Python values.
+    """Return the number of bytes that all texts, media and items of lists in a batch have as Python values.
 
     Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes. The message names the
     file, the column and the number of the text's row. ``path`` is the name of the file in the message, and ``first`` is
@@ -102,7 +107,31 @@ def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
                     f"{MAX_CELL_BYTES}: shorten this text, or remove the row"
                 )
             total += _computed("sum", lengths)
+        total += _list_bytes(column)
     return total
+
+
+def _list_bytes(column: pa.Array) -> int:
+    """Return the number of bytes that the items of a column's lists have as Python values, without their texts.
+
+    A file of some kilobytes may hold a list of millions of equal numbers.
+    """
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return sum(_list_bytes(part) for part in column.flatten())
+    if pa.types.is_map(kind):
+        begin, end = column.offsets[0].as_py(), column.offsets[-1].as_py()  # keys and items ignore a slice
+        parts = [column.keys[begin:end], column.items[begin:end]]
+    else:
+        parts = [column.flatten()] if pa.types.is_nested(kind) else []
+    return sum(len(part) * _value_bytes(part.type) + _list_bytes(part) for part in parts)
+
+
+def _value_bytes(kind: pa.DataType) -> int:
+    """Return the size of one value of this type as a Python value, without texts and items of lists."""
+    if pa.types.is_struct(kind):
+        return STRUCT_BYTES + sum(_value_bytes(kind.field(index).type) for index in range(kind.num_fields))
+    return VALUE_BYTES
 
 
 def _has_long(column: pa.Array) -> bool:

@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
@@ -27,6 +28,8 @@ from groundtrace.storage.places import STANDARD, StorageSettings, place
 from groundtrace.storage.uploads import Uploads
 
 MAX_MESSAGE_CHARS = 200
+MAX_NOTE_BYTES = 2**20
+"""The maximum length of a line that is read. The folder may come from a stranger; a run writes only shorter lines."""
 
 
 @dataclass(frozen=True)
@@ -179,14 +182,14 @@ def waiting(root: str) -> list[str]:
 def paid_in(root: Path) -> Iterator[Paid]:
     """Yield the notes about the tokens and the cost of each request, from all processes.
 
-    ``root`` is the folder into which the run's processes write these notes. Duplicates and truncated lines are left
-    out.
+    ``root`` is the folder into which the run's processes write these notes. Duplicates, truncated
+    lines and lines of more than :data:`MAX_NOTE_BYTES` characters are left out.
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         with io.TextIOWrapper(opened_regular(own_file(root, path.name)), encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                with contextlib.suppress(ValueError, TypeError):
+            for line in iter(partial(lines.readline, MAX_NOTE_BYTES), ""):
+                with contextlib.suppress(ValueError, TypeError, RecursionError):
                     paid = Paid(**json.loads(line))
                     if paid.id not in seen:
                         seen.add(paid.id)

@@ -12,12 +12,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groundtrace.inference.cache.index import logs
 from groundtrace.inference.cache.log import MAX_LINE_BYTES, LogEntry, decode_line
-from groundtrace.inference.flow.notes import waiting
+from groundtrace.inference.flow.notes import MAX_NOTE_BYTES, waiting
 from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.publishing.view.replies import times_of
 from groundtrace.schemas.safe_files import UnsafeFile, is_elsewhere, opened_regular, own_file
@@ -54,10 +55,14 @@ class _Lines:
     end_bytes: int = 0
 
     def new(self) -> Iterator[Json]:
-        """Yield the JSON objects of the lines that were completed since the last reading."""
+        """Yield the JSON objects of the lines that were completed since the last reading.
+
+        A line of more than :data:`groundtrace.inference.flow.notes.MAX_NOTE_BYTES` bytes, which a run never writes, and
+        the lines after it are not read.
+        """
         with opened_regular(self.path) as stream:
             stream.seek(self.end_bytes)
-            for line in stream:
+            for line in iter(partial(stream.readline, MAX_NOTE_BYTES), b""):
                 if not line.endswith(b"\n"):
                     return
                 self.end_bytes += len(line)

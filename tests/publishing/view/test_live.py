@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from groundtrace.inference.cache.replies import CacheEntry, ReplyCache
-from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.inference.flow.notes import MAX_NOTE_BYTES, RunNotes, paid_in
 from groundtrace.inference.request import Completion
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.live import MAX_CHARS, MAX_REPLIES, LiveRun, is_unfinished
@@ -87,6 +88,21 @@ def test_a_line_is_read_when_it_is_complete(going: GoingRun) -> None:
     file.write_text(f"no JSON\n[1]\n{line}\n")
     [calls] = live.state()["calls"]
     assert (calls["role"], calls["tokens_in"]) == ("judge", 5)
+
+
+def test_a_long_line_is_not_read_into_memory(going: GoingRun) -> None:
+    file = going.folder / "ledger/20260101T000000-aa/paid-x.jsonl"
+    line = json.dumps({"id": "1", "role": "judge", "requests": 1, "tokens_in": 5, "tokens_out": 1, "cost_usd": 0.0})
+    file.write_text(f"{line}\n")
+    with file.open("rb+") as stream:
+        stream.truncate(2**28)  # a file with a hole takes no space on the disk
+    tracemalloc.start()
+    try:
+        assert [each["role"] for each in LiveRun(going.folder).state()["calls"]] == ["judge"]
+        assert [paid.id for paid in paid_in(file.parent)] == ["1"]
+        assert tracemalloc.get_traced_memory()[1] < 50 * MAX_NOTE_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_newest_run_of_the_folder_counts(going: GoingRun) -> None:

@@ -94,7 +94,33 @@ def test_a_row_of_many_texts_or_media_is_refused(item: Any, tmp_path: Path, monk
     pq.write_table(pa.table({"q": [[item] * 2, [item] * 2, [item] * 6]}), tmp_path / "a.parquet")
     rows = read_rows(tmp_path / "a.parquet", "a.parquet", 16)
     assert [len(next(rows)["q"]) for _ in range(2)] == [2, 2]
-    with pytest.raises(InputError, match=re.escape("a.parquet, row 3: the row has 5400 bytes of texts and media")):
+    with pytest.raises(
+        InputError, match=re.escape("a.parquet, row 3: the row has 5784 bytes of texts, media and lists")
+    ):
+        next(rows)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "size"),
+    [
+        (pa.list_(pa.int8()), [1] * 100, 6400),
+        (pa.list_(pa.list_(pa.bool_())), [[True] * 9] * 10, 6400),
+        (pa.list_(pa.struct({"a": pa.bool_()})), [{"a": True}] * 20, 6400),
+        (pa.struct({"a": pa.list_(pa.null())}), {"a": [None] * 100}, 6400),
+        (pa.map_(pa.int8(), pa.int8()), [(1, 1)] * 50, 6400),
+    ],
+    ids=str,
+)
+def test_a_row_of_many_items_is_refused(
+    kind: pa.DataType, value: Any, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_rows, "SPLIT_BYTES", 2000)
+    monkeypatch.setattr(parquet_rows, "MAX_ROW_BYTES", 6000)
+    few = {"a": value["a"][:2]} if isinstance(value, dict) else value[:2]
+    pq.write_table(pa.table({"q": pa.array([few, value, few], kind)}), tmp_path / "a.parquet")
+    rows = read_rows(tmp_path / "a.parquet", "a.parquet", 16)
+    assert next(rows) == {"q": few}
+    with pytest.raises(InputError, match=re.escape(f"a.parquet, row 2: the row has {size} bytes of texts, media")):
         next(rows)
 
 
