@@ -88,7 +88,11 @@ class Shards:
                 f"{files[0].parent} has no column {missing[0]!r}, which {side} shards must have: repeat the run"
             )
         columns = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
-        added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
+        try:
+            added = added_columns(pq.read_schema(files[0]))
+        except ValueError as error:
+            raise ShardError(f"{files[0]} cannot be read: {_line(error)}: repeat the run") from error
+        added = (column for column in added if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
         if not _are_images(type := rows.schema.field("images").type):

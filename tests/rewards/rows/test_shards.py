@@ -102,6 +102,14 @@ def test_a_missing_column_is_named(tmp_path: Path, row: Row, write_shards: Write
         Shards(run, side, tmp_path / "cache")
 
 
+def test_damaged_descriptions_of_columns(tmp_path: Path, row: Row, write_shards: Write) -> None:
+    run = write_shards(tmp_path, [row()])
+    (file,) = (run / "sft").glob("*.parquet")
+    pq.write_table(pq.read_table(file).replace_schema_metadata({"groundtrace.added": "5"}), file)
+    with pytest.raises(ShardError, match=f"^{file} cannot be read: the descriptions of its columns are damaged: "):
+        Shards(run, "sft", tmp_path / "cache")
+
+
 def test_columns_that_training_does_not_need_may_be_missing(tmp_path: Path, row: Row, write_shards: Write) -> None:
     run = write_shards(tmp_path, [row()])
     (file,) = (run / "sft").glob("*.parquet")
