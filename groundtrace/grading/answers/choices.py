@@ -50,7 +50,10 @@ _INNER_LABEL = re.compile(r"(?<![^\W_])(?:([A-Z])(?![^\W_])|([a-z])(?=\s*[.):]))
 _LABEL_FIRST = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:,]?\s+")
 _DENIED = re.compile(
     r"(?:(?:is|was|are|be)\s+)?(?:(?:clearly|definitely|certainly|obviously|simply|also|just|actually|probably)\s+)*"
-    r"(?:not|never|wrong|incorrect|false)\b|(?:isn['’]t|wasn['’]t|cannot|can['’]t|couldn['’]t|can\s+not)\b",
+    r"(?:not|never|wrong|incorrect|false)\b|(?:isn['’]t|wasn['’]t|cannot|can['’]t|couldn['’]t|can\s+not)\b"
+    r"|(?:this|that)\s+(?:is|was)\s+(?:wrong|incorrect|false|not\s+(?:correct|right|true))\b"
+    r"|(?:is\s+)?(?:ruled\s+out|impossible|excluded|eliminated)[,;.]?\s+(?=(?:so|but|hence|therefore|thus|then)\b)"
+    r"|(?:no|falsch|faux|falso|wrong)\s*[,;]\s*(?=[A-Z]\s*[:)])",
     re.IGNORECASE,
 )
 _DENYING = re.compile(

@@ -81,11 +81,12 @@ class WrittenDate:
     the fields in their written order: ("/", 3, 4, 2021) for 03/04/2021. There is one exception: after the notation
     "named", the order is always year, month, day ("3 April 2021"). If a date has a weekday, its number (0 for Monday)
     follows. If a date has a time, the notation and the fields of the time follow. ``readings`` are all dates or times
-    that the written text may mean.
+    that the written text may mean. ``weekday`` is the number of the written weekday; None if there is none.
     """
 
     spelling: tuple[str | int, ...]
     readings: frozenset[DateFields]
+    weekday: int | None = None
 
 
 def read_date(text: str) -> WrittenDate | None:
@@ -110,6 +111,8 @@ def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     field that the other has ("3 April" and "3 April 2021"). The result is also None for two different times that may be
     meant as equal ratios (1:15 and 2:30).
     """
+    if None not in (predicted.weekday, gold.weekday) and predicted.weekday != gold.weekday:
+        return False
     if predicted.spelling == gold.spelling:
         return True
     if len(predicted.readings) == len(gold.readings) == 1 and predicted.readings == gold.readings:
@@ -135,7 +138,7 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
     readings = frozenset(
         DateFields(d.year, d.month, d.day, t.hour, t.minute, t.second) for d, t in product(day.readings, time.readings)
     )
-    return WrittenDate(day.spelling + time.spelling, readings)
+    return WrittenDate(day.spelling + time.spelling, readings, day.weekday)
 
 
 def _without_links(text: str) -> str:
@@ -191,7 +194,7 @@ def _date(text: str) -> WrittenDate | None:
         return written
     wanted = _WEEKDAYS.index(weekday.group(1)[:3])
     readings = frozenset(m for m in written.readings if _falls_on(m, wanted))
-    return WrittenDate((*written.spelling, wanted), readings) if readings else None
+    return WrittenDate((*written.spelling, wanted), readings, wanted) if readings else None
 
 
 def _falls_on(moment: DateFields, weekday: int) -> bool:

@@ -57,6 +57,7 @@ _GROUP = re.compile(r"\$\$?([^$]+)\$\$?")
 _WORD = re.compile(r"(?<!\\)(?<![A-Za-z\\])[A-Za-z]{4,}")
 _WORD_LIKE = frozenset({"sqrt", "sinh", "cosh", "tanh"})
 _UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
+_UPRIGHT_WORD = re.compile(r"\\(?:text|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _SUPERSCRIPT = re.compile(r"([⁺⁻]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _SYMBOLS = str.maketrans(
@@ -88,6 +89,19 @@ _UNIT = re.compile(
     r"(?<=[\d\s}])\s*(?:[cmdk]m|ft|in|[mk]g|m[lL]|units?|degrees?|cents?|feet|inches|met(?:er|re)s?)"
     r"(?:\s*\^\s*\{?[23]\}?)?$"
 )
+_ONE_NAME = {
+    "feet": "ft",
+    "inches": "in",
+    "unit": "",
+    "units": "",
+    "degrees": "degree",
+    "cents": "cent",
+} | dict.fromkeys(("meter", "meters", "metre", "metres"), "m")
+_OTHER_MEANING = re.compile(
+    r"\b(?:or|and|not|cannot|never|no|wrong|false|incorrect|impossible|than|at\s+least|at\s+most)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+"""Matches words beside a formula with which an answer is more than the formula, or denies it."""
 _DECIMALS = re.compile(r"-?\d{1,12}\.(\d{2,12})")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]+\}")
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
@@ -136,8 +150,9 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
 
     Two texts that differ only in spaces, dollar signs and notation are equal, even if they have several expressions ("x
     = 1, y = 2"). In all other cases, each text must be one expression, perhaps with a unit; otherwise the result is
-    GOLD_UNREADABLE or PREDICTION_UNREADABLE. The prediction may also have prose around ``$…$``. A ratio a:b is read as
-    a/b. Numbers are compared to six decimals, without other tolerance.
+    GOLD_UNREADABLE or PREDICTION_UNREADABLE. Expressions with different units are different. The prediction may also
+    have prose around ``$…$``. A ratio a:b is read as a/b. Numbers are compared to six decimals, without other
+    tolerance.
     """
     if len(gold) > MAX_CHARS:
         return MathsMatch.GOLD_UNREADABLE
@@ -151,8 +166,18 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
     if predicted_latex is None or not _parsable(predicted_latex):
         return MathsMatch.PREDICTION_UNREADABLE
     if _verify(gold_latex, predicted_latex):
-        return MathsMatch.EQUAL
+        units = {_unit(gold), _unit(predicted)} - {""}
+        return MathsMatch.DIFFERENT if len(units) > 1 else MathsMatch.EQUAL
     return MathsMatch.ROUNDED if _is_rounded(gold_latex, predicted_latex) else MathsMatch.DIFFERENT
+
+
+def _unit(text: str) -> str:
+    """Return the unit with its power at the end of an answer in one spelling, such as "cm^2"; "" if it has none."""
+    text = _rewrite(text).replace("$", " ").strip().rstrip(" .。")
+    found = _UNIT.search(_UPRIGHT_WORD.sub(r" \1", text))
+    name, _, power = re.sub(r"[\s{}]", "", found.group() if found else "").partition("^")
+    name = _ONE_NAME.get(name.lower(), name.lower())
+    return name + (f"^{power}" if name and power else "")
 
 
 def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
@@ -168,7 +193,7 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 def _spelling(text: str) -> str:
     """Return the text without the characters that do not change a formula's meaning; spaces between digits stay."""
-    text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
+    text = re.sub(r"\$+", " ", _rewrite(text)).strip(" \n\t").rstrip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
 
@@ -191,7 +216,7 @@ def _one_expression(text: str) -> str | None:
         groups = _GROUP.findall(text)
         around = _GROUP.sub(" ", text)
         # Digits or another formula outside the dollars would be lost, so there is more than one part.
-        if len(groups) != 1 or re.search(r"[\d$\\=^]", around) or re.search(r"\b(?:or|and|not)\b", around, re.I):
+        if len(groups) != 1 or re.search(r"[\d$\\=^]", around) or _OTHER_MEANING.search(around):
             return None
         text = groups[0].strip()
     text = _UNIT.sub("", text)

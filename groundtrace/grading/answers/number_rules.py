@@ -116,10 +116,11 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 _LEFT_OPEN = re.compile(
     r"\b(?:any|another|(?:some|every|the) other|a different) (?:number|answer|amount|value|count)s?\b"
     r"|\b(?:any|some|every)thing\b|\b(?:or|oder|ou) (?:else|not|none|nothing|any|another|whatever)\b|\bwhichever\b"
-    r"|\bwhatever\b|\bunless\b|\bif\b|\bcould be\b|\bandere? zahl(?:en)?\b|\bautres? nombres?\b",
+    r"|\bwhatever\b|\bunless\b|\bif\b|\bcould be\b|\bandere? zahl(?:en)?\b|\bautres? nombres?\b"
+    r"|\b(?:below|under) zero\b",
     re.IGNORECASE,
 )
-"""Matches words with which an answer does not commit itself to one number."""
+"""Matches words with which an answer does not commit itself to one number, or gives it another sign ("below zero")."""
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:

@@ -51,9 +51,13 @@ _ARITHMETIC = re.compile(r"[\d\s.()*/+-]*\d\s*[+*]\s*[\d(][\d\s.()*/+-]*")
 _OPERATIONS = re.compile(r"\^|\*\*|\\[A-Za-z]|[√π×÷∙·∞]|\d!")
 
 _SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
-_JOINT = r"\s*(?:\bor\b|\bto\b|\band\b|/|-|\()\s*"
+_JOINT = r"\s*(?:\bor\b|\boder\b|\bou\b|\bplus\b|\bminus\b|\bto\b|\band\b|/|-|\()\s*"
 _NAMES = "|".join(sorted(WORDS, key=len, reverse=True))
-_JOINED = re.compile(rf"(?:\d|hundred|thousand|million){_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d", re.IGNORECASE)
+_JOINED = re.compile(
+    rf"(?:\d|hundred|thousand|million){_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d"
+    rf"|\d\s+[^\W\d]{{1,12}}\s+(?:or|oder|ou)\s+({_NAMES})\b|\d\s*,\s*({_NAMES})\s+(?:or|oder|ou)\b",
+    re.IGNORECASE,
+)
 _JOINED_DIGITS = re.compile(r"\d[%\w]{0,3}\s*(?:\bor\b|\bto\b|[-–—/~±])\s*[$€£]?\d", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"(?<![\d.])(\d+),(\d{1,2}|\d{4,})(?![\d.])")
 _EQUALS = re.compile(r"(?<![=<>!:≠])[=≈](?![=<>])")
@@ -147,7 +151,7 @@ def _read_numerals(text: str) -> ParsedNumbers:
     if not numerals and not is_expression and not any(c.isdigit() for c in text):
         numerals = _in_words(text)
     elif numerals:
-        numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(1) or match.group(2))]
+        numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(match.lastindex or 0))]
     return ParsedNumbers(tuple(numerals), is_expression)
 
 

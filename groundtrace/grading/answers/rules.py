@@ -51,6 +51,8 @@ Rule = Callable[[str, str], Grade | None]
 
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
 _AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
+_SIGN_OF_LETTER = re.compile(r"(?<![\w*#-])(?:[^\W\d_]{1,2})([-#*])(?=[\s,.;)]|$)")
+"""Matches a sign that is part of a short name, such as the grade "B-", the note "F#" and the blood group "AB-"."""
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _gold_date = functools.lru_cache(GOLDS_KEPT)(read_date)
 _gold_period = functools.lru_cache(GOLDS_KEPT)(read_period)
@@ -250,6 +252,8 @@ def _compare_words(predicted: str, gold: str) -> Grade:
     gold, plain = (_AROUND_SIGN.sub(r"\1", without_markup(text)) for text in (gold, predicted))
     wanted = normalise_text(gold)
     if wanted and wanted in {normalise_text(bare_answer(plain)), normalise_text(plain)}:
+        if _SIGN_OF_LETTER.findall(gold.strip()) != _SIGN_OF_LETTER.findall(plain.strip()):
+            return Grade(None, "judge", "the same words, but another sign behind a letter")
         return Grade(1.0, "text", "same text")
     alternatives = (
         {normalise_text(bare_answer(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()
