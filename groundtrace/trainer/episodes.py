@@ -57,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the model's turns and the environment's observations (e.g. results of tools) so far as one response.
+        """Return all turns of the model and all observations, such as results of tools, up to now as one response.
 
         The response is complete after :meth:`take` has returned None.
         """

@@ -78,8 +78,8 @@ class Stage:
         max_kept: for a stage that selects a limited number of records and keeps them, a function of its settings that
             returns this number. ``max_kept`` is None for all other stages. Later stages make calls only for the
             selected records, so the number also limits these calls.
-        joins: whether the stage reads other records than those that the stage directly before it keeps. For example, it
-            may read the records of several stages together.
+        joins: whether the stage's input differs from the records that the previous stage keeps. For example, the
+            stage may read the records of several stages together.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these

@@ -166,8 +166,9 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
 def _reach_hub() -> None:
     """Raise ConnectionError if the Hub does not respond in time.
 
-    Without this check, the library would retry for half a minute before it reports a misspelt name. In offline mode the
-    check is skipped, and the data set is read from the library's cache.
+    Without this check, and without a network, the library would retry for half a minute, and then wrongly report that
+    the data set does not exist. In offline mode the check is skipped, and the data set is read from the library's
+    cache.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import http_backoff

@@ -79,8 +79,8 @@ _NO_UNITS = frozenset(
 class Quantity:
     """Holds a number with its unit, such as "5 cm".
 
-    ``numeral`` is the number. ``unit`` is None if the number has no unit or an unknown unit. ``word`` is then the
-    unknown word after the number ("apples" in "5 apples"), or "" without a word.
+    ``numeral`` is the number. ``unit`` is None if the number has no unit or an unknown unit. ``word`` is the
+    word after the number if it is not a known unit ("apples" in "5 apples"); otherwise it is "".
     """
 
     numeral: Numeral

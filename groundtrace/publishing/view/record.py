@@ -164,9 +164,9 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
     """Return the places (:func:`_place_of`) of the points that are not on an object of their label.
 
-    The places are read from the evidence of the ``verdicts``. The evidence on such a point is a JSON object with the
-    place of the point and the field ``on`` = false. All other evidence is ignored, because other scorers write other
-    fields.
+    The places are read from the evidence of the ``verdicts``. The evidence for a point that is not on its object is a
+    JSON object with the place of the point and the field ``on`` = false. All other evidence is ignored, because other
+    scorers write other fields.
     """
     found = set[tuple[Any, ...]]()
     for text in (each for verdict in verdicts for each in verdict.get("evidence") or []):

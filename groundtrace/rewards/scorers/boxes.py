@@ -207,8 +207,8 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     """Return the indices of the predicted boxes that are scored: only the worst box of several near-duplicates.
 
     ``columns`` are the predicted boxes (:func:`_columns`). ``placed`` is the IoU of each of the m predicted boxes with
-    each of the n gold boxes, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. The worst box is
-    the one whose highest ``overlap`` with a gold box is the lowest.
+    each of the n gold boxes, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. For each
+    predicted box, take its highest ``overlap`` with any gold box: the worst box has the lowest of these values.
 
     The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Two boxes
     with the same nearest gold box are near-duplicates in two cases:
@@ -216,12 +216,12 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     1. Their IoU with each other is at least :data:`SAME_BOX_IOU`.
     2. Each of them has at least this IoU with the gold box.
 
-    If a box is a near-duplicate of two other boxes, these two are near-duplicates of each other, too.
+    Two boxes are also treated as near-duplicates if both are near-duplicates of the same third box.
 
-    Without case 2, an additional good box could lower the score. For example, a response has two good boxes A and B for
-    one gold box, and the IoU of A and B with each other is below :data:`SAME_BOX_IOU`. Without case 2, A and B would
-    count as two boxes. Now the response gets a third good box C, which is a near-duplicate of both A and B. Then A, B
-    and C would count as one box, so C could lower the score.
+    Case 2 is needed because otherwise an additional good box could lower the score. For example, a response has two
+    good boxes A and B for one gold box, and their IoU with each other is below :data:`SAME_BOX_IOU`. Without case 2,
+    they count as two boxes. If the response gets a third good box C, which is a near-duplicate of both, the three count
+    as one box. With case 2, A and B count as one box from the start.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
