@@ -257,13 +257,16 @@ def _is_cheap(latex: str) -> bool:
 def _power_bound(latex: str, at: int) -> int:
     """Return the product of all whole numbers in the exponent at the offset ``at``; 1 if it has none.
 
-    The exponent's value is hardly larger, for example for ``^{1+99}`` and ``^(3 \\cdot 33)``.
+    The exponent's value is hardly larger, for example for ``^{1+99}`` and ``^(3 \\cdot 33)``. The result is more than
+    any limit if the exponent has a factorial.
     """
     if latex[at : at + 1] in {"{", "("}:
         exponent = latex[at : _group_end(latex, at)]
     else:
-        found = re.compile(r"[-+]?\d*").match(latex, at)
+        found = re.compile(r"[-+]?\d*\s*!?").match(latex, at)
         exponent = found.group() if found else ""
+    if "!" in exponent:
+        return _MAX_POWER + 1
     return math.prod(max(int(number), 1) for number in re.findall(r"\d+", exponent))
 
 
