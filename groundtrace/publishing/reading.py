@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.errors import InspectError
-from groundtrace.publishing.shard_check import check_shards
 from groundtrace.publishing.verdicts import VERDICTS, add_verdicts
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.run_files import problem_of, shards_of
@@ -22,6 +21,7 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
 from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
 from groundtrace.storage.mirror import RUN_MARKER
+from groundtrace.storage.shard_check import ShardFault, check_shards
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
@@ -46,7 +46,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
     If ``checked`` is True, the names and sizes of the shards (Parquet files) are compared with those in ``run.json``,
     and InspectError is raised if they differ. A shard that is a link to a file outside the folder is refused with
     UnsafeFile. Then the types of the shards' core columns and the sizes of their rows are checked
-    (:func:`groundtrace.publishing.shard_check.check_shards`).
+    (:func:`groundtrace.storage.shard_check.check_shards`).
 
     If ``digests`` is True, the SHA-256 of the shards is compared as well, so that all their bytes are read. ``digests``
     has no effect if ``checked`` is False.
@@ -74,7 +74,10 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
         raise InspectError(f"{file} is damaged ({problem}): repeat the run")
     if checked:
         check_files(run, summary, digests=digests)
-        check_shards([shard for name in SHARDS for shard in shards_of(run, name)])
+        try:
+            check_shards([shard for name in SHARDS for shard in shards_of(run, name)])
+        except ShardFault as error:
+            raise InspectError(str(error)) from error
     return summary
 
 

@@ -33,6 +33,7 @@ from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of, shards_of
 from groundtrace.schemas.safe_files import is_elsewhere
+from groundtrace.storage.shard_check import ShardFault, check_shards
 
 MAX_BYTES_IN_MEMORY = 64_000_000
 """The maximum total size of shard files, in bytes, that are read into memory.
@@ -76,11 +77,16 @@ class Shards:
             cache: the folder for the memory-mapped copy of large shards.
 
         Raises:
-            ShardError: if there are no shards or no rows, if a column is missing, if a shard cannot be read, or if a
-                link leads from ``data`` to a shard outside it.
+            ShardError: if there are no shards or no rows, if a column is missing, if a shard cannot be read or
+                :func:`groundtrace.storage.shard_check.check_shards` refuses it, or if a link leads from ``data`` to a
+                shard outside it.
         """
         self.side = side
         files = _shard_files(data, side)
+        try:
+            check_shards(files)
+        except ShardFault as error:
+            raise ShardError(str(error)) from error
         rows = _opened(files, cache)
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
@@ -88,11 +94,7 @@ class Shards:
                 f"{files[0].parent} has no column {missing[0]!r}, which {side} shards must have: repeat the run"
             )
         columns = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
-        try:
-            added = added_columns(pq.read_schema(files[0]))
-        except ValueError as error:
-            raise ShardError(f"{files[0]} cannot be read: {_line(error)}: repeat the run") from error
-        added = (column for column in added if column.for_training)
+        added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
         if not _are_images(type := rows.schema.field("images").type):

@@ -1,6 +1,6 @@
-"""Checks the shards (Parquet files) of a run folder before other code reads their rows.
+"""Checks shards (Parquet files) before other code reads their rows.
 
-The check is needed because another person may have made the run folder. Such a folder can cause two problems. First, a
+The check is needed because another person may have made the shards. They can cause two problems. First, a
 Parquet file can hold a long text once and use it in many rows, so that a file of one megabyte fills the memory of a
 program that reads it. Second, a column can have another type than a run writes.
 """
@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.errors import InspectError
 from groundtrace.schemas.arrow import CORE, added_columns
+from groundtrace.schemas.errors import UserError
 from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -27,13 +27,17 @@ _IMAGES = ("images", "overlays")
 _NUMBER_BYTES = 8
 
 
+class ShardFault(UserError):
+    """Raised if a shard must not be read. The message names the file, and states the fault and the remedy."""
+
+
 def check_shards(files: Sequence[Path]) -> None:
     """Check the types of the core columns of shards, and the sizes of their rows.
 
     Core columns are those that rows of every pipeline can have. A column may be missing, because an earlier version of
     the code may have written the file. The bytes of images are not read, and do not count as a part of a row's size.
 
-    Raises :class:`groundtrace.publishing.errors.InspectError` in these cases:
+    Raises :class:`ShardFault` in these cases:
 
     - A file is not a readable Parquet file.
     - A core column has another type than a run writes.
@@ -53,13 +57,13 @@ def check_shards(files: Sequence[Path]) -> None:
                 _check_sizes(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
-                raise InspectError(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
+                raise ShardFault(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
 
 
 def _check_types(file: Path, schema: pa.Schema) -> None:
     for field in schema:
         if field.name in CORE and not _fits(field.type, CORE[field.name].type):
-            raise InspectError(
+            raise ShardFault(
                 f"the column {field.name} of {file} has the type {field.type!s:.200}, but a run writes "
                 f"{CORE[field.name].type!s:.200}: repeat the run"
             )
@@ -101,7 +105,7 @@ _KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
 
 
 def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
-    """Raise InspectError for rows that are too large. ``kinds`` are the types of the columns.
+    """Raise ShardFault for rows that are too large. ``kinds`` are the types of the columns.
 
     DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
     metadata are not used, because they count such a text once, and may be false.
@@ -115,7 +119,7 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
     largest, total = (found or 0 for found in db.execute(query).fetchall()[0])
     for what, size, limit in (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES)):
         if size > limit:
-            raise InspectError(
+            raise ShardFault(
                 f"{file} has {what} of {size / 2**20:,.0f} MiB without images, but at most {limit // 2**20:,} MiB are "
                 "read: shorten the texts of the input, and repeat the run"
             )

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.publishing import shard_check as module
-from groundtrace.publishing.errors import InspectError
 from groundtrace.publishing.reading import SHARDS
-from groundtrace.publishing.shard_check import ROWS, check_shards
+from groundtrace.storage import shard_check as module
+from groundtrace.storage.shard_check import ROWS, ShardFault, check_shards
 
 KIB = "a" * 2**10
 
@@ -53,16 +52,16 @@ def test_rows_that_fill_the_memory_are_refused(
     columns: dict[str, Any], said: str, small_limits: None, tmp_path: Path
 ) -> None:
     files = shard(tmp_path, **columns)
-    with pytest.raises(InspectError, match=rf"a\.parquet has {said}.*: {REMEDY}$"):
+    with pytest.raises(ShardFault, match=rf"a\.parquet has {said}.*: {REMEDY}$"):
         check_shards(files)
 
 
 def test_the_limits(tmp_path: Path) -> None:
     files = shard(tmp_path, question=shared(KIB * 2**10 * 65, 1))
-    with pytest.raises(InspectError, match=r"has a row of 65 MiB without images, but at most 64 MiB are read"):
+    with pytest.raises(ShardFault, match=r"has a row of 65 MiB without images, but at most 64 MiB are read"):
         check_shards(files)
     files = shard(tmp_path, question=shared(KIB * 2**10 * 2, 600))
-    with pytest.raises(InspectError, match=r"has 1000 rows of 1,200 MiB without images, but at most 1,024 MiB are"):
+    with pytest.raises(ShardFault, match=r"has 1000 rows of 1,200 MiB without images, but at most 1,024 MiB are"):
         check_shards(files)
 
 
@@ -104,24 +103,24 @@ def test_the_types_that_a_run_writes(name: str, tmp_path: Path) -> None:
 )
 def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any], tmp_path: Path) -> None:
     files = shard(tmp_path, **{column: values})
-    with pytest.raises(InspectError, match=rf"the column {column} of .*a\.parquet has the type .*, but a run writes "):
+    with pytest.raises(ShardFault, match=rf"the column {column} of .*a\.parquet has the type .*, but a run writes "):
         check_shards(files)
 
 
 def test_a_column_of_maps_is_refused(tmp_path: Path) -> None:
     files = shard(tmp_path, note=pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())))
-    with pytest.raises(InspectError, match=r"a\.parquet .*it has a column of maps, which a run never writes"):
+    with pytest.raises(ShardFault, match=r"a\.parquet .*it has a column of maps, which a run never writes"):
         check_shards(files)
 
 
 def test_damaged_descriptions_of_columns(tmp_path: Path) -> None:
     made = pa.table({"x": ["a"]}).replace_schema_metadata({"groundtrace.added": "5"})
     pq.write_table(made, tmp_path / "a.parquet")
-    with pytest.raises(InspectError, match=r"a\.parquet .*the descriptions of its columns are damaged"):
+    with pytest.raises(ShardFault, match=r"a\.parquet .*the descriptions of its columns are damaged"):
         check_shards([tmp_path / "a.parquet"])
 
 
 def test_a_file_that_is_not_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 damaged PAR1")
-    with pytest.raises(InspectError, match=r"a\.parquet is not a readable Parquet file \(.*\): repeat the run$"):
+    with pytest.raises(ShardFault, match=r"a\.parquet is not a readable Parquet file \(.*\): repeat the run$"):
         check_shards([tmp_path / "a.parquet"])
