@@ -1,6 +1,6 @@
-"""Curates chains of thought whose claims point at the image (Argos §4, plus filters and rubrics of other papers).
+"""Curates chains of thought whose claims about the image have coordinates (Argos §4).
 
-This is the main pipeline. Its stages (steps) are:
+This is the main pipeline. Its filters and rubrics are from other papers. Its stages (steps) are:
 
 ingest → clean → deduplicate → decontaminate → open choices → draw → attempt → difficulty → propose → point
 → split by media group

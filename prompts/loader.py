@@ -125,8 +125,8 @@ class Prompt:
 class RetiredPrompt:
     """Describes a prompt version that no code sends any more.
 
-    ``sha256`` is the digest of its file, and ``purpose`` says what it was for. ``revision`` is a commit of this
-    repository that still contains the file.
+    ``sha256`` is the digest of the prompt's file, and ``purpose`` describes the use of the prompt. ``revision`` is a
+    commit of this repository that still contains the file.
     """
 
     sha256: str
@@ -175,7 +175,7 @@ def load_prompt(name: str) -> Prompt:
     """Return the prompt with the given name, e.g. "judge_pair.v1".
 
     Raises :class:`PromptError` if the file does not exist, if the prompt is retired, or if a field is missing or
-    unknown. Also raises it if the variables or media slots that the file declares are not exactly those that it uses.
+    unknown. Also raises PromptError if the file does not use exactly the variables and media slots that it declares.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")

@@ -12,7 +12,8 @@ SFT and RL rows have three columns about images:
 - ``frames`` holds for each frame in ``images`` the index of its clip, its frame number and its time in seconds. The
   column is null if the row has no clip.
 - ``overlays`` holds the images that stages made from the originals, such as copies with drawn points. There is one
-  exception: in an SFT row with a trajectory, the images that code showed are at the end of ``images``.
+  exception: in an SFT row with a trajectory (a response that executes code), the images that this code showed are at
+  the end of ``images``.
 
 The other columns depend on the set:
 

@@ -4,7 +4,7 @@ The import of Beam takes seconds. Therefore this module does not import Beam; on
 module :mod:`groundtrace.stages.plumbing.packing` registers the record types with Beam.
 
 Beam's row coder reads the field types of the class. Therefore record modules must not postpone annotations (no ``from
-__future__ import annotations``). The coder decodes every sequence as a list. When a record is created, it turns each
+__future__ import annotations``). The coder decodes every sequence as a list. The constructor of a record turns each
 such list into a tuple again. So a decoded record equals the encoded record and stays hashable.
 
 Each row contains an id of its record type. By default, Beam chooses this id at random in every process. This module

@@ -33,8 +33,8 @@ class ColumnError(ValueError):
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """Describes a column of the shards (Parquet files of rows). ``T`` is the type of the values that stages and scorers
-    use.
+    """Describes a column of the shards (Parquet files of rows). ``T`` is the type of the values that stages (pipeline
+    steps) and scorers (checks of a response) use.
 
     Attributes:
         name: its name in the shards; this must be a Python identifier if a stage adds the column.
@@ -142,19 +142,20 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def as_json(plain: object) -> str:
-    """Return ``plain``, a value of texts, numbers, lists and dicts, as JSON text. Equal values give the same text."""
+    """Return ``plain``, a value of texts, numbers, lists and dicts, as JSON text. The order of keys is not changed."""
     return json.dumps(plain, ensure_ascii=False, default=str)
 
 
 class _Unfit(ValueError):
-    """Raised if a value does not have the type of its column. The message names the place and the reason."""
+    """Raised if a value does not have the type of its column. The message names the wrong part and the reason."""
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
     """Convert the value of a column to lists, dicts, texts, numbers and booleans, as Arrow needs them.
 
-    NumPy's numbers, booleans and arrays are accepted, too. A dict has its fields in the order of the column's type
-    ``kind``. ``where`` is the place for error messages. Raises _Unfit if the value does not have this type.
+    NumPy's numbers, booleans and arrays are accepted, too. A dict in the result has its fields in the order of the
+    column's type ``kind``. ``where`` is the path of this part in the whole value, such as ``[2].label``, for error
+    messages. Raises _Unfit if the value does not have this type.
     """
     if type(value).__module__ == "numpy":
         value = cast(Any, value).tolist()  # a number of NumPy becomes one of Python, and an array becomes a list
@@ -212,8 +213,8 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
 
 
 def _number(value: object, kind: pa.DataType, where: str) -> float:
-    """Return ``value``, a number of the Arrow type ``kind``, as a finite float. ``where`` is the place for error
-    messages.
+    """Return ``value``, a number of the Arrow type ``kind``, as a finite float. ``where`` is the path of the number in
+    the whole value of the column, for error messages.
 
     Raises _Unfit if ``value`` is not a number, is NaN or infinite, or is too large for ``kind``. NaN and infinity are
     refused, because exports write JSON, which lacks them.

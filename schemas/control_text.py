@@ -1,14 +1,13 @@
 """Finds control text: special tokens of models, and characters that change how a text is displayed or read.
 
-A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn, and a loader treats ``<image>`` as the place
-of an image. A terminal executes ESC sequences, a bidirectional mark changes the order of the displayed text, and U+FFFD
+A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn. Training code replaces ``<image>`` in a text
+by an image. A terminal executes ESC sequences, a bidirectional mark changes the order of the displayed text, and U+FFFD
 replaces a character that was decoded wrongly. Text that a model learns from must not contain control text. This module
 defines which text is control text. The check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports,
 labels and quotations use this definition.
 
 The module has one list of special tokens for each model family, from ``tokenizer_config.json`` and from the chat
-template. In the lists, ``{n}`` is any number. Tokens of other model families are found if they have
-bars (``<|…|>``).
+template. In the lists, ``{n}`` is any number. Tokens of other model families are found if they have the form ``<|…|>``.
 
 Two kinds of tags are not control text. The first kind is the tags of this project's traces: ``<think>``, ``<answer>``,
 ``<judge>``, ``<points>`` and ``<box>``. Some of these tags are tokens of some models (Qwen3, InternVL, MiniCPM-V). The
@@ -70,7 +69,8 @@ END_TOKENS = tuple(_ENDS.split())
 def _pattern(tokens: Iterable[str]) -> str:
     """Return the text of a regular expression that matches any one of the tokens, where ``{n}`` is a number.
 
-    Longer tokens come first in it, so a token is preferred to a shorter token with which it begins.
+    Longer tokens come first in the expression. So if one token is the beginning of another token, the longer one is
+    matched.
     """
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)

@@ -1,6 +1,7 @@
 """Defines the base class of errors that a user can correct.
 
-Its functions yield the causes of an error, and add to an error the id of the data record at which it was raised.
+The functions of this module yield the causes of an error, and add to an error the id of the data record that was being
+processed.
 """
 
 from collections.abc import Iterator

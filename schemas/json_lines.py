@@ -96,7 +96,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def has_many_brackets(text: str) -> bool:
     """Return whether a JSON text may have more than :data:`groundtrace.schemas.safe_files.MAX_BRACKETS` lists and
-    objects. Brackets within its texts count, too.
+    objects. All opening brackets are counted, including those inside strings.
     """
     return len(text) > MAX_BRACKETS and text.count("[") + text.count("{") > MAX_BRACKETS
 

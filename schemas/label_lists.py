@@ -1,6 +1,6 @@
 """Recognises labels that name alternatives ("blue or red circle") or things of several kinds ("circle and square").
 
-Such a label fits more than one thing, so it does not show which thing a point or box is meant to be on.
+Such a label fits more than one thing. So if a point or box has such a label, it is unknown which thing it marks.
 """
 
 import re
@@ -35,8 +35,8 @@ def names_several(label: str) -> bool:
 def _named(plain: str) -> str:
     """Return the first words of a label, which name its thing or things: "man" for "man in red and blue".
 
-    They end before the first word that begins a description, such as "in", "with" or "who". There are two exceptions:
-    the first word of the label, and a word after "together" (as in "together with") do not end them.
+    The result ends before the first word that begins a description, such as "in", "with" or "who". There are two
+    exceptions: the first word of the label, and a word after "together" (as in "together with") do not end the result.
     """
     words = plain.split()
     end = next((n for n, word in enumerate(words) if n and word in _ENDS and words[n - 1] != "together"), len(words))

@@ -45,8 +45,8 @@ _STRETCH = 512
 class Quoted:
     """Holds texts that are ready to be put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
 
-    ``mark`` is a word of 16 hexadecimal digits that occurs in none of the original texts. ``texts`` are the texts in
-    order. They contain the mark only in the ``CUT`` line of a text that was shortened.
+    ``mark`` is a word of 16 hexadecimal digits. ``texts`` are the texts in order. They contain the mark only in a line
+    ``CUT mark``, which replaces the middle of a text that was too long.
     """
 
     mark: str

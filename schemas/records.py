@@ -69,7 +69,7 @@ class FrameRef:
 class MediaRef:
     """Describes an image or video of a question that was decoded and checked.
 
-    ``uri`` is the place of its file, and ``kind`` is "image" or "video". ``width`` and ``height`` are the size of the
+    ``uri`` is the URI of its file, and ``kind`` is "image" or "video". ``width`` and ``height`` are the size of the
     upright image in pixels. ``orientation`` is the EXIF orientation that was applied (1: none). ``sha256`` is the hash
     of the file's bytes, ``pixel_sha256`` is the hash of the decoded pixels, and ``dhash`` is the 64-bit difference hash
     in hexadecimal.
@@ -276,23 +276,22 @@ class Rubric:
 
 @record
 class Draft(HasValues):
-    """Holds a question while it passes through the stages of a pipeline, with the data that the stages have added to it
-    so far.
+    """Holds a question while it passes through the stages of a pipeline, with the data that the stages have added.
 
-    ``attempts`` are the policy's sampled answers. ``entities`` are the noun phrases to point at (None if no model was
-    asked for entities). ``events`` are the events in the question's clips. ``points`` are the points that the pointer
-    (the model that points at objects) found for the entities. ``overlays`` are images that a stage made from the media,
-    such as copies with points. ``traces`` are the teacher's traces (reasoning
-    and answer), and ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the
-    responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes
-    in pixels, for a record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
+    ``attempts`` are sampled answers of the policy (the model to be trained). ``entities`` are the noun phrases to point
+    at (None if no model was asked for entities). ``events`` are the events in the question's clips. ``points`` are the
+    points that the pointer (the model that points at objects) found for the entities. ``overlays`` are images that a
+    stage made from the media, such as copies with points. ``traces`` are the teacher's traces (reasoning and answer),
+    and ``best`` is the index of the chosen trace (None if no trace is chosen). ``form`` is the form of the responses, a
+    key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels,
+    for a record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
 
     ``values`` holds values that only some recipes add. Their columns are declared by the stages
     (:mod:`groundtrace.schemas.columns`). ``draft.with_added(COLUMN, value)`` returns a copy of the draft with the value
     in a column. ``draft.added(COLUMN)`` returns the value in a column.
 
     ``passed`` holds the names of the stages that the draft has passed, in order. ``calls`` holds the calls to models
-    that were made for it. The counts and costs of a run are sums over these two fields of all drafts.
+    that were made for the draft. The counts of a run are computed from these two fields of all drafts.
     """
 
     question: Question

@@ -2,10 +2,10 @@
 formats. Each kind of part has its own registry.
 
 A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
-from outside this repository (plug-ins) are found in the same way. They get a name in one of two places:
+from outside this repository (plug-ins) are found in the same way. One of two things gives a plug-in its name:
 
-- in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
-- in an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
+- a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
+- an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
 
 A config may also contain ``module:NAME`` instead of the name of a part. A path in a record, a row or a reply is never
 imported.
@@ -191,9 +191,9 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Check the value that was imported for a part (e.g. a scorer), and return the part. ``path`` is its place as
-        ``module:NAME``, and ``found`` is the value. Raises RegistryError if the value does not have the type of this
-        kind of part.
+        """Check the value that was imported for a part (e.g. a scorer), and return the part. ``path`` is where the part
+        is defined, as ``module:NAME``, and ``found`` is the value. Raises RegistryError if the value does not have the
+        type of this kind of part.
         """
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
@@ -205,8 +205,8 @@ class Registry(Generic[T]):
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
         """Return the error message for an imported value that is not a part of this kind, e.g. not a scorer. ``path``
-        is the place of the value as ``module:NAME``, ``found`` is the value, and ``wanted`` describes the value that
-        the registry requires.
+        is where the value is defined, as ``module:NAME``. ``found`` is the value, and ``wanted`` describes the value
+        that the registry requires.
         """
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         wanted = wanted.replace(":", ".")

@@ -58,9 +58,9 @@ def shards_of(run: Path, name: str, *, accepts_links: bool = False) -> list[Path
 
     ``run`` is the run folder, and ``name`` is the set, such as "sft". Raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the shards is a pipe or a device, because reading it
-    would never end. Raises this error also if a link leads from a shard out of the run folder, because a stranger may
-    have sent the run with a link to private rows. There is one exception: if ``accepts_links`` is True, links are not
-    checked. A caller sets this if it checks the links itself, or if it made the links itself.
+    would never end. Also raises UnsafeFile if a shard is a link to a file outside the run folder, because a stranger
+    may have sent the run with a link to private rows. There is one exception: if ``accepts_links`` is True, links are
+    not checked. A caller sets ``accepts_links`` if the caller has made the links, or checks them itself.
     """
     shards = sorted((run / name).glob(SHARDS))
     for shard in shards:

@@ -63,13 +63,13 @@ class StageFigures:
     work in one sentence; it is "" in a ``run.json`` that an earlier version of the code wrote. ``is_sample`` is True if
     the stage only reads a sample of the records and passes none on. ``for_target`` is True if the stage has an effect
     only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
-    its reasons to reject a record, each with its meaning. ``floors`` maps the name of a scorer to the minimum value of
-    its score: the stage rejects a record with a lower value. The key ``final`` is for the score of all verdicts
-    together.
+    its reasons to reject a record, each with its meaning. ``floors`` maps the name of a scorer (code that checks one
+    property of a response) to the minimum value of its score: the stage does not keep a response with a lower value.
+    The key ``final`` is for the score of all verdicts together.
 
     ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
     among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
-    stage ran on other machines. From these two values, a later run estimates its own duration.
+    stage ran in other processes or on other machines. From these two values, a later run estimates its own duration.
     """
 
     read: int
@@ -119,12 +119,13 @@ class TruncatedReplies:
 
 @dataclass(frozen=True)
 class TargetFigures:
-    """Holds the result of a run that ends when it has a given number of SFT rows. ``sft`` is this number, and
-    ``reached`` is True if the run has that many rows.
+    """Holds the result of a run with a target number of SFT rows. ``sft`` is the target number, and ``reached`` is True
+    if the run has exactly this number of SFT rows.
 
-    Such a run works in waves: each wave takes a larger random sample of the questions, until the number is reached.
-    ``waves`` holds three numbers for each wave: ``questions`` (available for the sample), ``drawn`` (questions in the
-    sample), and ``accepted`` (SFT rows).
+    Such a run consists of waves (passes over the input). The waves take larger and larger random samples of the
+    questions, until the target number is reached, or the questions or the budget are exhausted. ``waves`` holds three
+    numbers for each wave: ``questions`` (available for the sample), ``drawn`` (questions in the sample), and
+    ``accepted`` (SFT rows).
     """
 
     sft: int
@@ -208,12 +209,12 @@ class RunSummary:
         ledger: the usage (requests, tokens, costs) of the calls, by role.
         finished, wall_s: the time at which the run ended, and its duration in seconds.
         revision, config_sha256: the commit of the code, and the hash of the config.
-        self_judged: whether the judge used the same endpoint as the teacher.
+        self_judged: whether the judge used the same endpoint (model server) as the teacher.
         self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
         target: the result of a run that ends when it has a given number of SFT rows; None for other runs.
         budget: the spending limits and the amounts spent; None if the run had no limits.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.
-        judges: for each scorer, how well two judges agree; empty if the run had only one judge.
+        judges: for each scorer (check of a response), how well two judges agree; empty if the run had only one judge.
         roles: the model of each role (a model's job, such as judge).
         taken_over: the number of replies that were copied from the caches of other run folders, by folder.
         fresh_since: the time that ``--fresh`` set, as ISO text. The run did not use cached replies that are older than
@@ -228,8 +229,8 @@ class RunSummary:
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
         files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
             differs from its entry, is not from this run. None if an earlier version of the code wrote ``run.json``.
-        blind: the reward of a policy that answers the RL rows without using the images; None without RL rows or without
-            a reward for them.
+        blind: the reward of a policy (model in RL training) that answers the RL rows without using the images; None
+            without RL rows or without a reward for them.
         warnings: one sentence for each problem that makes the rows less suitable for their purpose.
     """
 
@@ -277,8 +278,9 @@ class RunSummary:
 
     @property
     def floors(self) -> dict[str, float]:
-        """Return a mapping from each scorer's name to the minimum value of its score: the run's stages rejected records
-        with a lower value. The key ``final`` is for the score of all verdicts together.
+        """Return a mapping from the name of a scorer (code that checks one property of a response) to the minimum value
+        of its score: the run kept no response with a lower value. The key ``final`` is for the score of all verdicts
+        together.
         """
         return {name: floor for figures in self.stages.values() for name, floor in figures.floors.items()}
 

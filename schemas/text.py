@@ -50,7 +50,7 @@ def whole(text: str) -> str:
     hold surrogates.
 
     U+FFFD counts as control text, i.e. as text that a model must not learn (:mod:`groundtrace.schemas.control_text`).
-    So later checks find the place, and treat it as unreadable.
+    So later checks find U+FFFD in the text, and treat it as an unreadable character.
     """
     return _HALF.sub("\ufffd", text)
 

@@ -12,7 +12,7 @@ PyYAML's wheels have the C parser.
 
 
 def read_yaml(text: str | bytes) -> Any:
-    """Return the value of a YAML text. It holds mappings, lists, texts, numbers, booleans and dates only.
+    """Return the value of a YAML text. The value is plain data, such as mappings, lists, texts, numbers and dates.
 
     Raises :class:`yaml.YAMLError` if the text is not YAML.
     """

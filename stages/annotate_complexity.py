@@ -1,9 +1,9 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
 The inputs are drafts (questions with their data). The outputs are drafts labelled ``simple`` or ``complex``, with the
-judge model's reason. A draft is rejected if the judge cannot decide. This stage also determines that the draft's
-responses have the form judge-think-answer: a judge section, a think section and the answer. The judge sees image and
-question, but not the gold answer.
+judge model's reason. A draft is rejected if the judge cannot decide. This stage also sets the form that later responses
+to the question must have: a judge section, a think section and the answer (judge-think-answer). The judge sees the
+images and the question, but not the gold answer.
 
 Deviation: in the paper, one call during training both labels a question and compares a response with the label (App.
 C). Here each question gets one label before training. Its trace is written for this label, and the reward compares

@@ -2,8 +2,8 @@
 
 The inputs are drafts (questions with their data) of easy questions. A question is easy if the policy (here a weak
 model) nearly always answers it right; the policy's attempts (sampled answers) measure this. The outputs are drafts
-whose only trace (response to learn from) is the gold answer in answer tags. Their rows teach a model when code is not
-needed. No model is called.
+whose only trace (response to learn from) is the gold answer in answer tags. The rows of these drafts teach a model
+which questions need no code. This stage calls no model.
 """
 
 from dataclasses import dataclass, replace

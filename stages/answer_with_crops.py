@@ -1,13 +1,13 @@
-"""Lets the policy answer again, in words alone, while it sees crops of the images (iVGR §3.4, third step).
+"""Lets the policy answer each question again, in words alone, with crops of the images (iVGR §3.4, third step).
 
-A crop is a part of an image around one or more boxes that the policy model predicted. The new answers show whether
-crops help the policy.
+The policy is the model to be trained. A crop is a part of an image around one or more boxes that the policy predicted.
+The new answers show whether crops help the policy.
 
 The inputs are drafts (questions with their data) that have attempts. The attempts are sampled answers for which the
-policy saw the images without crops. The outputs are the same drafts with as many new answers, which are graded. For the
-new answers, the policy saw the images and their crops. There is one exception: for a draft without crops, no call is
-made, and its attempts are stored as the new answers, too. A draft is rejected if a call failed or too few answers could
-be graded.
+policy saw the images without crops. The outputs are the same drafts, each with ``attempt.k`` new answers, which are
+graded. For the new answers, the policy saw the images and their crops. There is one exception: for a draft without
+crops, no call is made, and its attempts are stored as the new answers, too. A draft is rejected if a call failed or too
+few answers could be graded.
 """
 
 import json
@@ -60,8 +60,8 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Let the policy answer a question with its images and their crops (parts cut out around boxes), and return the
-    draft (a question with its data) with the graded answers.
+    """Let the policy model answer a question with its images and their crops (parts cut out around boxes), and return
+    the draft (a question with its data) with the graded answers.
 
     ``session`` makes the calls. ``settings`` holds the number of answers and their sampling. ``judged`` is True if a
     judge model grades answers in free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer than
@@ -78,8 +78,8 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
     """Return the draft (a question with its data) with ``attempts`` in its columns for the answers with crops.
 
-    Attempts are the policy model's sampled answers. Here they are answers for which the policy saw crops (parts of the
-    images around boxes).
+    ``attempts`` are sampled answers for which the policy model saw crops (parts of the images around boxes). If the
+    question has no crops, they are the attempts without crops.
     """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
@@ -97,8 +97,8 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Stage that lets the policy answer every question again, while it sees crops (parts cut out around boxes) after
-    the images.
+    """Stage that lets the policy model answer every question again. The prompt shows the images and then their
+    crops (parts cut out around boxes).
 
     ``models`` holds the endpoints of the run's models. The new answers are graded. They are stored in columns of
     their own, so that the answers for which the policy saw no crops stay unchanged.
@@ -109,8 +109,8 @@ class AnswerWithCrops(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the policy answer with
-        the images and their crops (parts cut out around boxes) (:func:`answer`).
+        """Return the function to run on each draft (a question with its data). The function lets the policy model
+        answer with the images and their crops, i.e. parts cut out around boxes (:func:`answer`).
         """
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 

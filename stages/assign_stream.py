@@ -73,7 +73,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 def form_of_draft(draft: Draft) -> str:
     """Return the form in which the teacher model reasons about ``draft`` (a question with its data): with boxes, or in
-    words alone. The stage :class:`groundtrace.stages.keep_ratio.KeepRatio` keeps a ratio of these forms.
+    words alone. The stage :class:`groundtrace.stages.keep_ratio.KeepRatio` keeps drafts of the forms in a fixed ratio.
     """
     return draft.form
 

@@ -1,4 +1,4 @@
-"""Lets the policy answer each question k times, and grades the answers. Each answer is called an attempt.
+"""Lets the policy (the model to be trained) answer each question k times, and grades the answers (attempts).
 
 The inputs are drafts (questions with their data). The outputs are drafts with k attempts. Each attempt is right, wrong
 or unscored (not graded). A draft is rejected if a call failed, or if fewer than ``k_min`` attempts could be graded. An
@@ -61,7 +61,7 @@ class AttemptSettings:
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """Return the prompt with which the policy answers a question.
+    """Return the prompt with which the policy (the model to be trained) answers a question.
 
     ``form`` is a form of response, such as reasoning with points. If ``settings.as_trained`` is True, the prompt
     requests this form, with the same words as the user turns of the training rows. If it is False, ``form`` is ignored,
@@ -80,8 +80,8 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
-    """Let the policy answer a question k times, and return the draft (a question with its data) with the k graded
-    answers.
+    """Let the policy (the model to be trained) answer a question k times, and return the draft (a question with its
+    data) with the k graded answers.
 
     Equal answers are graded once. ``session`` makes the calls. ``judged`` is True if a judge model grades answers in
     free text. Without such a judge, a question with free text as its gold answer is rejected before any call, because
@@ -159,7 +159,7 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Stage that lets the policy answer every question k times. The answers are called attempts.
+    """Stage that lets the policy (the model to be trained) answer every question k times, and grades these attempts.
 
     ``models`` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
     words as the user turns of the run's training rows. They then request a response of the form ``form``, such as
@@ -172,7 +172,7 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the function to run on each draft (a question with its data). The function lets the policy answer the
-        question k times and grades the answers (:func:`attempt`).
+        """Return the function to run on each draft (a question with its data). The function lets the policy (the model
+        to be trained) answer the question k times and grades the answers (:func:`attempt`).
         """
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

@@ -1,11 +1,11 @@
 """Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering), so that each length has at most
 a given share of all chains.
 
-The inputs are verified drafts (questions with their data). The outputs are ``kept`` and ``rejected``. Chains are sorted
-into bins by their number of words, and a bin keeps at most the share ``max_share`` of all kept chains. If a bin has
-more chains, the chains with the highest id hashes are rejected as over_quota. Drafts with an empty thought have no
-chain and always pass. The paper balances "to ensure a varied representation of complexity", but gives neither the bins
-nor the shares.
+The inputs are verified drafts (questions with their data). The outputs are ``kept`` and ``rejected``. The stage sorts
+the chains into bins by their number of words. Each bin keeps at most the share ``max_share`` of all kept chains. If a
+bin has more chains, the stage rejects the drafts with the highest hashes of their ids, with the reason ``over_quota``.
+A draft with an empty think section has no chain and always passes. The paper balances "to ensure a varied
+representation of complexity", but gives neither the bins nor the shares.
 
 If only a few bins hold chains, it may be impossible that every bin keeps at most ``max_share``. For example, two bins
 cannot both have at most 0.3 of all kept chains. In such a case, the maximum share is 1 divided by the number of bins
@@ -96,10 +96,10 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """Return the number of chains of thought to keep in each length bin, i.e. range of word counts
-    (:func:`most_of_each`).
+    """Return the number of chains of thought to keep in each length bin (range of word counts).
 
-    ``counts`` maps each bin to its number of chains.
+    ``counts`` maps each bin to its number of chains. ``settings`` holds the maximum share of one bin. No bin keeps more
+    chains than :func:`most_of_each` allows.
     """
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}
@@ -117,8 +117,8 @@ STAGE = Stage(
 class BalanceLengths(DraftStage):
     """Stage that limits the share that each length bin (range of word counts) has of the kept chains of thought.
 
-    If a bin would have more than the share ``settings.max_share``, the drafts with the highest id hashes in it are
-    rejected.
+    Each bin keeps at most the share ``settings.max_share`` of all kept chains. If a bin has more chains, the stage
+    rejects the drafts of this bin with the highest hashes of their ids.
     """
 
     settings: BalanceSettings

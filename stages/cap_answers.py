@@ -6,7 +6,7 @@ the questions that become RL rows. The outputs are ``kept`` and ``rejected`` (wi
 kept questions,
 
 - at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
-  points at objects) found nothing. A policy can answer these questions right without pointing;
+  points at objects) found nothing. A policy model can answer these questions right without pointing at anything;
 - at most the share ``max_same_answer`` of each closed kind of question has the same answer. The closed kinds are
   yes-or-no questions, choices by letter, and counts.
 
@@ -132,7 +132,7 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
         most = max(MIN_KEPT, math.floor(share * answers.total() + 1e-9))
         for answer, number in answers.items():
             excess = max(0, number - most)
-            for key in ((kind, answer, True), (kind, answer, False)):  # nothing to look at: removed first
+            for key in ((kind, answer, True), (kind, answer, False)):  # questions about absent things go first
                 gone = min(left.get(key, 0), excess)
                 if gone:
                     left[key] -= gone
@@ -163,8 +163,8 @@ class _CapAnswers(beam.DoFn):
         """Emit the draft (a question with its data) if it is within the limit for its key; otherwise emit a rejection.
 
         The key of a draft (:func:`written_key`) holds the kind of question, the answer, and whether the question is
-        about an absent thing. ``quotas`` maps each key with too many drafts to the number of drafts to keep, and
-        ``last`` maps it to the highest id hash to keep. Drafts with other keys are all kept.
+        about an absent thing. ``quotas`` maps each key with too many drafts to the number of drafts to keep. ``last``
+        maps each of these keys to the highest id hash to keep. Drafts with other keys are all kept.
         """
         count_in(STAGE.name)
         key = written_key(draft)

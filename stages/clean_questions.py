@@ -2,9 +2,9 @@
 
 The inputs are drafts (questions with their data). The outputs are drafts whose questions hold no special tokens, media
 placeholders or hidden characters. Instructions on the answer's form are removed too, because they conflict with the
-instruction of this pipeline. A draft is rejected if its cleaned question is empty or too long. It is also rejected if a
-choice holds a special token or a media placeholder, or if the answer holds a special token. A record of images without
-a question passes unchanged.
+instruction that this pipeline adds to the question. A draft is rejected if its cleaned question is empty or too long.
+It is also rejected if a choice holds a special token or a media placeholder, or if the answer holds a special token. A
+record of images without a question passes unchanged.
 """
 
 import re

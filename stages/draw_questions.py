@@ -1,9 +1,9 @@
 """Selects (draws) the questions for a run that has to make exactly N SFT rows, by the hashes of the questions' ids.
 
-:class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called. All other
-questions are rejected as not_drawn. Later, the questions are divided into two sides: the SFT side becomes SFT rows, and
-the RL side becomes RL rows. A draft is a question with its data. :class:`CutToTarget` keeps the N verified SFT drafts
-with the lowest id hashes. The highest id hash of these N drafts is the limit. All drafts with a higher hash are
+A draft is a question with its data. :class:`DrawQuestions` keeps the drafts whose id hash is below a threshold, before
+any model is called. It rejects all other drafts as not_drawn. Later, the drafts are divided into two sides: the drafts
+of the SFT side become SFT rows, and those of the RL side become RL rows. :class:`CutToTarget` keeps the N verified SFT
+drafts with the lowest id hashes. The highest id hash of these N drafts is the limit. All drafts with a higher hash are
 rejected: SFT drafts as over_quota, and RL drafts as not_drawn. If the threshold is higher than needed, more questions
 are drawn, but the same N drafts have the lowest hashes. So the result depends only on the ids and on the models'
 replies.
@@ -116,7 +116,7 @@ class _Cut(beam.DoFn):
 
     ``side`` is 0 for drafts that become SFT rows, and 1 for drafts that become RL rows. Each side has its own limit
     (:func:`limit_of`). ``reason`` is the reason of a rejection. If ``target``, the wanted number of SFT rows, is None,
-    all drafts pass, and the stage's counters of drafts do not change.
+    all drafts pass, and the stage does not count them.
     """
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:

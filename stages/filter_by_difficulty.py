@@ -37,8 +37,8 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """Return ``too_easy`` for a pass rate above the band (range of pass rates to keep), ``too_hard`` for one below it,
-    and None for one inside it.
+    """Return ``too_easy`` if a pass rate is above the band, ``too_hard`` if the pass rate is below the band, and None
+    if it is inside. The band is the range of pass rates to keep.
 
     ``pass_rate`` is the share of the policy model's answers that are right, from 0 to 1. ``settings`` holds the limits
     of the band.

@@ -1,10 +1,10 @@
 """Filters by redundancy (SAIL-RL App. A.1, Quality Filtering): rejects reasoning that only repeats the answer.
 
 The inputs are verified drafts (questions with their data). The overlap is the share of the think section's words that
-the final answer contains. Drafts with an overlap of at most ``max_overlap`` pass. An empty think section repeats
-nothing and passes. The paper names the measure, "token overlap between the thought process and the final answer", but
-neither its form nor its threshold. Here each different content word is counted once, so that repeated words change
-nothing.
+the final answer contains. Drafts with an overlap of at most ``max_overlap`` pass. A draft with an empty think section
+passes. The paper calls the measure "token overlap between the thought process and the final answer", but gives neither
+its formula nor its threshold. Here frequent words such as "the" are not counted, and every other word is counted once,
+however often it occurs.
 """
 
 import re

@@ -125,9 +125,9 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
     ``index`` becomes the index of the trace, ``completion`` is the reply, and ``media`` are the media of the question.
     Reasoning that the server returns separately is put into think tags. Media placeholders, such as ``<image>``, are
-    removed; inside a sentence, words replace them. End tokens are removed, and so are GLM's tokens around a boxed
-    answer in an answer section. All other special tokens stay. A later check of the form then rejects the trace. It
-    should be rejected, because the text after such a token is not part of the teacher's reply.
+    removed; inside a sentence, words replace them. End tokens are removed. In an answer section, the tokens that GLM
+    models write around a boxed answer are removed, too. All other special tokens stay, so that a later check of the
+    form rejects the trace: the text after such a token is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:

@@ -7,9 +7,8 @@ use these boxes as gold boxes, and the column ``boxes_source`` of every row mark
 in prompts and replies have the form and the frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's
 endpoint.
 
-A box over nearly the whole image is left out. The boxes of every response would be inside it, so it would not show
-which of them are right. A box of less than a pixel is left out, because nothing is inside it. A repeated box is used
-once.
+A box over nearly the whole image is left out, because it would contain the boxes of every response, right or wrong. A
+box with a side of less than one pixel is left out, too. A repeated box is used once.
 """
 
 from dataclasses import dataclass, replace

@@ -123,11 +123,13 @@ def _question(rec: InputRecord, refs: tuple[MediaRef, ...], boxes: tuple[Box, ..
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
-    """Return the box, cut off at the edges of its image.
+    """Return the box, cut off at the edges of its image. ``refs`` are the media of the record.
 
-    ``refs`` are the media of the record. Raises ValueError in three cases: the record has no image with the box's
-    ``media_index``, a side of the box is outside the image by more than 1 % of the image's width or height, or no part
-    of the box is inside the image.
+    Raises ValueError in these cases:
+
+    - The record has no image with the box's ``media_index``.
+    - A side of the box is outside the image by more than 1 % of the image's width or height.
+    - No part of the box is inside the image.
     """
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index (from 0) is {box.media_index}, but the record has only {len(refs)} media")
@@ -193,7 +195,7 @@ class _Parse(beam.DoFn):
 
 
 class _CheckMedia(OnAllCores):
-    """Opens each medium once, for all records that use it."""
+    """Opens and checks each medium (image or clip) once, even if several records use it."""
 
     def __init__(self, roots: MediaRoots, video: VideoSettings) -> None:
         self._roots, self._video = roots, video
@@ -211,10 +213,15 @@ class _CheckMedia(OnAllCores):
 
 
 class _Assemble(beam.DoFn):
-    """Makes one draft for each id; the other records with the same id are rejected as duplicates."""
+    """Makes at most one draft (a question with its data) for each record id. All other records with the same id are
+    rejected.
+    """
 
     def process(self, group: tuple[str, Iterable[IngestPart]]) -> Iterator[object]:
-        """Emit the draft of one id, and a rejection for each other record with this id."""
+        """Emit at most one draft for the records with one id, and a rejection for each other record with this id.
+
+        ``group`` is a pair: the id, and the objects of this id, i.e. its records and their checked media.
+        """
         record_id, parts = group[0], list(group[1])
         valid = sorted(
             (part.valid for part in parts if part.valid is not None),

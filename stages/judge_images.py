@@ -144,8 +144,9 @@ class JudgeImages(CallingStage):
     """Stage that keeps the drafts (questions with their data) whose images are suitable for questions that need a close
     look.
 
-    ``models`` holds the endpoints of the run's models. An image is suitable if it shows enough objects, one of them
-    clearly, if a detail becomes clearer when it is enlarged, and if a question that needs a close look can be asked.
+    ``models`` holds the endpoints of the run's models. An image is suitable if it shows enough objects, and one of them
+    clearly. In addition, a detail of the image must become clearer when it is enlarged, and the image must allow a
+    question that needs a close look.
     """
 
     settings: ImageSettings

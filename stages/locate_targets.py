@@ -2,7 +2,7 @@
 
 A pseudo-box is a box that a detector found. The inputs are drafts (questions with their data). The outputs are the same
 drafts. If the record has no boxes, the teacher model names the things that the answer depends on, and the draft gets
-the detector's boxes of these things. Later stages use them as gold boxes, and every row marks them as boxes of a
+the detector's boxes of these things. Later stages use these boxes as gold boxes, and every row marks them as boxes of a
 detector.
 
 A question stays without boxes in these cases:
@@ -10,14 +10,14 @@ A question stays without boxes in these cases:
 - Its record has an empty list of boxes, which means that there is nothing to box.
 - It is about a clip. A box has no field for the clip's frame.
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
-- The detector finds more than ``max_boxes`` things. It cannot decide which things of a crowd are meant, and a shortened
-  list would omit things.
+- The detector finds more than ``max_boxes`` things. The detector cannot decide which things of a crowd the question
+  means, and a shortened list would omit things.
 - Of the kinds of things that the teacher names, the detector finds a smaller share than ``min_found``. With incomplete
   boxes, the reward (iVGR Eq. 2) would punish right boxes.
 
-The teacher sees the gold answer, because it has to name the things that the answer depends on. It sees no gold box. A
-question whose answer consists of boxes is rejected, because this recipe has no form of response that answers with
-boxes.
+The teacher sees the gold answer, because it has to name the things that the answer depends on. The teacher sees no gold
+box. A question whose answer consists of boxes is rejected, because this recipe has no form of response that answers
+with boxes.
 """
 
 import asyncio
@@ -167,8 +167,7 @@ async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session)
     """Return the detector's boxes of a target in one image; empty if the detector does not know the target or refuses
     the request.
 
-    A box over nearly the whole image is left out. The boxes of every response would be inside it, so it would not show
-    which of them are right.
+    A box over nearly the whole image is left out, because it would contain the boxes of every response, right or wrong.
     """
     try:
         found = await boxes_of(session, "detector", target, media_part(medium), medium, index, _EXACT)

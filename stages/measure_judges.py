@@ -90,11 +90,11 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return a copy of the response for each scorer (code that makes one verdict) that asks a judge. Rules have put a
-    fault into each copy (planted), which this scorer's judge should find.
+    """Put (plant) a fault into copies of a response, one copy for each judge, and return the copies.
 
-    The keys are the names of the scorers. A value is None if the rules cannot plant a fault for this scorer in this
-    response.
+    The keys of the result are the names of the scorers. A scorer is code that lets the judge model make one verdict.
+    Its copy has a fault that this verdict should report. Fixed rules make the faults. A value is None if the rules
+    cannot make the fault for this scorer in this response. ``question`` is the question that the response answers.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)

@@ -101,9 +101,9 @@ async def propose_rubrics(sample: RubricSample, session: Session, settings: Rubr
     each candidate.
 
     ``session`` makes the call. The teacher sees the first drafts of the sample as examples, with their images. If the
-    teacher's endpoint takes only one image in a request, the teacher sees one example. There is one exception: if the
-    run has no teacher, or if ``settings.pool`` is not "teacher", no call is made. The candidates then come from the
-    default pool, which is a fixed list of rubrics.
+    teacher's endpoint takes only one image in a request, the teacher sees one example. If the run has no teacher, or if
+    ``settings.pool`` is not "teacher", the function makes no call. It then takes the candidates from the default pool,
+    which is a fixed list of rubrics.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)

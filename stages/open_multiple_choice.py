@@ -60,8 +60,8 @@ def can_be_opened(question: Question) -> bool:
 
 
 def without_options(text: str, choices: tuple[str, ...]) -> str | None:
-    """Return the question's text without the lettered options at its end. Returns None if it has the options in another
-    form.
+    """Return the question's text without the lettered options at its end. Returns None if the text lists the options in
+    another form.
 
     ``text`` is the question, such as "What is it? A. cat B. dog", and ``choices`` are its choices, such as "cat" and
     "dog".

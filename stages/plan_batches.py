@@ -45,11 +45,12 @@ class BatchPlanSettings:
 
 
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
-    """Return the batch plan as JSON text: which share of a batch's prompts comes from which RL rows. The module's
-    docstring describes its form.
+    """Return the batch plan as JSON text: which share of a batch's prompts comes from which RL rows.
 
     A stream is a way of answering: with boxes (grounded) or in words alone (textual). ``rows`` maps each set of
-    streams, such as ("grounded", "textual"), to the number of RL rows with these streams.
+    streams, such as ("grounded", "textual"), to the number of RL rows with these streams. The result is a JSON object
+    with the list ``parts``. Each part is an object with ``streams``, ``share`` (its share of a batch's prompts) and
+    ``rows`` (its number of RL rows).
     """
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}

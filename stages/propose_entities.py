@@ -103,7 +103,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
     """Let the teacher model name the visible things that a question is about, and return the draft (a question with its
-    data) with these entities. The teacher may find none.
+    data) with these entities. The list of entities may be empty.
 
     ``session`` makes the call. The draft of a clip also gets events, i.e. actions and interactions with their times.
     """

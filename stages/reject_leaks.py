@@ -78,7 +78,7 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     phrase = next(filter(None, (find_leak(prose, question) for prose in proses_of(text))), None)
     if phrase is not None:
         raise Reject(LEAK, f"the trace has the words {phrase!r:.120}", trace_key(draft))
-    if not judged or not parse_response(text).think:  # a trace without a thought is written unguided
+    if not judged or not parse_response(text).think:  # no think section: the teacher saw no gold answer
         return draft
     texts = {"question": question_text(question), "answer": question.answer, "reasoning": reasoning_of(text)}
     verdict = await judge("leak", JudgeTask(PROMPT, texts, yes_or_no("leaks")), session)

@@ -64,7 +64,7 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """Holds the questions that were kept so far, and compares a new question with them, to find its duplicates.
+    """Holds the questions that are already kept, and compares a new question with them, to find its duplicates.
 
     All these questions have equal wording, answer and choices (:func:`question_key`). Duplicates also have equal or
     nearly equal media.

@@ -75,7 +75,7 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
 def rewritten_as(question: Question, text: str) -> Question | None:
     """Return a copy of the question with the rewritten text ``text`` and without its choices.
 
-    Returns None if the gold answer could not be graded without the choices.
+    Returns None if grading without the choices would not accept the gold answer, or would accept a wrong choice.
     """
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name

@@ -7,10 +7,10 @@ scripts before it. It must succeed and print exactly the expected words; only bl
 ``2.0``) may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is
 rejected if no rewritten solution is usable.
 
-The teacher must keep all sentences except calculations, in the same order. It must also keep sentences about a wrong
-way that was tried. The paper describes no check of this. Here two shares are checked. At least the share ``min_kept``
-of the new solution's words must be in the old solution, in the same order. At least the share :data:`MIN_LEFT` of the
-old solution's words must be in the new solution.
+The teacher must keep all sentences except calculations, in the same order. It must also keep the sentences in which the
+solution tries a wrong approach. The paper describes no check of this. Here two shares are checked. At least the share
+``min_kept`` of the new solution's words must be in the old solution, in the same order. At least the share
+:data:`MIN_LEFT` of the old solution's words must be in the new solution.
 """
 
 import asyncio
@@ -123,7 +123,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
     """Return the length of the longest common subsequence (LCS) of two lists of words.
 
     The loop reads ``new`` word by word. Let L(n) be the length of the LCS of two lists: the first n words of ``old``,
-    and the words of ``new`` that were read so far. L(n) equals L(n - 1) or L(n - 1) + 1. The integer ``row`` has one
+    and the words of ``new`` that are already read. L(n) equals L(n - 1) or L(n - 1) + 1. The integer ``row`` has one
     bit for each word of ``old``. Its n-th bit is 0 if L(n) is larger than L(n - 1), else 1. After the loop, the number
     of zeros is the result. Each word of ``new`` needs one addition and a few simpler operations on long integers (Hyyrö
     2004). The module difflib is not used, because its time is cubic for texts of few different words.

@@ -80,12 +80,13 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """Yield one value that joins the media of a draft (a question with its data) into one media group.
+    """Yield one value that joins the media of a draft (a question with its data) into one media group, i.e. a group of
+    questions connected by common images.
 
-    The value is ``("all", (None, hashes))``: a constant key and a :data:`Use` with the pixel hashes of the media. The
-    value has None instead of the question's id, because a value with an id also assigns the question to a group. But a
-    question that earlier stages did not select must not be assigned to a group. (A selected question gets its group by
-    the value of :func:`_use`.) For a draft with fewer than two media, nothing is yielded.
+    The value is ``("all", (None, hashes))``: a constant key, and a :data:`Use` with the pixel hashes of the media. A
+    :data:`Use` with a question's id would also assign this question to the group. Here the id is None, because earlier
+    stages may not have selected this question. (:func:`_use` yields the values that assign the selected questions.) For
+    a draft with fewer than two media, nothing is yielded.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

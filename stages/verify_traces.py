@@ -7,9 +7,9 @@ is rejected. The detail of the rejection explains why. For example, it names the
 scorer whose verdict on this trace is too low.
 
 Deviation from the paper: its score, Eq. 9, is a mean of the values for answer, pointing and reasoning. With equal
-weights, a trace with a right answer and a good reasoning can reach 0.7 although nine tenths of its points are off their
-objects: (1 + 0.1 + 1) / 3 = 0.7. Minimum values of single verdicts (``floors``) were therefore added. A value of 0
-turns a floor off. If all floors are off, the rule is the paper's.
+weights, a trace with a right answer and a good reasoning can reach 0.7 although nine tenths of its points are not on
+their objects: (1 + 0.1 + 1) / 3 = 0.7. Minimum values of single verdicts (``floors``) were therefore added. A value of
+0 turns a floor off. If all floors are off, the rule is the paper's.
 """
 
 from collections import Counter
@@ -261,7 +261,8 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """Decides whether a scorer sends its prompts to one role of models. An object is called with the stage's settings.
+    """Decides whether a scorer (code that gives one verdict) sends its prompts to one model role, such as judge. An
+    object of this class is called like a function; its argument is the stage's settings.
 
     ``scorer`` is the name of the scorer. If the setting ``gate.skip`` lists this name, the scorer does not run, and so
     sends no prompts. Otherwise ``when``, a function of the settings, returns whether the prompts are sent. If ``when``
@@ -283,7 +284,9 @@ def _is_planned(settings: VerifySettings) -> bool:
 
 
 def _checked(scorers: Sequence[Scorer]) -> str:
-    """Return the things that the scorers check, as text for people."""
+    """Return a text that names the properties that the scorers check, e.g. "answer, grounding and reasoning". A scorer
+    is code that gives one verdict on a response.
+    """
     if any(scorer.is_grounding for scorer in scorers):
         return "answer, grounding and reasoning"
     *names, last = (scorer.name.replace("_", " ") for scorer in scorers)

@@ -7,17 +7,17 @@ wrong. If all answers are wrong, the reason is the wrong answer. The checks are,
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
-3. No code is a pretence. Code is a pretence, for example, if it has only comments or constants, if no later turn uses
-   its result, or if its output does not depend on the objects of the question. To find such outputs, all code is
-   executed again on the image and on changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged
-   image must give the recorded results. There is one exception: code whose output does not depend on the objects is
-   accepted if it only prepares later, successful code.
+3. The code does real work, i.e. it is not a pretence. Code is a pretence, for example, if it has only comments or
+   constants, if no later turn uses its result, or if its output does not depend on the objects of the question. To find
+   such outputs, all code is executed again on the image and on changed images (:mod:`groundtrace.rewards.pretence`).
+   The run on the unchanged image must give the recorded results. There is one exception: code whose output does not
+   depend on the objects is accepted if it only prepares later, successful code.
 4. The statements after each result agree with the result. The judge model decides this ``judges`` times (a setting),
    and must find agreement each time.
 
-For some questions, calculation alone gives the answer, so that the output need not depend on the image. These are the
-questions of two lists of sources (data sets) in the settings: ``computing_sources``, and ``rewritten_sources``, whose
-solutions are rewritten with code.
+For some questions, calculation alone gives the answer, so that the output need not depend on the image. Two lists in
+the settings name the data sets with such questions: ``computing_sources``, and ``rewritten_sources`` (data sets whose
+solutions are rewritten with code).
 """
 
 from collections.abc import Sequence
@@ -289,7 +289,7 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Check the trajectories (responses with code) of a draft (a question with its data) in order, and return the draft
+    """Check the trajectories (responses with code) of a draft (a question with its data) in order. Return the draft
     with the first trajectory that passes all checks as its best trace.
 
     ``session`` makes the calls. ``settings`` are the settings of the checks, ``writing`` those with which the

@@ -86,8 +86,8 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
     A hash of the question's id chooses the kind, with the weights of ``settings.mixture``. If no kind has a weight
     above 0, the result is "" (any kind). There is one exception: a question of a data set in
-    ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`, with any weights. The solutions of these
-    data sets are written in text and then rewritten with code, and such code only calculates.
+    ``settings.rewritten_sources`` always gets the kind :data:`COMPUTATION`, whatever the weights are. The solutions of
+    these data sets are written in text and then rewritten with code, and such code only calculates.
     """
     if question.source in settings.rewritten_sources:
         return COMPUTATION
@@ -104,8 +104,8 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 class Written:
     """Holds a trajectory (a trace of several turns with executed code) while the teacher model writes it.
 
-    ``turns`` are its turns so far, and ``images`` the images that its code showed. ``fault`` describes what is wrong
-    with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.
+    ``turns`` are the turns that are finished, and ``images`` are the images that their code showed. ``fault`` describes
+    what is wrong with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -123,7 +123,7 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
     """Return the prompt with which the teacher model writes the next turn of a trajectory (a trace of several turns
     with executed code).
 
-    ``written`` holds the turns so far, with the results of their code; the prompt shows them.
+    ``written`` holds the earlier turns with the results of their code; the prompt shows these turns.
     """
     history: list[Part] = []
     if written.turns:
@@ -148,10 +148,10 @@ async def with_turn(
     """Execute the code of the next turn, and return the trajectory (a trace of several turns with executed code) with
     this turn.
 
-    ``written`` is the trajectory so far, and ``completion`` is the teacher model's reply with the next turn.
-    ``trajectory`` is the session of the sandbox that executes its code. ``store`` gets the images that the code shows.
-    If the turn is unusable, it is not added: the old turns are returned, and ``fault`` describes what is wrong with the
-    turn. Raises SandboxLost if the sandbox loses the state of the trajectory.
+    ``written`` is the trajectory with its earlier turns, and ``completion`` is the teacher model's reply with the next
+    turn. ``trajectory`` is the session of the sandbox that executes its code. ``store`` gets the images that the code
+    shows. If the turn is unusable, it is not added: the old turns are returned, and ``fault`` describes what is wrong
+    with the turn. Raises SandboxLost if the sandbox loses the state of the trajectory.
     """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)

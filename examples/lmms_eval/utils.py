@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FAILED = "[LMMS_EVAL_"
-"""The first characters of the text that lmms-eval puts in place of a reply if the server did not answer."""
+"""The first characters of the text that lmms-eval uses as the reply if the server did not answer."""
 _ANSWER = re.compile(r"<answer\s*>(.*?)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
 
@@ -65,11 +65,11 @@ def answer_of(response: str) -> str | None:
 
 
 def is_right(answer: str, gold: str, answer_type: str, choices: Sequence[str] | None) -> bool:
-    """Return whether an answer equals the gold answer (the right answer), ignoring upper and lower case.
+    """Return whether an answer equals the gold answer (the right answer). Case is ignored.
 
-    ``answer_type`` selects the rule: for ``numeric``, both must be equal numbers, e.g. "1,000" and "1000". ``choices``
-    are the texts of a multiple-choice question: "B" or "(b)" is then the same answer as the text of the second choice.
-    They are None or empty for any other question.
+    If ``answer_type`` is ``numeric``, both answers must be numbers with the same value, e.g. "1,000" and "1000".
+    ``choices`` are the texts of the choices of a multiple-choice question: "B" or "(b)" is then the same answer as the
+    text of the second choice. For any other question, ``choices`` is None or empty, and the texts must be equal.
     """
     answer, gold = _plain(answer), _plain(gold)
     if answer_type == "numeric":
@@ -98,7 +98,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
 def mean_of_scored(values: Sequence[float | None]) -> float:
     """Return the mean of ``values``, which holds the value of one metric for each response.
 
-    Raises RuntimeError if a value is None, because the server did not reply to this question.
+    A value is None if the server did not reply to the question. Raises RuntimeError if at least one value is None.
     """
     missing = sum(value is None for value in values)
     if missing:

@@ -24,12 +24,12 @@ else:
     sys.path.append(str(Path(given.data).parent))  # where `beam export` wrote the client
     import groundtrace_client
 
-    if groundtrace_client.main():  # no server answers, and why was printed
+    if groundtrace_client.main():  # no server answered; main() has printed the reason
         sys.exit(1)
     rewards = groundtrace_client.reward_funcs()
 trained, processor = model(given)
 data = rows(given)
-in_streams = any(data["stream"])  # then a call of the reward needs whole questions: two prompts that stand side by side
+in_streams = any(data["stream"])  # if so, each question has two adjacent prompts, and a reward call needs both of them
 config = GRPOConfig(
     **options(given),
     per_device_train_batch_size=8,

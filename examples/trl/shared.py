@@ -27,7 +27,7 @@ def words(what: str) -> argparse.ArgumentParser:
 
 
 def options(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that TRL's configs, such as ``SFTConfig`` and ``GRPOConfig``, have in common, by name.
+    """Return keyword arguments for TRL's configs: those that all configs accept, e.g. ``SFTConfig`` and ``GRPOConfig``.
 
     ``given`` holds the parsed command-line arguments. Arguments that only some trainers have, such as ``max_length``,
     are not included.

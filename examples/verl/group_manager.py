@@ -22,8 +22,8 @@ from verl.trainer.ppo.reward import get_custom_reward_fn
 
 ACTOR = "groundtrace_groups"
 WAIT_S = 7200.0
-"""The number of seconds that a response waits for the other responses to its question. If one is lost, the training
-then ends with an error."""
+"""The number of seconds that a response waits for the other responses to its question. If one of them does not arrive,
+the training ends with an error."""
 
 
 class Groups:
@@ -36,7 +36,7 @@ class Groups:
     def __init__(self, config: Any, wait_s: float = WAIT_S) -> None:
         self._score = get_custom_reward_fn(config)
         if self._score is None:
-            raise ValueError("reward.custom_reward_function.path is not set: name the file of the reward")
+            raise ValueError("reward.custom_reward_function.path is not set: name the file of the reward function")
         self._rollouts = config.actor_rollout_ref.rollout.n
         self._wait_s = wait_s
         self._waiting: dict[tuple[str, str], list[tuple[dict[str, Any], asyncio.Future[dict[str, float]]]]] = {}

@@ -16,7 +16,7 @@ EXTENDS = "extends"
 config that it does not set itself.
 """
 MAX_DEPTH = 8
-"""The maximum number of configs that extend each other in a chain. A longer chain is taken for a cycle."""
+"""The maximum number of configs that extend each other in a chain. A longer chain is treated as a cycle."""
 
 
 def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
 
 
 def _remedy(path: str, bundled: Path | None, named_in: str, is_missing: bool) -> str:
-    """Return the end of the message about a config that cannot be read. It suggests what the user can do.
+    """Return the end of an error message about a config that cannot be read: what the user can do about the error.
 
     The result asks the user to name a TOML file: ": name a TOML file". If the config is missing, the result also lists
     the configs in the folder ``bundled``, and suggests the one with the most similar name: ": name a TOML file or one

@@ -61,7 +61,7 @@ class UnknownKeys(ConfigError):
 def config_error(
     cls: type, error: ValidationError, where: str = "", renamed: Mapping[str, str] | None = None
 ) -> ConfigError:
-    """Return an error whose message of one line is about the errors that pydantic (the validator) found in a config.
+    """Return an error for a config in which pydantic (the validator) found errors. Its message has one line.
 
     If there are unknown keys, the message is about all of them. They are reported before other errors, since one of
     them may be a misspelling of a key that is reported as missing. Otherwise, the message is about the first error.
@@ -74,7 +74,7 @@ def config_error(
     found = error.errors(include_url=False)
     for each in found:
         raised = each.get("ctx", {}).get("error")
-        if isinstance(raised, UnknownKeys):  # of a section that is checked by the settings around it
+        if isinstance(raised, UnknownKeys):  # raised by the check of a nested section
             unknown.update(raised.unknown)
             former.update(raised.renamed)
         elif each["type"] == "unexpected_keyword_argument":
@@ -107,9 +107,10 @@ def _message(cls: type, found: ErrorDetails, where: str) -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """Return a colon and the meaning of a key, from the key's annotation; "" if the annotation has no meaning.
+    """Return the meaning of a key for an error message, such as ": attempts at each question".
 
-    ``place`` is the path of the key in the section that ``cls`` describes, such as ``("parts", 1, "weight")``.
+    The meaning is a text in the key's annotation. The result is "" if the annotation has no such text. ``place`` is the
+    path of the key in the section that ``cls`` describes, such as ``("parts", 1, "weight")``.
     """
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
@@ -118,11 +119,12 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """Return the ``message`` of one of this project's own checks (not of pydantic), with the key in front.
+    """Return an error message that begins with the key of the setting, such as "trace.n must be even".
 
-    ``key`` is the dotted key of the checked value or section; "" for the whole config. ``fields`` are the keys of the
-    section; empty for a value. If the message begins with one of ``fields``, this key is written with its section: for
-    the section ``trace``, "n must be even" becomes "trace.n must be even".
+    ``message`` is the message of a check by this project, not by pydantic. ``key`` is the dotted key of the checked
+    value or section; "" for the whole config. ``fields`` are the keys of the section; empty for a value. If the message
+    begins with one of ``fields``, this key is written with its section: for the section ``trace``, "n must be even"
+    becomes "trace.n must be even".
     """
     if not key:
         return message

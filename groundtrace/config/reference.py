@@ -127,7 +127,7 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Yield a description of a settings field that is a mapping, such as ``endpoints``, and of the sections inside it.
+    """Describe a settings field that is a mapping, such as ``endpoints``: yield its section and the subsections.
 
     The argument ``section`` is the settings class of the mapping's values; None if the values are single values, such
     as texts. ``place`` is the dotted key of the field, ``meaning`` is the line of text that describes the field,

@@ -70,9 +70,11 @@ class PartName:
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Return the part's ``name`` unchanged if it is allowed. The part, such as a scorer, is not imported.
+        """Return ``name`` unchanged if it is allowed.
 
-        Raises RegistryError, which is a ValueError, if ``name`` is neither a known name nor a path ``module:NAME``.
+        ``name`` names a part: an exchangeable piece of Groundtrace, such as an input format. The part is not imported.
+        If ``or_empty`` is True, "" is allowed too. Raises RegistryError, which is a ValueError, if ``name`` is neither
+        a known name nor a path ``module:NAME``.
         """
         if name or not self.or_empty:
             self.registry.check(name)
@@ -103,8 +105,8 @@ def settings(cls: type[T]) -> type[T]:
 
     A method ``__post_init__`` can check several fields together. It raises ValueError for invalid values. If the
     message of this error begins with the name of a field, such as "n must be even", the user gets the message with the
-    full key: "trace.n must be even". A ConfigError is raised unchanged. A validator of a single field leaves the key
-    out of its message ("must be even"), and the key is put in front.
+    full key: "trace.n must be even". A ConfigError is raised unchanged. A validator of a single field raises an error
+    without the key ("must be even"); the key is added later.
 
     A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
     this section. A config with a former key is refused, with the new key in the message.
@@ -251,9 +253,10 @@ def _with_defaults(cls: type, values: Mapping[str, Any], holder: Any = None) -> 
     The first addition: a mapping such as ``endpoints`` keeps its default entries. If the user sets
     ``endpoints.colour.model``, the given value replaces only this key of the default entry ``colour``.
 
-    The second addition: ``holder`` is an object of ``cls``, the section's class. It has the defaults of this section in
-    the config, which may differ from the defaults that ``cls`` declares. The values of ``holder`` that differ are added
-    for keys that are not in ``values``. If ``holder`` is None, there is no second addition.
+    The second addition: a config may give the section other defaults than ``cls``, the section's class, declares.
+    ``holder`` is then an object of ``cls`` with these other defaults. If a value of ``holder`` differs from the
+    declared default, and ``values`` does not have the key, the value of ``holder`` is added. If ``holder`` is None,
+    there is no second addition.
     """
     kept = {} if holder is None else _plain(holder)
     own = {field.name for field in dataclasses.fields(cls) if default_of(field, holder) != default_of(field)}
@@ -283,7 +286,10 @@ def _entry(section: type | None, entry: Any, default: Any) -> Any:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """Convert settings to JSON data."""
+    """Convert an object of a settings class to a dict of JSON data.
+
+    Raises ConfigError for any other value, such as a date in a TOML file.
+    """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ConfigError(f"{value} is a date or a time, which no setting accepts: put the value in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")

@@ -1,6 +1,6 @@
 """Finds the equations and comparisons of numbers in a text, such as "2 + 1 = 3" or "3 > 2", and checks them.
 
-Numbers are digits or words (English, German or French), and "plus", "minus" and "times" are read as signs. Words behind
+Numbers are digits or words (English, German or French), and "plus", "minus" and "times" are read as signs. Words after
 a number are ignored: "2 squares on the left + 1 on the right = 3 squares".
 """
 
@@ -62,10 +62,11 @@ _PART = re.compile(rf"(?P<sign>[-+*/])|(?P<n>{_N})")
 class Calculation:
     """Holds an equation or comparison of numbers, and whether it is right.
 
-    ``text`` is its normal form: digits and signs replace words, and the names of the counted things stay. For example,
-    "two squares plus one square = 3" becomes "2 squares + 1 square = 3". ``before`` and ``behind`` are the parts of the
-    searched text before and after the calculation, also in normal form. ``holds`` is True for "2 + 1 = 3", and False
-    for "2 + 1 = 4". ``is_comparison`` is True for "3 > 2", and False for "2 + 1 = 3".
+    ``text`` is the equation or comparison in a normal form: digits and signs replace words, and the names of the
+    counted things stay. For example, "two squares plus one square = 3" becomes "2 squares + 1 square = 3". ``before``
+    and ``behind`` are the parts of the searched text before and after the calculation, also in normal form. ``holds``
+    is True for "2 + 1 = 3", and False for "2 + 1 = 4". ``is_comparison`` is True for a comparison ("3 > 2"), and False
+    for an equation.
     """
 
     text: str

@@ -1,8 +1,8 @@
 """Checks the numbers of objects that a reasoning states directly before or after a list of tags.
 
-A tag is an XML element with a label and points, by which a reasoning points at objects. The number must equal the
-number of points in the list, or one of the other counts of points that :func:`miscounted_tags` makes. For example, "two
-black squares, [3 points], and three yellow squares, [2 points]" has two faults.
+A tag is an XML element with a label and points, by which a reasoning points at objects. The stated number must equal
+the number of points in the list. (:func:`miscounted_tags` describes other numbers of points that are right too.) For
+example, "two black squares, [3 points], and three yellow squares, [2 points]" has two faults.
 """
 
 import re
@@ -40,7 +40,7 @@ _ENDS = re.compile(r"\s*(?:$|[.;:)!\n])")
 
 @dataclass(frozen=True)
 class _Counted:
-    """Holds a number and the noun behind it, such as "two black squares".
+    """Holds a stated number and the noun after the number, such as "two black squares".
 
     ``start`` and ``end`` are the offsets of this phrase in its sentence.
     """
@@ -55,18 +55,18 @@ class _Counted:
 def miscounted_tags(marked: MarkedText) -> str | None:
     """Return a message if a number directly before or after a list of tags is wrong; else None.
 
-    ``marked`` is the reasoning; its tags are XML elements that point at objects. Each number is compared with five
-    counts. A count is the number of points at the objects that the noun after the number names, in one of five texts:
-    the list of tags, the sentence, the reasoning up to the number, the reasoning up to the end of the sentence, and the
-    whole reasoning. The number is right if it equals one of the counts. For example, the number in "two squares,
-    [3 points]" is wrong if no other tag of the reasoning points at squares.
+    ``marked`` is the reasoning; its tags are XML elements that point at objects. Each number has a noun, such as
+    "squares" in "two squares, [3 points]". The points at the objects of this noun are counted in five texts: the list
+    of tags, the sentence, the reasoning up to the number, the reasoning up to the end of the sentence, and the whole
+    reasoning. The number is right if it equals one of these five counts. In the example, "two" is wrong if no other tag
+    of the reasoning points at squares.
 
     There are two exceptions:
 
-    - If the sentence names a part of the image ("left"), a number that equals none of the counts is wrong only if the
+    - The sentence names a part of the image ("left"). A number that equals none of the counts is then wrong only if the
       first tag of the list alone has more points than the number.
-    - If the list is after the number, and more words of the clause follow the list ("two squares [3 points] touch"),
-      the five counts are not used. The number is wrong if the list has only one tag, and this tag has more points than
+    - The list is after the number, and more words of the clause follow the list ("two squares [3 points] touch"). The
+      five counts are then not used. The number is wrong if the list has only one tag, and this tag has more points than
       the number.
     """
     for sentence in assertions(marked):
@@ -140,12 +140,12 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
 
 
 def _above(counted: _Counted, run: list[Marked]) -> int | None:
-    """Return the number of points of the first tag in ``run`` if it is larger than the stated number; else None.
+    """Return the number of points of the first tag if this number is larger than the stated number; else None.
 
-    ``run`` is the list of tags directly before or after this number. A tag is an XML element with points at objects.
-    The stated number is ``counted.number``, such as 2 in "two squares, [3 points]". Only the first tag is used, because
-    the later tags may belong to another part of the image or to another number. If the first tag alone has more points,
-    the stated number is wrong in any case.
+    ``run`` is the list of tags directly before or after the stated number. A tag is an XML element with points at
+    objects. The stated number is ``counted.number``, such as 2 in "two squares, [3 points]". Only the first tag is
+    used, because the later tags may belong to another part of the image or to another number. If the first tag alone
+    has more points, the stated number is wrong in any case.
     """
     first = _points(run[:1], counted.noun)
     return first if first is not None and first > counted.number else None

@@ -135,7 +135,11 @@ class ClassicalEndpoint:
         return Reply(await loop.run_in_executor(self._threads, work))
 
     def _scene(self, prompt: RenderedPrompt) -> Scene:
-        """Return the scene of the prompt's first image; the scenes of recent images are cached."""
+        """Return the scene of a prompt: its first image, in which the engine finds shapes.
+
+        The scene has no image in two cases: the prompt has no image; or the prompt has several images, and the others
+        are not crops or drawings of the first. The scenes of recent images are cached.
+        """
         if not prompt.media:
             return Scene(None)
         images = {part.sha256 for part in prompt.media}

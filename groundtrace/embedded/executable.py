@@ -150,9 +150,9 @@ def _condition(noun: Noun) -> str:
 def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
     """Return a turn of a response: code that marks or crops the objects on which the answer is based, or the answer.
 
-    ``reading`` holds the answer and these objects. If it is None, the turn is the answer "cannot read". ``operation``
-    is the required kind of code: a drawing marks the objects, and a transform crops the image. If ``is_shown`` is True
-    (an earlier turn has shown the objects), the turn is the answer.
+    ``reading`` holds the answer and these objects. If ``reading`` is None, the turn is the answer "cannot read".
+    ``operation`` is the required kind of code: a drawing marks the objects, and a transform crops the image. If
+    ``is_shown`` is True (an earlier turn has shown the objects), the turn is the answer.
     """
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
@@ -168,7 +168,7 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 
 
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a solution without code. It lists the x coordinates of the objects that the answer is based on.
+    """Return a solution without code, which lists the x coordinates of the objects that the answer is based on.
 
     ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
     at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is
@@ -188,7 +188,8 @@ def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _s
 
     The solution (the variable ``reasoning`` of the prompt) contains a list of x coordinates. Code that counts the
     entries of this list replaces the sentences after the list. The solution is returned unchanged if it has no such
-    list, or if the question is neither a count nor a statement about objects. The other arguments are not used.
+    list, or if the question neither asks for a number of objects nor contains a statement about this number. The other
+    arguments are not used.
     """
     solution, query = prompt.variable("reasoning"), question_of(prompt)
     response, found = parse_response(solution), _PLACES.search(solution)

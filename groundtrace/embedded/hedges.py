@@ -1,8 +1,8 @@
-"""Finds suppositions in a reasoning, such as "it could be a square or a rectangle", and whether they are settled.
+"""Finds suppositions in a reasoning, such as "it could be a square or a rectangle", and whether they are decided later.
 
-A later "on a closer look it is a square" settles this supposition: it decides which of the possibilities is true. A
-supposition itself is not a claim of the reasoning, so it is not checked. If no later words settle it, the reasoning has
-not decided what the object is.
+For example, the later words "on a closer look it is a square" decide which of these two possibilities is true. A
+supposition is not a claim of the reasoning, so it is not checked against the image. If no later words decide the
+supposition, the reasoning leaves open what the object is.
 """
 
 import re
@@ -63,9 +63,9 @@ def _settles(doubt: re.Match[str], told: str) -> bool:
     """Return whether the text ``told`` decides a doubt, as "it is blue" decides the doubt "it may be black".
 
     ``doubt`` is the match of the doubting words. The text must state one value: a shape, a colour or a number. If the
-    doubt has alternatives ("a square or a circle"), the value must be one of them. The text may neither doubt, ask nor
-    deny. The value must be that of the object itself: "it is next to a square" decides nothing. If the doubt is about
-    several objects ("both may be black"), a text about a single object ("it is blue") decides nothing.
+    doubt has alternatives ("a square or a circle"), the value must be one of them. The text must not contain a doubt, a
+    question or a negation. The value must belong to the object itself: "it is next to a square" decides nothing. If the
+    doubt is about several objects ("both may be black"), a text about a single object ("it is blue") decides nothing.
     """
     if "?" in told or HYPOTHETICAL.search(told) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", told)}:
         return False
@@ -85,7 +85,7 @@ def _settles(doubt: re.Match[str], told: str) -> bool:
 
 
 def _values(text: str) -> Sequence[frozenset[object]]:
-    """Return the shapes, the colours and the numbers that a text names."""
+    """Return the shapes, the colours and the numbers that a text names, as three sets in this order."""
     found = re.findall(r"[^\W\d_]+", text)
     kinds = frozenset(singular(word) for word in found if kind_word(word))
     colours = frozenset(colour_word(word) for word in found) - {None}

@@ -34,7 +34,7 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """Return a question object in which the answer of a response takes the place of the gold (correct) answer.
+    """Return a question object whose gold (correct) answer is replaced by the answer of a response.
 
     With this object, a check can compare the reasoning of the response with the response's own answer. ``question`` is
     the question's text, and ``predicted`` is the answer of the response. The answer type is bool, numeric or text,
@@ -52,8 +52,9 @@ def judge_reasoning(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
     Returns JSON with a reason and ``"supports"``: "yes", "no" or "cannot_judge". ``prompt`` holds the question, the
     reasoning and its answer, and ``scene`` holds the image; the other arguments are not used.
 
-    The judge does not compare the number of points with the answer, for two reasons. Another check already makes this
-    comparison. And if correct points could lower the reward, a policy would learn to write no points.
+    The judge does not compare the number of points with the answer, for two reasons. First, another check makes this
+    comparison. Second, if a response with correct points could get a lower reward, the trained model would learn to
+    write no points.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted")), scene

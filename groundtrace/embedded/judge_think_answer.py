@@ -142,12 +142,13 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yield the texts of a reasoning that leads to the embedded engine's answer.
+    """Yield the texts that together form a reasoning for the embedded engine's answer.
 
     The first text lists the steps that lead to the answer. The second text counts the objects in the image, for each
-    class that the question is about. It is left out if the image has no such objects. The last texts count only the
-    objects on which the answer is based, one text for each class. Each of these texts has one number for each place,
-    and the sum if there are several places: "2 on the left, 1 in the middle; 2 + 1 = 3".
+    class that the question is about. The second text is left out if the image has no such objects. The last texts count
+    only the objects on which the answer is based, one text for each class. The image has three parts: left, middle and
+    right. Each of the last texts has one number for each part with such objects, and the sum if there are several
+    parts: "2 on the left, 1 in the middle; 2 + 1 = 3".
     """
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -200,8 +201,8 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     if not sums:
         raise CallError(
             Failure.UNSUPPORTED,
-            "the embedded engine judges logic only by sums, and this reasoning has no sum: use a language model as the "
-            "judge",
+            "the embedded engine judges logic only by equations, and this reasoning has no equation: use a language "
+            "model as the judge",
         )
     wrong = next((each.text for each in sums if not each.holds), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"

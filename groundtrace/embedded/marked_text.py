@@ -47,7 +47,7 @@ _IS_FALSE = re.compile(
     r"\W{0,4}(?:(?:but|and) )?no\s?(?:$|[.,;:!])"
     r"|\W{0,4}(?:(?:but|and|so) )?(?:(?:that|this|it|which) (?:\w+ ){1,2}?)?(?:not|false|wrong|untrue)\b"
 )
-"""Matches the beginning of a sentence that calls the sentence before it false."""
+"""Matches the beginning of a sentence that calls the previous sentence false."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ def assertions(marked: MarkedText) -> Iterator[Assertion]:
     """Yield the sentences of a reasoning that assert something and that no later sentence corrects.
 
     ``marked`` is the reasoning. Questions, suppositions ("it may be red") and reports ("the statement says …") are left
-    out. A sentence is also left out if it calls something false, or if the next sentence calls it false. If the
-    reasoning corrects itself ("wait", "I missed one"), the sentences before its last correction are left out.
+    out. A sentence that calls something false is left out. A sentence is also left out if the next sentence calls the
+    sentence false. If the reasoning corrects itself ("wait", "I missed one"), the sentences before its last correction
+    are left out.
     """
     corrected = max((found.start() for found in TAKES_BACK.finditer(marked.text)), default=0)
     for found in SENTENCE.finditer(marked.text):

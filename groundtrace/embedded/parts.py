@@ -1,7 +1,7 @@
 """Finds the part of an image that a clause is about, such as the left side in "on the left".
 
-The judge uses this for denials. "The middle box has a triangle, but no square" denies squares in the middle box only,
-and not in the other parts of the image.
+The embedded judge (a program without a model) uses this module to understand denials. "The middle box has a triangle,
+but no square" denies squares in the middle box only, and not in the other parts of the image.
 """
 
 import re
@@ -28,7 +28,7 @@ _CONCLUDES = re.compile(r"\b(?:so|hence|thus|therefore|also|daher|donc)[\s,]*$")
 
 
 def with_headings(text: str) -> str:
-    """Return a text in which headings such as "left:" are written as places: "in the left:".
+    """Return a text in which headings such as "left:" are replaced by phrases such as "in the left:".
 
     ``text`` is in lower case. A heading "right:" is changed only if the text also names another side, since "right" may
     also mean that an answer is correct. In a list such as "left, middle, right", the last word becomes "the right".
@@ -49,11 +49,11 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     contains the clause. The result is the first part that the clause names, such as "left". A part is ignored if its
     word is in ``label`` or in ``asked``.
 
-    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. Its
-    parts are ignored for this reason: the caller accepts a denial that is limited to a part, but a denial in the part
-    that the question names contradicts the answer. For example, the question is "how many squares are in the left
-    box?", and the answer is 2. The clause "no square in the left box" contradicts this answer. So "left" is ignored,
-    and the result is None.
+    ``asked`` holds the words of the question if the answer requires that the object exists; otherwise it is empty. The
+    parts of the image that ``asked`` names are ignored for this reason: the caller accepts a denial that is limited to
+    a part, but a denial in the part that the question names contradicts the answer. For example, the question is "how
+    many squares are in the left box?", and the answer is 2. The clause "no square in the left box" contradicts this
+    answer. So "left" is ignored, and the result is None.
 
     If the clause names no part, the last part that the sentence names before the clause is used: "the left box has a
     circle, but no square" denies squares in the left box. There are four exceptions, in which the result is None:
@@ -83,9 +83,9 @@ def _side(part: re.Match[str]) -> str:
 def _carried(label: str, before: str) -> list[re.Match[str]]:
     """Return the part of the image that is named before a clause, if the clause is about this part, too.
 
-    ``before`` is the text before the clause, and the part is the last one that it names. In "the left box has a circle,
-    but no square", the clause "no square" is about the left box, too. ``label`` is the name of the object that the
-    clause denies ("square"). The result is a list with the match of the part. The list is empty in these cases:
+    ``before`` is the text before the clause. The last part that ``before`` names is used. In "the left box has a
+    circle, but no square", the clause "no square" is about the left box, too. ``label`` is the name of the object that
+    the clause denies ("square"). The result is a list with the match of the part. The list is empty in these cases:
 
     - ``before`` names no part, or ends with a word such as "so".
     - ``before`` names the object in the clause that names the part, or in a later clause. An example is the clause "no

@@ -65,7 +65,7 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
     A count is wrong if it differs from the number of objects with this label that the reasoning points at. ``pointed``
     maps each label to this number. Only the sentence's last count for a label is compared. Two kinds of counts are
-    never wrong: 0, and a count that does not certainly include all objects with the label.
+    never treated as wrong: 0, and a count that may include only some of the objects with the label.
     """
     for label, number in pointed.items():
         words = frozenset(label.split())

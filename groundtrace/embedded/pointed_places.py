@@ -86,7 +86,7 @@ def misplaced(marked: MarkedText, scene: Scene | None) -> str | None:
 
 
 def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
-    """Check the statements of a sentence about the part of the image in which objects are.
+    """Check each statement of a sentence that places objects in a part of the image.
 
     Examples are "[circle] is in the left box" and "all squares are in the left box"; "[circle]" is a tag with points.
     Yields one bool for each statement: True if a point of one of its tags is certainly outside the part that the
@@ -101,7 +101,7 @@ def _parts(marked: MarkedText, sentence: str, scene: Scene) -> Iterator[bool]:
             if pattern in _PLACE_HAS and re.search(MARK, sentence[: found.start()]):
                 continue  # the place may belong to the tag before it: "… in the left box, …"
             if pattern in _PLACE_HAS and named["end"] is None:
-                tags = tags[:-1]  # the words behind the last tag may place it elsewhere
+                tags = tags[:-1]  # the words after the last tag may place its object elsewhere
             is_outside = _outside(scene, named["panel"], named.get("third"))
             yield any(map(is_outside, (centre for tag in tags for centre in tag.centres)))
 
@@ -151,7 +151,7 @@ def _in_another(x: float, panel: str, panels: Sequence[Box]) -> bool:
 
 
 def _relations(marked: MarkedText, sentence: str) -> Iterator[bool]:
-    """Check the statements of a sentence about the relation of two objects, as in "[circle] is above [square]".
+    """Check each statement of a sentence about the relation of two objects, as in "[circle] is above [square]".
 
     Yields one bool for each statement: True if the points of the two objects contradict the relation. A statement is
     skipped if one of its objects does not have exactly one point.
@@ -169,9 +169,10 @@ def _relations(marked: MarkedText, sentence: str) -> Iterator[bool]:
 
 
 def _place(marked: MarkedText, thing: str) -> tuple[float, float] | None:
-    """Return the point of a tag or of a noun such as "the black square".
+    """Return the point (x, y), in pixels, of the object that the reasoning calls ``thing``.
 
-    Return None if the tag or noun does not have exactly one point, or if it is uncertain which tags the noun means.
+    ``thing`` is a tag, or a noun such as "the black square". For a noun, the tags with this noun are used. Return None
+    if the tag or noun does not have exactly one point, or if it is uncertain which tags the noun means.
     """
     if re.fullmatch(MARK, thing):
         tags = marked.among(thing)

@@ -1,6 +1,6 @@
 """Judges whether the text of a reasoning agrees with the reasoning's evidence (points and boxes) and its answer.
 
-If a reasoning points at objects, it needs no concluding sentence: its answer is taken as the conclusion. The judge
+A reasoning that points at objects needs no concluding sentence: the answer is treated as the conclusion. The judge
 searches every sentence for contradictions of these kinds:
 
 - The question asks whether a statement is true. The sentence calls the statement true, but the answer is no; or the
@@ -97,8 +97,8 @@ _ABSENT = re.compile(
 class SupportVerdict:
     """Holds the judge's verdict on whether a reasoning supports its answer.
 
-    ``supports`` is True if it does, False if it does not, and None if the judge cannot decide. ``reason`` explains the
-    verdict.
+    ``supports`` is True if the reasoning supports its answer, False if not, and None if the judge cannot decide.
+    ``reason`` explains the verdict.
     """
 
     supports: bool | None
@@ -180,9 +180,10 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return a message about the first sentence that contradicts the evidence or the answer.
+        """Return a message about the first sentence that contradicts the evidence (points and boxes) or the answer.
 
-        Return None if no sentence does.
+        A sentence that withdraws the answer is reported only if no later sentence states the answer again, and no later
+        sentence contains another contradiction. Return None if there is nothing to report.
         """
         taken_back: str | None = None
         for sentence in SENTENCE.findall(with_headings(spelled(self._text))):
@@ -213,9 +214,10 @@ class _ReasoningReader:
         )
 
     def _clause(self, clause: str, quoted: str) -> str | None:
-        """Return a message if a clause contradicts the answer or the evidence.
+        """Return a message if a clause contradicts the answer or the evidence (points and boxes); else None.
 
-        ``clause`` is the clause in English, and ``quoted`` is the same clause as written."""
+        ``clause`` is the clause in English, and ``quoted`` is the same clause in its original language.
+        """
         clause = _FAILS_TO.sub("not", _NO_DOUBT.sub(" ", clause))
         words = re.findall(r"[^\W\d_]+|\d+", clause)
         try:
@@ -245,9 +247,10 @@ class _ReasoningReader:
         return self._negation(clause, words, quoted) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str], quoted: str) -> str | None:
-        """Return a message if the clause denies the answer, or an object that is pointed at; else None.
+        """Return a message if a clause denies the answer, or an object at which the reasoning points; else None.
 
-        ``clause`` is the clause in English, ``words`` are its words, and ``quoted`` is the same clause as written.
+        ``clause`` is the clause in English, ``words`` are its words, and ``quoted`` is the same clause in its original
+        language.
         """
         for label in [*self.labels, *self._asked_things()]:
             if self._side is False and denies_relation(label, clause, self._asked):

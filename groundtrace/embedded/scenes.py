@@ -37,9 +37,9 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 class Scene:
     """Holds an image, and the shapes that the embedded engine (OpenCV, no model) finds in the image.
 
-    The engine has two algorithms; each is run at most once for a scene. ``load`` is a function that returns the pixels;
-    it is None if the request has no image. The function is called each time that pixels are needed, so that a cached
-    scene holds only the results and not the pixels.
+    The engine has two algorithms, and runs each of them at most once for a scene. ``load`` is a function that returns
+    the pixels; it is None if the request has no image. The function is called each time that pixels are needed, so that
+    a cached scene holds only the results and not the pixels.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -251,7 +251,7 @@ def _one_image(scene: Scene) -> np.ndarray:
 
 
 def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
-    """Return the mask of the object in a box, in the form of a segmenter's reply."""
+    """Return the mask of the object in a box as JSON fields: position, size and run-length coded pixels."""
     height, width = pixels.shape[:2]
     x1, y1, x2, y2 = box
     left, top = max(0, int(x1)), max(0, int(y1))

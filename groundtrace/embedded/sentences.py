@@ -164,7 +164,7 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 
 def _flips(text: str) -> str | None:
-    """Return why the text is unreadable if it replaces a stated number more than ``MAX_FLIPS`` times; else None.
+    """Return a message if a text replaces its stated number more than ``MAX_FLIPS`` times; else None.
 
     Only sentences with a word such as "wait" are counted. For example, "wait, 5. No, wait, 6. No, wait, 5." has two
     replacements, which is still allowed.
@@ -183,9 +183,10 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """Return a message if the same words are repeated too often in a row; else None.
+    """Return a message if a text repeats the same words too often in a row; else None.
 
-    The token § replaces a tag, by which the reasoning points at objects. Tags are never treated as the same word.
+    ``tokens`` are the words and signs of the text. The token § replaces a tag, by which the reasoning points at
+    objects. Tags are never treated as the same word.
     """
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
@@ -199,8 +200,8 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 def _salad(tokens: Sequence[str]) -> str | None:
     """Return a message if the tokens are not a sentence; else None.
 
-    They are not a sentence if an article is before a word such as "of" or "and", or if too many particles or different
-    punctuation marks follow each other.
+    ``tokens`` are the words and signs of a text. They are not a sentence in two cases: an article is before a word such
+    as "of" or "and"; or too many particles (short words such as "of") or different punctuation marks follow each other.
     """
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is not a sentence"

@@ -55,8 +55,10 @@ def states_presence(marked: MarkedText, question: Question) -> str | None:
 
 
 def _asked_thing(question: Question) -> Noun | None:
-    """Return the thing that a question asks for, if the question's answer is "no" or 0. For example, the result is
-    "circle" for "Are there any circles?" with the answer "no". Returns None for another answer or form of question.
+    """Return the noun for the objects that a question asks for, if the question's answer is "no" or 0.
+
+    For example, the result is "circle" for "Are there any circles?" with the answer "no". Returns None for another
+    answer or form of question.
     """
     number = read_numerals(question.answer).single
     if polarity(question.answer) is not False and (number is None or number.value != 0):

@@ -177,10 +177,10 @@ def is_excluded(clause: str, sentence: str, question: str, labels: Collection[st
 
 
 def _is_another(text: str, wanted: Collection[str]) -> bool | None:
-    """Return whether the last object that a text describes is not what is wanted; None if it describes no object.
+    """Return whether the last object in a text differs from the wanted object; None if the text describes no object.
 
-    ``wanted`` are the words of the wanted objects, such as "blue" and "square". For example, "blue triangle" and "not
-    blue" describe other objects. "blue" and "square" do not.
+    ``wanted`` are the words for the wanted object, such as "blue" and "square". The result is then True for the texts
+    "blue triangle" and "not blue", and False for "blue" and for "square".
     """
     words, described = re.findall(r"[^\W\d_]+", text), list[str]()
     while words and not (described and not _describes(words[-1])):

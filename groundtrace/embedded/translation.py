@@ -1,4 +1,4 @@
-"""Puts German, French and Spanish denials of shapes into English words: "kein schwarzes Quadrat", "aucun carré noir".
+"""Translates German, French and Spanish denials of shapes, such as "kein schwarzes Quadrat" and "aucun carré noir".
 
 Labels and questions name objects in English. The embedded judge (:mod:`groundtrace.embedded.prose`) compares the words
 of labels and questions with the words of each clause of a reasoning. To understand a denial in another language, the

@@ -129,7 +129,7 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Return whether a clause judges something without naming it, such as "it is true".
+    """Return whether a clause judges something that the clause does not name, as "it is true" does.
 
     The result is True in two cases. First, the clause has "it" or a similar pronoun, as one of its first three words
     ("it is true") or at its end ("I confirm this"). Second, all words of the clause are words of judgement such as

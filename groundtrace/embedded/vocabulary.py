@@ -1,4 +1,4 @@
-"""Defines the words that the embedded judge knows. They are about seeing, counting and concluding.
+"""Defines the words that the embedded judge (a program without a model) knows: for seeing, counting and concluding.
 
 For English, rules derive the other forms of a word ("counted" from "count"). For German, French and Spanish, all forms
 are listed. Some words show that a reasoning guesses the answer, refuses to answer, or does not see the image, such as
@@ -70,7 +70,7 @@ def is_wordlike(word: str) -> bool:
 
 
 def is_known(word: str) -> bool:
-    """Return whether the judge knows a word. ``word`` must be in lower case.
+    """Return whether the embedded judge (a program without a model) knows a word. ``word`` must be in lower case.
 
     The judge knows the words of its lists, and all numbers, colours, shapes and words that end with "ly".
     """

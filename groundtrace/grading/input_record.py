@@ -56,9 +56,9 @@ class InvalidRecord(ValueError):
     """Raised if a record cannot be used.
 
     ``reason`` is the category of the fault, and ``detail`` is a message that names the field and the fault.
-    ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the record's source for
-    people, such as the names of its media; no step of the pipeline uses it. ``texts`` maps the name of each text field
-    (:data:`TEXT_FIELDS`) to the field's unchecked text.
+    ``record_id`` is the record's id, or None if the id cannot be read. ``origin`` describes the source of the record
+    for human readers, e.g. by the names of its media; no step of the pipeline uses ``origin``. ``texts`` maps the name
+    of each text field (:data:`TEXT_FIELDS`) to the field's unchecked text.
     """
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
@@ -68,7 +68,7 @@ class InvalidRecord(ValueError):
         self.texts: dict[str, str] = {}
 
     def name_column(self, columns: Mapping[str, str]) -> None:
-        """Insert the input's column into the message, behind the field that the message begins with.
+        """Insert the name of the input's column into the message, after the field with which the message begins.
 
         For example, "answer must be" becomes "answer (column 'label') must be", so that the user finds the column.
         ``columns`` maps fields to columns. A column that has the name of its field is not inserted.
@@ -85,13 +85,13 @@ class InputRecord:
     """Holds the checked fields of one input record. Its media have not been opened.
 
     ``number`` is the line or row of the record in the input, from 1. ``media`` are the URIs of its images and clips.
-    ``choices`` are the choices that are shown with the question; None if there are none. ``opened_choices`` are choices
-    that exist, but are not shown, because the answer type asks an open question; otherwise None. ``boxes`` are the gold
-    boxes in pixels; None if the record has no such field.
+    ``choices`` are the choices that are shown with the question; None if there are none. ``opened_choices`` are the
+    record's choices if they are not shown, because the answer type asks an open question; otherwise None. ``boxes`` are
+    the gold boxes in pixels; None if the record has no such field.
 
     ``question``, ``answer`` and ``answer_type`` are "" if the record has only images. ``source`` is the name of the
-    data set. ``origin`` describes the record's source for people, such as the names of its media. Two records that
-    differ only in ``origin`` are equal.
+    data set. ``origin`` describes the source of the record for human readers, e.g. by the names of its media. Two
+    records that differ only in ``origin`` are equal.
     """
 
     number: int
@@ -132,7 +132,7 @@ def parse_record(
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """Return the names of the media in a media field."""
+    """Return a safe name (:func:`medium_name`) for each path in the field ``media`` of a record."""
     paths = media if isinstance(media, list) else [media]
     return tuple(medium_name(path) for path in paths if path is not None)
 

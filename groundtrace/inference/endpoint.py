@@ -1,5 +1,6 @@
 """Defines the interface to all models, and the registry of endpoint kinds. An endpoint is a model to which requests are
-sent, and its kind is the way to reach it (e.g. a server with OpenAI's API, or a model in this process).
+sent. The kind of an endpoint is the way to reach this model (e.g. a server with OpenAI's API, or a model in this
+process).
 
 A new kind needs one file with a class that has the methods of :class:`Endpoint`, and one entry in :data:`KINDS`. The
 registry does not import the modules of the kinds. A :class:`Kind` holds the properties that a run needs before it opens

@@ -66,11 +66,12 @@ GATEWAY_STATUSES = frozenset({502, 503, 504})
 class CallError(Exception):
     """Raised if a call to a model, or one attempt of it, failed.
 
-    ``failure`` is the kind of the failure. ``message`` describes it, often in the server's words, shortened and without
-    API keys. ``tries`` is the number of attempts. ``status`` is the HTTP status, or None. ``unreachable`` is True if no
-    server answered. ``retry_after_s`` is the wait, in seconds, that the server demands before the next request, or
-    None. ``partial`` holds the samples that did arrive, with the usage of all requests. ``key`` is the cache key of a
-    missing sample. ``call`` is the record of the failed call for the accounting of costs. It is None until
+    ``failure`` is the kind of the failure. ``message`` describes the failure, often in the server's words, shortened
+    and without API keys. ``tries`` is the number of attempts. ``status`` is the HTTP status, or None. ``unreachable``
+    is True if the server could not be reached, or if a gateway answered in its place (status 502 to 504).
+    ``retry_after_s`` is the wait, in seconds, that the server demands before the next request, or None. ``partial``
+    holds the samples that did arrive, with the usage of all requests. ``key`` is the cache key of a missing sample.
+    ``call`` is the record of the failed call for the accounting of costs. It is None until
     :meth:`groundtrace.inference.models.Models.generate` sets it.
     """
 

@@ -52,8 +52,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class ParsedPointing(Generic[T_co]):
-    """Holds the points or boxes that a reply has for a label (the name of an object). They are in ``found``, which is
-    empty if the reply states that the object is absent.
+    """Holds the points or boxes that a reply has for a label (the name of an object). ``found`` holds these points or
+    boxes. It is empty if the reply states that the object is absent.
 
     The reply may use another word for the object than the label, such as "sofa" for "couch", or a more general word.
     Then ``called`` is the word of the reply. Otherwise ``called`` is "".
@@ -266,8 +266,8 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def check_readable(text: str, what: str) -> None:
-    """Raise :class:`BadReply` if a text of a reply has a special token or a control character
-    (:func:`groundtrace.schemas.control_text.find_control`). ``what`` is the name of the text in the error."""
+    """Raise :class:`BadReply` if ``text``, a part of a model's reply, contains a special token or a control character
+    (:func:`groundtrace.schemas.control_text.find_control`). ``what`` is the name of this part in the error message."""
     if found := find_control(text):
         raise BadReply(f"{what}: write a text without the special token or control character {found!r}")
 

@@ -165,10 +165,11 @@ class Models:
         """Ask a model for ``sampling.n`` samples (replies to ``prompt``), and return them. ``role`` is the job of the
         model, such as "judge". Samples that are in the cache are taken from there.
 
-        If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
-        this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
-        reply; the call is then counted as a repair. Raises :class:`groundtrace.inference.errors.CallError` if a sample
-        cannot be obtained, and BudgetUsedUp if the budget does not suffice. Samples that did arrive stay in the cache.
+        If ``continuation`` (a fixed text) is given, nothing is sampled. Instead, the model computes the log-probability
+        of each token of this text, and the result holds these values. ``repair`` is True if the prompt asks the model
+        to correct an unusable reply; the call is then counted as a repair. Raises
+        :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
+        does not suffice. Samples that did arrive stay in the cache.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
@@ -258,17 +259,18 @@ class Models:
         flights: dict[str, _Flight],
         had_joined: bool,
     ) -> dict[str, CachedReply]:
-        """Request samples (texts of a model), and return them by cache key. A sample that another process has already
-        requested is not requested again. There is one exception: a model in this process is asked for all samples.
-        Other calls of this process that wait for one of the samples get it, too.
+        """Request samples (texts of a model), and return them by cache key. If the model runs on a server, a sample
+        that another process has already requested is not requested again. If the model runs in this process, all
+        samples are requested from it. Other calls in this process that wait for one of the samples get this sample,
+        too.
 
         ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
         limit of each sample. ``flights`` holds, by cache key, the futures for which the other calls wait.
 
-        The processes of this machine register in a shared file, by which they find each other. The caller has already
-        searched the cache for the samples. ``had_joined`` is True if this process was registered before that search. If
-        it is False, another process may have cached some of the samples after the search, and this process did not
-        notice it. So the cache is searched again.
+        The caller has already searched the cache for the samples. The processes of this machine find each other through
+        a shared file, in which each process registers. ``had_joined`` is True if this process was registered before
+        that search. If ``had_joined`` is False, another process may have cached some of the samples since that search.
+        So this method then searches the cache again.
         """
         keys = [asked.keys[index] for index in indices]
         try:
@@ -307,10 +309,10 @@ class Models:
             self._requesting.discard(task)
 
     def flush_notes(self) -> None:
-        """Wait until other processes of the run can read the notes about all requests so far. The notes are files that
-        record the usage of the requests.
+        """Wait until other processes of the run can read all notes that this process has written. Notes are files that
+        record the usage (such as tokens and cost) of requests.
 
-        Raises OSError if the store cannot be reached.
+        Raises OSError if the storage of the notes cannot be reached.
         """
         if self._watch is not None:
             self._watch.notes.flush()
@@ -333,7 +335,9 @@ class Models:
         return self._watch.under_way
 
     async def close(self) -> None:
-        """Close the connections, threads and files of all endpoints, of the reply caches and of the run's notes."""
+        """Close the connections, threads and files of all endpoints, of the reply caches, and of the run's notes (files
+        that record the usage of requests).
+        """
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._uploads.close()

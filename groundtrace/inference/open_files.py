@@ -25,7 +25,9 @@ If the limit is lower, gRPC waits without end for a connection between this proc
 
 
 class TooFewFiles(UserError):
-    """Raised if the system does not allow this process to open as many files as its connections need."""
+    """Raised if the system does not allow this process to open as many files as its connections or its worker processes
+    need.
+    """
 
 
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
@@ -54,7 +56,9 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
 
 
 def check_for_workers() -> None:
-    """Raise :class:`TooFewFiles` if this process may open too few files for worker processes on this machine."""
+    """Raise :class:`TooFewFiles` if this process's limit of open files is too low for worker processes on this machine.
+    The limit must be at least :data:`MIN_FILES_OF_WORKERS`.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < MIN_FILES_OF_WORKERS:
         raise TooFewFiles(

@@ -189,8 +189,8 @@ TOKENS_PER_MEDIUM = 1000
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
     """Fill in the token counts that the server did not report. Returns a copy of ``reply`` in which a count of 0 is
-    replaced by an estimate from the texts of ``prompt`` and ``reply``. Otherwise limits and budgets would treat the
-    reply as free.
+    replaced by an estimate from the texts of ``prompt`` and ``reply``. Without the estimate, rate limits and budgets
+    would count the reply as 0 tokens.
     """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)

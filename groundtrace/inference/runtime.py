@@ -33,7 +33,8 @@ class Runtime:
     """
 
     def __init__(self) -> None:
-        # Modules imported so far live as long as the process: the collector, which pauses the loop, can skip them.
+        # The modules that are imported now stay in memory until the process ends. So the garbage collector, which
+        # pauses the loop, can skip them.
         gc.freeze()
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._loop = asyncio.new_event_loop()

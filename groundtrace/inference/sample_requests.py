@@ -73,11 +73,11 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Request the samples from the server, cache them, and return them.
 
-        If the request fails, its error is raised. There is one exception: if the server rejects the request, and
-        ``asked`` already has a truncated sample for each requested sample, the truncated samples are returned. Such a
-        request has a larger ``max_tokens`` than the request before, and the model's context may be too small for so
-        many tokens. The truncated samples are also cached as the replies to the request with the larger ``max_tokens``,
-        so that this request is not sent again.
+        If the request fails, its error is raised, except in one case. In this case, an earlier request with a smaller
+        ``max_tokens`` returned truncated samples, which ``asked`` holds. The new request has a larger ``max_tokens``,
+        and the server rejects it, for example because the model's context is too small for so many tokens. Then the
+        truncated samples are returned. They are also cached as the replies to the new request, so that the new request
+        is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -94,9 +94,10 @@ class SampleRequests:
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and write the usage of its reply to the run's notes. A reply may
-        arrive in several parts. When a part arrives, the function ``request.arrived`` notes its usage, and appends the
-        part to ``noted``. At the end, this method notes only the usage that is not in these parts."""
+        """Send the request when the budget allows it, and write the usage of its reply to the run's notes (files that
+        record tokens and costs). A reply may arrive in several parts. When a part arrives, the function
+        ``request.arrived`` notes its usage, and appends the part to ``noted``. At the end, this method notes only the
+        usage that is not in these parts."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -133,8 +134,8 @@ class SampleRequests:
         return taken
 
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Write the usage of a reply to the run's notes. ``before`` holds the parts of the reply whose usage has been
-        noted already; their usage is not noted again.
+        """Write the usage of a reply to the run's notes (files that record tokens and costs). ``before`` holds the
+        parts of the reply whose usage has been noted already; their usage is not noted again.
 
         A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
         again, and both payments are noted.

@@ -1,5 +1,5 @@
-"""Records the calls to models that are made for one element of a pipeline (such as one question). So it is known later
-which calls led to a row (one record of the result), and what they cost. Failed calls are also recorded.
+"""Records the calls to models that are made for one element of a pipeline (such as one question). The records show
+later which calls led to a row (one record of the result), and what these calls cost. Failed calls are also recorded.
 """
 
 from dataclasses import dataclass, field
@@ -37,10 +37,10 @@ class Session:
         """Ask a model for ``sampling.n`` samples (replies to ``prompt``), return them, and record the call. ``role`` is
         the job of the model, such as "judge".
 
-        If ``continuation`` is given, nothing is sampled. Then the model computes the log-probabilities of the tokens of
-        this text, and the result holds them. ``repair`` is True if the prompt asks the model to correct an unusable
-        reply. Raises CallError if a sample cannot be obtained, and BudgetUsedUp if the run's budget does not suffice
-        (:meth:`groundtrace.inference.models.Models.generate`).
+        If ``continuation`` (a fixed text) is given, nothing is sampled. Instead, the model computes the log-probability
+        of each token of this text, and the result holds these values. ``repair`` is True if the prompt asks the model
+        to correct an unusable reply. Raises CallError if a sample cannot be obtained, and BudgetUsedUp if the run's
+        budget does not suffice (:meth:`groundtrace.inference.models.Models.generate`).
         """
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
@@ -61,9 +61,10 @@ class Session:
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget for a model. ``role`` is the job of the model, such as "judge". A truncated
-        reply is requested again with more tokens, but never with more than this budget
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """Return the setting ``max_tokens_limit`` for a model: the largest token budget with which a truncated reply is
+        requested again. 0 means that the setting sets no such limit
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`). ``role`` is the job of the model, such as
+        "judge".
         """
         return self.models.max_tokens_limit(role)
 

@@ -30,7 +30,8 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 def _variable(name: str) -> str:
     """Return ``name`` unchanged if it is "" or can be the name of an environment variable. Raises ValueError for any
-    other text. The error message does not show the text, because a user may have written the API key itself."""
+    other text. The error message does not show the text, because the user may have written the API key in place of the
+    variable's name."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable that holds the API key, such as MY_API_KEY")
     return name
@@ -186,7 +187,8 @@ class Neighbour:
     """Describes the reply cache of another run on this machine, from which replies can be copied.
 
     ``name`` is the name of the run's folder, and ``cache_path`` is the cache's file. ``fresh_since`` is an ISO time:
-    the other run did not use replies that were requested earlier. "" means that it used all replies.
+    the other run did not use replies that were requested before this time. If ``fresh_since`` is "", the other run used
+    all replies.
     """
 
     name: str

@@ -51,7 +51,7 @@ class CompiledTemplates(jinja2.FileSystemBytecodeCache):
 
 
 def compiled_templates(package: Traversable, options: str) -> CompiledTemplates | None:
-    """Return the store of a package's compiled templates; None if the package is not in a folder, as in a zip file.
+    """Return the store of a package's compiled templates; None if the package is not in a folder but in a zip file.
 
     ``package`` is the package's folder, as :func:`importlib.resources.files` returns it. ``options`` is a name for the
     options with which the templates are compiled, such as ``autoescape``. The name becomes a part of the file names. So

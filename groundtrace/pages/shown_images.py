@@ -67,10 +67,10 @@ class ImageRoom:
     def embed(self, pixels: Pixels) -> str | None:
         """Return an image as a data URI, or None if the image is too large in every size that is tried.
 
-        ``pixels`` is the image as RGB uint8 (H, W, 3). The image may use the number of bytes left, divided by the
-        number of images that are still to be embedded. The largest size that fits is used. Each call reduces
-        :attr:`images` by 1. If the image fits, the call also reduces :attr:`bytes_left` by the size of the encoded
-        image in bytes.
+        ``pixels`` is the image as RGB uint8 (H, W, 3). The image may use an equal share of the bytes that are left:
+        ``bytes_left`` divided by ``images``. Of all sizes that fit into this share, the method uses the largest. Each
+        call reduces :attr:`images` by 1. If the image fits, the call also reduces :attr:`bytes_left` by the size of the
+        encoded image in bytes.
         """
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
@@ -86,10 +86,10 @@ def shown_image(
 ) -> Image:
     """Return an image in the form in which a page shows it, with the given points and boxes.
 
-    ``data`` is the encoded image file, e.g. PNG. ``room`` is the number of images and bytes that the page may still
-    embed; this call reduces it. ``places`` are the points and boxes, each as (number, label, coordinates in pixels). A
-    point has the coordinates (x, y), a box (x1, y1, x2, y2). If the image cannot be decoded or does not fit into the
-    page, the result has no ``uri``, and its caption gives the reason.
+    ``data`` is the encoded image file, e.g. PNG. ``room`` holds how many images and bytes the page may still embed;
+    this call reduces these numbers. ``places`` are the points and boxes, each as (number, label, coordinates in
+    pixels). A point has the coordinates (x, y), a box (x1, y1, x2, y2). If the image cannot be decoded or does not fit
+    into the page, the result has no ``uri``, and its caption gives the reason.
     """
     try:
         pixels = decode_image(data).pixels

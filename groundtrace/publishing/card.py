@@ -1,8 +1,8 @@
 """Writes the data card of a run: ``README.md``, which begins with front matter (YAML that the Hub reads).
 
-Every number in the card comes from ``run.json`` or is counted in the shards. The front matter lists the Hub's ids of
-all licences of the rows. There is one exception: if the Hub has no id for at least one of these licences, or if a row
-names no licence, the front matter has only the licence ``other``. A card of a run without rows has no licence.
+Every number in the card comes from ``run.json`` or is counted in the shards. If the Hub has an id for each licence of
+the rows, the front matter lists these ids. If the Hub has no id for one of the licences, or if a row names no licence,
+the front matter has only the licence ``other``. A card of a run without rows has no licence.
 """
 
 import functools
@@ -152,7 +152,10 @@ def write_card(
 
 @functools.cache
 def _template() -> jinja2.Template:
-    """Return the card's template, cached because compiling it takes longer than rendering it."""
+    """Return the Jinja template of the data card.
+
+    The result is cached, because compiling the template takes longer than rendering it.
+    """
     folder = resources.files("groundtrace.data_cards")
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
@@ -216,11 +219,11 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Return, for each scorer by name, the number of SFT rows that have no score of this scorer.
+    """Return the number of SFT rows without a score, for each scorer (a check of the verifier) by name.
 
-    ``columns`` is the schema of the SFT shards. The scorers with an own field in the column ``scores`` come first. All
-    other scorers, such as those that a user has written, come last. Their scores are in the column ``verdicts``, or in
-    ``extra_scores`` in rows of older versions.
+    ``columns`` is the schema of the SFT shards (Parquet files). The scorers that have their own field in the column
+    ``scores`` come first. All other scorers, such as those that a user has written, come last. Their scores are in the
+    column ``verdicts``, or in ``extra_scores`` in rows of older versions.
     """
     names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{quoted_name(name)} IS NULL)" for name in names)
@@ -233,7 +236,10 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """Return the models that were called at least once. ``config`` is the content of the run's ``config.toml``."""
+    """Return the roles (jobs, such as teacher) whose models were called at least once, with these models.
+
+    ``config`` is the content of the run's ``config.toml``.
+    """
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -265,7 +271,7 @@ def _cell(value: object) -> object:
 
 
 def _share(value: float | None) -> str | None:
-    """Return a share as text with three decimals; None for None."""
+    """Return a share (a number from 0 to 1) as text with three decimals; None if ``value`` is None."""
     return None if value is None else f"{value:.3f}"
 
 

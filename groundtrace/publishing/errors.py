@@ -4,4 +4,7 @@ from groundtrace.schemas.errors import UserError
 
 
 class InspectError(UserError):
-    """Raised if the run folder or the query cannot be used. The message is one line and states the remedy."""
+    """Raised if a run folder, or a user's query over its rows, cannot be used.
+
+    The message is one line and states what the user can do.
+    """

@@ -62,10 +62,9 @@ class PassRateBar:
 
     A pass rate is the share of correct attempts among all attempts of the policy (the model to train) at a question.
     ``label`` is a single rate such as "0.25", or an interval such as "0.1–0.2". ``sft`` and ``rl`` are the numbers of
-    rows in the training sets sft and rl whose pass rate equals this rate or lies in this interval. ``rejected`` is 0.
-    There are two exceptions: the first bar, with the label "too hard", and the last bar, with the label "too easy". In
-    these two bars, ``rejected`` is the number of records that were rejected as too hard or as too easy, and ``sft`` and
-    ``rl`` are 0.
+    rows in the training sets sft and rl whose pass rate equals this rate or lies in this interval. For these bars,
+    ``rejected`` is 0. The first bar (label "too hard") and the last bar (label "too easy") are different: ``rejected``
+    is the number of records that were rejected as too hard or as too easy, and ``sft`` and ``rl`` are 0.
     """
 
     label: str

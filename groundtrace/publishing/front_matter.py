@@ -62,11 +62,12 @@ def tags_of(summary: RunSummary) -> list[str]:
 
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
-    """Return the front matter's licence fields: the Hub's ids of the licences that the rows name.
+    """Return the licence fields of the front matter, which is the YAML at the beginning of a data card.
 
-    ``recorded`` holds the licences that the rows name, and None if some rows name no licence. There is one exception:
-    if ``recorded`` holds None or a licence without an id on the Hub, ``license`` is only ``other``, and
-    ``license_name`` is ``per-row``. The result is empty if ``recorded`` is empty.
+    ``recorded`` holds the licences that the rows name, and None if some rows name no licence. If all these licences
+    have an id on the Hub, the field ``license`` holds these ids. If ``recorded`` holds None or a licence without an id
+    on the Hub, ``license`` is only ``other``, and ``license_name`` is ``per-row``. The result is empty if ``recorded``
+    is empty.
     """
     ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:

@@ -45,8 +45,8 @@ class ShownRow:
             empty for a trajectory (a trace in several turns with code).
         attempts: the answers to the question that the policy (the model to train) sampled.
         scores: (name, score) pairs; the score is None if it could not be computed.
-        facts: (name, value) pairs: the names of the row's images or clips, and the values of added columns that hold
-            texts, numbers or booleans.
+        facts: (name, value) pairs: the names of the row's images or clips, and the values of added columns (columns
+            that the input or a stage of the pipeline added) that hold texts, numbers or booleans.
         turns: the turns of a trajectory; empty for a trace without code.
         more_turns: the number of turns that are left out.
     """
@@ -76,9 +76,9 @@ def count_images(row: ShardRow) -> int:
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """Return what the gallery of the report shows for a row of the sets sft or rl.
 
-    ``row`` holds the columns of the row. ``room`` is the number of images and bytes that the page may still embed; the
-    call reduces it. The images of a trajectory (a trace in several turns with code) are those of the question, followed
-    by those that the code displayed. An image of the code is shown in the turn whose code displayed it.
+    ``row`` holds the columns of the row. ``room`` holds how many images and bytes the page may still embed; this call
+    reduces these numbers. The images of a trajectory (a trace in several turns with code) are those of the question,
+    followed by those that the code displayed. An image of the code is shown in the turn whose code displayed it.
     """
     images = row["images"] or []
     originals = max(len(images) - sum(turn.images for turn in executed_turns(row)), 0)
@@ -116,9 +116,10 @@ def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
     """Return what the gallery of the report shows for a rejected record: its first image and its best trace, if any.
 
-    ``row`` holds the columns of the record. A trace is a teacher's reasoning with its answer. ``room`` is the number of
-    images and bytes that the page may still embed, and ``store`` reads the image file. Images that the code of a
-    trajectory (a trace in several turns with code) displayed are missing, because rejected records do not keep them.
+    ``row`` holds the columns of the record. A trace is a teacher's reasoning with its answer. ``room`` holds how many
+    images and bytes the page may still embed; this call reduces these numbers. ``store`` reads the image file. Images
+    that the code of a trajectory (a trace in several turns with code) displayed are missing, because rejected records
+    do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
@@ -139,7 +140,7 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
 def _opened(medium: ShardRow, store: MediaStore) -> bytes:
     """Return the bytes of an image file; empty if it cannot be read or has changed since the run read it.
 
-    The page then shows the image as missing. ``medium`` is an item of the row's ``media``.
+    If the result is empty, the page shows the image as missing. ``medium`` is an item of the row's ``media``.
     """
     try:
         return store.open_recorded(medium["uri"], medium["sha256"])
@@ -150,7 +151,8 @@ def _opened(medium: ShardRow, store: MediaStore) -> bytes:
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
     """Return the further facts about a row that the gallery shows, as (name, value) pairs of texts.
 
-    The facts are the names of the row's images or clips, and the added columns with texts, numbers or booleans.
+    The facts are the names of the row's images or clips, and the values of added columns that hold texts, numbers or
+    booleans. Added columns are those that the input or a stage (step) of the pipeline added.
     """
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]

@@ -115,7 +115,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
 def _pieces(text: str) -> Sequence[str]:
     """Split the text at its marks ``<image>``. The result contains the texts and the marks, in order.
 
-    There is one exception: the frames of a clip. Each frame has a line such as ``Frame 2 (1.5 s): <image>``. The
+    The frames of a clip are treated in another way. Each frame has a line such as ``Frame 2 (1.5 s): <image>``. The
     consecutive lines of one clip are replaced by a single mark ``<clip>``.
     """
     cut: list[str] = []

@@ -82,11 +82,12 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Return a message about the first set (sft, rl or rejected) whose two numbers of rows in ``run.json`` differ.
+    """Return a message if ``run.json`` states two different numbers of rows for a set (sft, rl or rejected).
 
-    ``summary`` is the content of ``run.json``. The first number of a set is in the field ``counts``. The second number
-    is the sum of the rows of the set's shards (Parquet files), which the field ``files`` lists. A set is not compared
-    if ``files`` lists no shard of it, or lacks the number of rows of a shard. The result is "" if no numbers differ.
+    ``summary`` is the content of ``run.json``, which states two numbers of rows for each set. The first number is in
+    the field ``counts``. The second number is the sum of the rows of the set's shards (Parquet files), which the field
+    ``files`` lists. A set is not compared if ``files`` lists no shard of the set, or lacks the number of rows of one of
+    its shards. The message is about the first set whose numbers differ; it is "" if no numbers differ.
     """
     for name in SHARDS:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
@@ -241,9 +242,9 @@ def open_several(runs: Sequence[tuple[Path, RunSummary]]) -> Iterator[duckdb.Duc
 def schema_names(runs: Sequence[Path]) -> list[tuple[str, ...]]:
     """Return for each run the names of its database schema in a query over several runs, such as ``("a", "my_run")``.
 
-    ``runs`` are the run folders. The names are the run's letter (a for the first run) and the name of its folder. The
-    folder's name is left out if several runs have it, if DuckDB uses it itself, or if it equals the letter of a run.
-    Names that differ only in upper and lower case are equal for DuckDB.
+    ``runs`` are the run folders. The first name is the run's letter (a for the first run). The second name is the name
+    of the run's folder in lower case, since DuckDB ignores case. The second name is left out if the folders of several
+    runs have it, if DuckDB itself uses this name, or if it equals the letter of a run.
     """
     letters = [chr(ord("a") + index) for index in range(len(runs))]
     folders = [run.name.lower() for run in runs]

@@ -1,4 +1,7 @@
-"""Writes a row of a run as text for a terminal: question, answer, outcome, and the first lines of the best trace."""
+"""Writes a row of a run as text for a terminal: question, answer, outcome, and the first lines of the best trace.
+
+A trace is a teacher's reasoning with its answer.
+"""
 
 import textwrap
 from collections import Counter
@@ -16,10 +19,11 @@ MAX_LINES = 6
 
 @dataclass(frozen=True)
 class _BestTrace:
-    """Holds the trace that the text of a row shows.
+    """Holds the trace (a teacher's reasoning with its answer) that the text of a row shows.
 
-    For an SFT row, it is the kept trace, which is in the column ``messages``. For a rejected record, it is the trace
-    with the highest score. ``count`` is the number of traces from which it was chosen; it is 1 for an SFT row.
+    For an SFT row, this is the trace in the column ``messages``. For a rejected record, this is the trace with the
+    highest score. ``verdicts`` are the scores of single aspects of the trace. ``count`` is the number of traces from
+    which the shown trace was chosen; it is 1 for an SFT row.
     """
 
     text: str
@@ -56,7 +60,7 @@ def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
 
 
 def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:
-    """Return the trace to show in the text of a row; None if the row has no traces.
+    """Return the trace (reasoning with answer) to show in the text of a row; None if the row has no traces.
 
     For example, the rows of the set rl have no traces.
     """
@@ -78,7 +82,7 @@ def _title(best: _BestTrace) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict as text: the scorer's name and the value.
+    """Return a verdict (the score of one aspect of a trace) as text: the name of the aspect and the value.
 
     If the value is None, the text contains "failed" or "not applicable" in place of the value.
     """

@@ -60,7 +60,10 @@ class Row:
         _show(self)
 
     def __repr__(self) -> str:
-        """Return lines of text: question, answer, the reason of a rejection, and the best trace with its verdicts."""
+        """Return lines of text: question, answer, the reason of a rejection, and the best trace with its verdicts.
+
+        A trace is a teacher's reasoning with its answer. A verdict is the score of one aspect of a trace.
+        """
         return row_text(self.set, self.values, self.folder.name)
 
     @property

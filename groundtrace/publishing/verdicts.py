@@ -63,7 +63,8 @@ def verdict_figures(db: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[
     - the mean value of its scored verdicts;
     - its floor, which is the minimum value at which a trace is kept; None if it has no floor;
     - the share of its scored verdicts with a value below the floor;
-    - the number of records that it rejected; None if an earlier version of the code made the run.
+    - the number of records that the scorer rejected; None if the run was made by an old version of Groundtrace, which
+      did not store the name of the rejecting scorer.
     """
     floors = summary.floors
     found = db.execute(_FIGURES, {"names": list(floors), "floors": list(floors.values())}).fetchall()

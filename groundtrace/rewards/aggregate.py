@@ -3,8 +3,8 @@
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name. The terms
 of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``thinking`` and
 ``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``, which
-scores whether the response agrees with a good grounded reasoning. A verdict with another name is used only if the
-config gives it a weight (:class:`GateSettings`).
+scores whether a response in words agrees with a good reasoning with boxes. A verdict with another name is used only if
+the config has a weight for this name (:class:`GateSettings`).
 
 A term is not applicable in two cases: its scorer had nothing to check, or the response has no verdict with this name.
 A mean leaves out a term that is not applicable: the weight of the term is not in the sum of the weights either. The
@@ -102,12 +102,11 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
     ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
     with this name: ``judging`` is about the decision to think or to answer directly, and ``outcome`` is about the final
-    answer. α is a setting. A direct answer to a simple question has no thinking to judge. If it is right,
-    :mod:`groundtrace.rewards.scorers.thinking` gives the thinking the value 1, so that the response can reach the
-    reward 1.
+    answer. α is a setting. A direct answer to a simple question has no thinking to judge. If this answer is right, the
+    value of ``thinking`` is 1 (:mod:`groundtrace.rewards.scorers.thinking`). So the response can reach the reward 1.
 
     The product judging · thinking · outcome is 0 if any of these factors is 0. If no factor is 0 and a factor has no
-    value, the result is None: without this factor, the product would reward something that was not judged.
+    value, the result is None. Otherwise the response would be rewarded for a property that was not judged.
 
     The format has no value in two cases:
 

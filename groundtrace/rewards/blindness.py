@@ -1,8 +1,9 @@
 """Computes the reward of a blind policy, which answers without using the images.
 
-For each answer type, this policy gives the constant answer with the highest reward, and it points at nothing.
-Reinforcement learning can raise the reward by guessing frequent answers. So each run reports the blind policy's reward
-on the questions of its RL training data. Only a policy with a higher reward has been shown to use the images.
+For each kind of question, this policy always gives the same answer, namely the one with the highest mean reward. Its
+responses have no points and no boxes. In reinforcement learning, a policy can raise its reward by guessing frequent
+answers. So each run reports the blind policy's reward on the questions of its RL training data. If a trained policy has
+a higher reward, this shows that it uses the images.
 
 No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
 only a judge can grade are left out, and their number is reported.
@@ -43,9 +44,8 @@ class RewardedQuestion:
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the phrases that the pointer found in the images.
-        streams: the ways in which the question is asked. The prompt of the way ``grounded`` requests reasoning with
-            boxes, and the prompt of ``textual`` requests reasoning only in words. The value is () for most recipes. A
-            recipe computes the reward of one paper.
+        streams: the kinds of prompts with which the question is asked: ``grounded`` requests reasoning with boxes, and
+            ``textual`` requests reasoning only in words. The value is () if the question has a single prompt.
     """
 
     question: Question

@@ -25,8 +25,8 @@ class Context(HasValues):
     Attributes:
         stream: the stream of the response: ``grounded`` (with boxes) or ``textual`` (only in words)
             (:mod:`groundtrace.rewards.streams`).
-        reference: the best grounded reasoning found for the question so far, with which a textual reasoning is compared
-            (iVGR Eq. 4).
+        reference: the best reasoning with boxes that training has found for the question. A reasoning only in words is
+            compared with it (iVGR Eq. 4).
         values: the values of the added columns.
     """
 
@@ -46,8 +46,8 @@ class Case:
         answer: the response's final answer; None if it has no answer.
         points: the response's points, each with the index of its image or clip and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its image.
-        masks: finds what a label names in the question's images, such as all cups. It also holds the caller, with which
-            scorers call the models.
+        masks: an object that finds the things that a label names in the question's images, such as all cups. It also
+            holds the caller, which is the object with which scorers call the models.
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the entities that the pointer found.

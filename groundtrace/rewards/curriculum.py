@@ -8,7 +8,7 @@ can be saved, and a resumed run continues unchanged.
 The rewards of training step t use λ_t, the weight of the hard rubrics. λ_t is computed from the state before step t.
 After step t, the mean score of the step's responses on the easy rubrics is added to the state.
 
-    weight = hard_weight(state, settings)                        # λ_t of the step to come
+    weight = hard_weight(state, settings)                        # λ_t of the next step
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
     state = advance(state, batch_easy, settings)                 # the step is done
 """
@@ -32,9 +32,10 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """Return the value at ``done`` of a logistic curve that can be φ in Eq. 8 of RuCL (:data:`GROWTH`).
+    """Return φ(``done``) of RuCL Eq. 8, for a logistic φ. φ states how the weight of the hard rubrics grows.
 
-    The curve is centred at 0.5. It is scaled so that its value is 0 at 0 and 1 at 1.
+    ``done`` is the share of the steps of this growth that is done, in [0, 1]. The curve is centred at 0.5. It is scaled
+    so that φ(0) = 0 and φ(1) = 1.
     """
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 
@@ -103,11 +104,11 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Holds which shares of a question's rubrics (criteria of grading) one response satisfies, each in [0, 1].
+    """Holds the shares of a question's rubrics (criteria of grading) that one response satisfies, each in [0, 1].
 
-    ``easy`` is the share among the easy rubrics, and ``hard`` among the hard rubrics (RuCL Eq. 5). ``uniform`` is the
-    share among all rubrics (RuCL §4.3, the baseline Uniform Averaging). A share is None if there are no rubrics of this
-    kind.
+    ``easy`` is the satisfied share of the easy rubrics, and ``hard`` that of the hard rubrics (RuCL Eq. 5). ``uniform``
+    is the satisfied share of all rubrics (RuCL §4.3, the baseline Uniform Averaging). A share is None if the question
+    has no rubrics of this kind.
 
     ``has_place`` is True if the response satisfies the rubric :data:`groundtrace.rewards.rubrics.PLACE`, or if the
     judge was not asked about it. This rubric requires that the response states where in the image at least one of the

@@ -57,7 +57,7 @@ class ExecutedTurns:
     Attributes:
         settings: the settings of the environment.
         row: the training row, which holds the question and its images.
-        turns: the turns so far, with the results of their code.
+        turns: the turns that the policy has written, with the results of their code.
     """
 
     settings: SandboxEnvironmentSettings
@@ -68,8 +68,9 @@ class ExecutedTurns:
     async def step(self, text: str) -> tuple[Turn, Observation] | None:
         """Execute the code of a new turn, and return the turn with its result, and what the code printed and showed.
 
-        ``text`` is the turn as the policy wrote it. The result is None if the turn ends the response: it has no code,
-        or it has a fault in its form. Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
+        ``text`` is the turn as the policy wrote it. The result is None if the turn ends the response. A turn ends the
+        response if it has no code, has text after its code, or has a wrong form, such as a tool call that cannot be
+        parsed. Raises :class:`groundtrace.sandbox.SandboxLost` if the sandbox fails.
         """
         written = read_turn(text)
         if written.fault or written.after or not written.code:

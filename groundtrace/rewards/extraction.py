@@ -253,9 +253,10 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 
 
 def _seconds(row: dict[str, Any], name: str) -> float | None:
-    """Return the field as a number; None if it is missing or null. Raises BadReply if it is not a finite number.
+    """Return the field ``name`` of an item of the judge's reply as a number; None if the field is missing or null.
 
-    The number may be written as a JSON string, because the coordinates in the paper's prompt are strings.
+    The number may be written as a JSON string, because the coordinates in the paper's prompt are strings. Raises
+    BadReply if the field is not a finite number.
     """
     value = row.get(name)
     if value is None:

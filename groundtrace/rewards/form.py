@@ -1,9 +1,10 @@
 """Checks the form of a response: which parts its text must have and which it may have. It does not check the content.
 
-Other scorers check the content, but only in the expected places. So content in a wrong place is a fault in the form.
-Examples are a second answer, a tag that cannot be parsed, coordinates in prose, points after the answer, and reasoning
-that concludes another answer than the final one. A recipe requests one of several forms, and the response must have
-this form.
+Other scorers (checks) check the content, but only in the part of the response where it belongs. For example, points
+belong in the reasoning. So content in another part is a fault in the form. Examples of faults are a second answer, a
+tag that cannot be parsed, coordinates outside of tags, points after the answer, and reasoning whose conclusion differs
+from the final answer. A recipe (the reward of one paper) requests one of several forms, and the response must have this
+form.
 """
 
 import re
@@ -104,8 +105,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: a copy of the question in which the caller has replaced the gold answer by the answer of the response.
-            It is a fault if the reasoning concludes another answer than this one.
+        question: the question. If the response has an answer that is not known to be right, the caller has replaced
+            the gold answer by this answer. It is a fault if the reasoning concludes another answer than
+            ``question.answer``.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
@@ -134,7 +136,8 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 def _answers_already(judge: str, question: Question) -> bool:
     """Return whether a judge section, which should only decide to think or not, already gives an answer.
 
-    The result is True if ``judge`` contains a boxed answer, or states the gold answer in words.
+    The result is True if ``judge`` contains a boxed answer, or states ``question.answer`` in words. If the response
+    has an answer, ``question.answer`` is the same answer (:func:`form_fault`).
     """
     stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
@@ -191,9 +194,11 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if a boxed answer differs from ``question.answer``, or if text is added to the answer; else None.
+    """Return the first fault in the answers that a response contains; None if there is no fault.
 
-    It is also a fault if there are too many boxed answers, or if the reasoning concludes another answer.
+    The faults are: an explanation or other text beside the final answer, too many boxed answers, a boxed answer that
+    differs from ``question.answer``, and reasoning that concludes another answer. If the response has an answer,
+    ``question.answer`` is the same answer (:func:`form_fault`). Questions whose answer is boxes are not checked.
     """
     if answer_type_named(question.answer_type).is_boxes:
         return None

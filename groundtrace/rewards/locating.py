@@ -10,8 +10,8 @@ with this label are wrong. If a call fails for any other reason, or if a reply i
 cannot be checked, and an error is raised.
 
 Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
-on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. If the pointer
-of the check also made the points, it confirms its own points. In this case, the verdict mentions this.
+on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. The pointer can
+be the same model that made the points. In this case, the check is not independent, and the verdict mentions this.
 """
 
 import json
@@ -108,7 +108,8 @@ class Instances:
 
     Attributes:
         masks: the mask of each instance.
-        by: the role that searched for the label, such as ``detector``; "" if no role can search for it.
+        by: the role that searched for the label, such as ``detector``. It is "" if the label is invalid, if no role can
+            search, or if the detector does not know or refuses the label and the pointer finds nothing.
         note: remarks on the search, for example why no role searched, or that boxes replace masks; "" if there are
             none.
     """
@@ -165,9 +166,9 @@ class ObjectMasks:
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
         """Find the objects with this label by a model: the detector or the pointer.
 
-        If the detector's call fails because of the label (:func:`is_of_label`), the pointer is called instead. This is
-        not done if the endpoint of the pointer also made the points to verify. If a model fails because of the label,
-        the note of the result holds the first such error. Any other error is raised, since a verdict must not depend on
+        If the detector's call fails because of the label (:func:`is_of_label`), the pointer is called instead. The
+        pointer is not called if its endpoint also made the points to verify. If a call fails because of the label, the
+        note of the result holds the first such error. Any other error is raised, since a verdict must not depend on
         outages or on replies that cannot be parsed.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]

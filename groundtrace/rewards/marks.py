@@ -69,9 +69,9 @@ def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
     """Return a mask of the marks in an enlarged view of an image; marks are pixels that code drew.
 
     ``image`` is the output of the code, and ``original`` the image that the code received. The mask has the height and
-    width of the original. It is False everywhere if ``image`` is not an enlarged view of the whole original. This is so
-    in three cases: ``image`` is not larger than the original, it has other proportions, or the share of pixels in which
-    it differs from the original is above :data:`MARKS_COVER`.
+    width of the original. It is False everywhere if ``image`` is not an enlarged view of the whole original. There are
+    three such cases: ``image`` is not larger than the original, it has other proportions, or the share of pixels in
+    which it differs from the original is above :data:`MARKS_COVER`.
     """
     height, width = original.shape[:2]
     none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height

@@ -39,6 +39,9 @@ FILTER, STRATUM = "filter", "stratum"
 class MinedRubrics:
     """Holds the result of mining the rubrics of a run; a rubric is one criterion of grading.
 
+    In mining, rubrics are proposed (the candidates), and a judge applies them to sample responses. The rubrics that
+    apply often enough are kept.
+
     Attributes:
         kept: the rubrics with which the run grades responses, each with its stratum (easy or hard).
         candidates: all rubrics that were measured, including those that are not kept.
@@ -126,9 +129,10 @@ def curriculum_defaults() -> dict[str, object]:
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     """Return the content of the file ``rubrics.json`` as JSON text.
 
-    ``mined`` is the result of mining the rubrics of a run, and ``settings`` holds the thresholds. The content holds
-    every candidate rubric with its measurements and, for a candidate that is not kept, the reason. Candidates that
-    require a right answer have no measurements. The field ``problems`` holds the messages of the errors of mining.
+    ``mined`` holds the rubrics (criteria of grading) that were proposed and measured for a run, and ``settings`` holds
+    the thresholds. The content lists every proposed rubric with its measurements. For a rubric that is not kept, it
+    also states the reason. Rubrics that require a right answer have no measurements. The field ``problems`` holds the
+    messages of the errors that occurred.
 
     The field ``curriculum`` holds the training settings of RuCL's paper, for information only. A training run reads
     these settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A

@@ -1,8 +1,8 @@
-"""Inserts known faults into good responses, so that a judge can be tested: the verdict that it should give is known.
+"""Inserts known faults into good responses, to test whether a judge (a grading model) finds them.
 
-Each function edits a text and returns the faulty text. Some return None if they find nothing to change. The three
-judges of thinking in SAIL-RL (§3.1) check for these faults: a wrong step, a claim that the image contradicts, and a
-conclusion that does not follow from the reasoning.
+Each function returns a faulty text: a changed reasoning or a wrong answer. Some return None if they find nothing to
+change. The three judges of thinking in SAIL-RL (§3.1) check for these faults: a wrong step, a claim that the image
+contradicts, and a conclusion that does not follow from the reasoning.
 """
 
 import re

@@ -45,9 +45,9 @@ class PointCounts:
             ``number``.
         wrong: the number of wrong points. A point is wrong if it is not on the object that its label names. Points on
             more than ``number`` objects count as wrong, too. For example, if the question is about 3 objects, and the
-            response points at 5 objects as targets, 2 of these points are wrong. The scorer of images counts in two
-            ways (:mod:`groundtrace.rewards.scorers.spatial`). In one of them, a point with a general label, such as
-            "object", is also wrong if it is on an object that is not a target.
+            response points at 5 objects as targets, 2 of these points are wrong. The scorer ``spatial``, which checks
+            points in images (:mod:`groundtrace.rewards.scorers.spatial`), counts in two ways. In one of these ways, a
+            point with a general label, such as "object", is also wrong if it is on an object that is not a target.
         number: the number of targets of the question; None if it is unknown.
     """
 
@@ -57,10 +57,10 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Return the counts after surplus right points were moved to the wrong points.
+        """Return the counts, with at most ``number`` right points; further right points are counted as wrong.
 
-        For example, if the answer is three (``number``), a point on a fourth object is wrong: with ``right`` = 4 and
-        ``wrong`` = 0, the result has 3 right points and 1 wrong point.
+        For example, if ``number`` is 3, a point on a fourth object is wrong: with ``right`` = 4 and ``wrong`` = 0, the
+        result has 3 right points and 1 wrong point.
 
         Args:
             right: the number of distinct objects that are pointed at as targets.

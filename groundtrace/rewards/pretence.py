@@ -133,15 +133,15 @@ def pretence(
 ) -> str:
     """Return the reason why a call only pretends to look at the image; "" if it does not pretend.
 
-    The reason is one of the constants of this module, such as :data:`SHOWS_NOTHING`. The call must have ended without
-    an error.
+    The reason is one of the constants of this module, such as :data:`SHOWS_NOTHING`. A call that ended with an error is
+    checked in the same way: this function does not consider how the call ended.
 
     Args:
         runs: the outputs of the call in all runs.
         original: the image of the question.
         groups: the objects that the question is about, in groups (:func:`groups_of`).
         earlier: the outputs of the earlier calls in the same response. A call that repeats one of them is a pretence.
-        computes: whether calculation helps to answer the question (mathematics). If so, the output need not depend on
+        computes: whether calculation alone can answer the question (mathematics). If so, the output need not depend on
             the image.
     """
     shown, has_text = runs.shown, bool(runs.shown.text.strip())

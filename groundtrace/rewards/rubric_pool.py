@@ -17,8 +17,8 @@ def default_pool() -> tuple[Rubric, ...]:
     """Return the rubrics of the file ``groundtrace/rewards/rubric_pool.yaml``, in the order of the file.
 
     A rubric is one criterion of grading. The rubrics are not measured: they have no applicability and no pass rate yet.
-    Their dimensions are those of RuCL App. D.1. The last rubric requires a right answer. The pool contains it because
-    the paper's Table 6 does. But no run measures a rubric that requires a right answer
+    Their dimensions are those of RuCL App. D.1. The last rubric requires a right answer. The pool contains this rubric
+    because Table 6 of the paper contains it. But no run measures a rubric that requires a right answer
     (:func:`groundtrace.rewards.outcome_rubrics.asks_for_right_answer`).
     """
     rows = read_yaml(resources.files("groundtrace.rewards").joinpath(POOL_FILE).read_text("utf-8"))

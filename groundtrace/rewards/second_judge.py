@@ -1,10 +1,10 @@
-"""Adds the verdict (the decision) of a second judge, so that a run can measure how often two judges agree.
+"""Adds the verdict (decision) of a second judge, so that a run can measure how often the two judges agree.
 
 A judge is a model that grades texts. Its verdict cannot be checked against the pixels of an image. So the errors of a
 judge become visible only if another judge gives a verdict on the same text. If the role ``second_judge`` has an
-endpoint, it judges the same reasoning as the first judge. The second verdict has no effect on the score. Its value is
-stored in the evidence of the first verdict. The run reports Cohen's κ of the two judges
-(:mod:`groundtrace.rewards.agreement`).
+endpoint (a model server), the model of this role judges the same reasoning as the first judge. The second verdict has
+no effect on the score. The value of the second verdict is stored in the evidence of the first verdict. The run (a
+pipeline's execution) reports Cohen's κ of the two judges (:mod:`groundtrace.rewards.agreement`).
 """
 
 import json

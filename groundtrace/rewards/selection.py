@@ -59,8 +59,10 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 def choose(scorer: Scorer, case: Case) -> Choice:
     """Decide whether the scorer (a check) runs for this case, which is a response with its question.
 
-    The scorer runs if all tests in its fields ``needs`` and ``means`` succeed, and if its required roles have
-    endpoints. The result holds the decision and its reason.
+    The scorer runs if three conditions hold: all tests in its field ``needs`` succeed, its required model roles have
+    endpoints, and all tests in its field ``means`` succeed. The result holds the decision and the reason for it. If a
+    test in ``needs`` fails, the scorer is not applicable. If only another condition does not hold, the field ``failed``
+    of the result is True.
     """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:

@@ -14,11 +14,11 @@ of the two copies above, and the larger quotient is used. The selectivity of the
 0. It has these values:
 
 - It is 1 if the output shows nothing but the objects.
-- It is 0 if the output shows all parts of the image alike, e.g. the whole image enlarged, turned, in other colours or
+- It is 0 if the output shows all parts of the image equally, e.g. the whole image enlarged, turned, in other colours or
   in tiles. Such a view can be useful, but a policy can produce it without knowing the question. Such a call is rewarded
   only if it leads to a right answer.
-- It is 0 if the output shows all things in the image alike. An example is a mask of everything but the background. The
-  faint pattern does not change this output, but the erasing of the other things does.
+- It is 0 if the output shows all things in the image equally. An example is a mask of everything but the background.
+  The faint pattern does not change this output, but the erasing of the other things does.
 - It is 0 if the number or the size of the output's images depends on the other things. An example is a montage of all
   things.
 
@@ -135,7 +135,7 @@ class VisibleChanges:
     """Holds how much a question's images were changed, in colour levels, summed over all pixels.
 
     ``objects`` is the change of the images if the question's objects are removed. ``elsewhere`` has one number for each
-    way of changing the images outside these objects; a number is 0 if its way changes nothing.
+    way of changing the images outside these objects; the number is 0 if this way changes no pixel.
     """
 
     objects: float

@@ -78,9 +78,9 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
     The caller has checked that the point is on an object of its label. ``case`` is the response with its question, and
     ``targets`` are the targets of this question (:func:`targets_of`).
 
-    It is enough if the place of the point or the label of the point fits. The result is True in three cases:
+    Either the position or the label of the point must fit. The result is True in three cases:
 
-    - By place: the point is on an instance (a detected object) of a phrase for the targets. The phrases are
+    - By position: the point is on an instance (a detected object) of a phrase for the targets. The phrases are
       ``targets.counted`` if the question counts objects, else the entities of the question (its phrases for objects).
     - By label, if the question counts objects, such as black squares: the label has all words for the counted objects,
       and names no other objects. "small black square" is such a label; "black or blue square" is not.
@@ -90,7 +90,7 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
       General nouns such as "object" do not count as words of a label. For example, one entity is "black circle", and
       the image shows a black circle. Then the labels "circle" and "object" are too general.
 
-    If a label names several things ("blue or red circle"), only the place decides.
+    If a label names several things ("blue or red circle"), only the first case can apply.
 
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
@@ -138,11 +138,11 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     finds a target. For example, if the targets are black circles, the label "object" can also name a target, and the
     label "blue circle" cannot.
 
-    Words for place, rank and relative size, such as "third" and "from the left", select an object, but do not describe
-    it. So the search leaves them out: for the label "third object from the left", it is a search for "object". There is
-    one exception. Suppose that the targets are black circles, and that the label is "third black circle". Its other
-    words, "black circle", are the name of the targets, so a search for them would always find a target. In such a case,
-    the whole label is searched for.
+    Words for position, rank and relative size, such as "third" and "from the left", select an object, but do not
+    describe the object. So the search leaves these words out: for the label "third object from the left", the search is
+    for "object". There is one exception. Suppose that the targets are black circles, and that the label is "third black
+    circle". The other words of the label, "black circle", are the name of the targets, so a search for these words
+    would always find a target. In such a case, the search is for the whole label.
 
     ``case`` is the response with its question, and ``targets`` are the targets of this question (:func:`targets_of`).
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
@@ -179,7 +179,7 @@ def _is_one_of(mask: Mask, wanted: Sequence[Mask]) -> bool:
 
 
 def is_a_count(case: Case) -> bool:
-    """Return whether the case's question asks how many, and its gold answer is a whole number above 0.
+    """Return whether the case's question asks for a number of objects, and its gold answer is a whole number above 0.
 
     A case is a response with its question.
     """
@@ -187,7 +187,7 @@ def is_a_count(case: Case) -> bool:
 
 
 def gold_count(question: Question) -> int | None:
-    """Return the gold answer of a question that asks how many, as a whole number.
+    """Return the gold answer of a question that asks for a number of objects, as a whole number.
 
     The result is None for other questions, and if the gold answer is not a whole number of at least 0.
     """

@@ -88,8 +88,8 @@ class Trajectory:
         groups: the number of groups of neighbouring objects of the question, which :attr:`looked_share` needs. It is 0
             in three cases: the objects are unknown, calculation alone can answer the question, or it was not checked
             at which objects the code looked.
-        written: the turns as the policy wrote them, with the results of the code that the policy got; () if the
-            response has only one turn.
+        written: the turns as the policy wrote them, and for each turn the code's result as the policy received it; ()
+            if the response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]

@@ -71,12 +71,12 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Return the indices of the turns whose results no later turn uses.
 
-    A result is the text that the code of a turn printed. It is used in two cases. In the first case, a later turn
-    contains one of its numbers (also rounded, or in words) or one of its words. In the second case, the code that
-    printed it defines a name, such as a variable, and later code contains this name.
+    A result is the text that the code of a turn printed. The result is used in two cases. In the first case, a later
+    turn contains a number of the result (also rounded, or in words) or a word of the result. In the second case, the
+    code that printed the result defines a name, such as a variable, and the code of a later turn contains this name.
 
-    Two kinds of turns are never in the set. One kind is turns that showed images: only a model can decide whether the
-    images are used. The other kind is turns whose code failed or printed nothing, since they have no result.
+    Turns that showed images are never in the set, because only a model can decide whether the images are used. Turns
+    whose code failed or printed nothing are not in the set either, because they have no result.
     """
     return frozenset(
         index
@@ -126,7 +126,11 @@ def bound_names(code: str) -> set[str]:
 
 
 def _read(text: str) -> tuple[set[str], list[str]]:
-    """Return the words of a text in lower case, and its numbers as written, without commas between thousands."""
+    """Return the words of a text in lower case, and its numbers as written, without commas between thousands.
+
+    The number words from "zero" to "twelve" are also added as numbers. "yes" and "true" count as the same word: if the
+    text has one of them, both are returned. The same rule applies to "no" and "false".
+    """
     tokens = _TOKEN.findall(_THOUSANDS.sub("", text))
     words = {token.lower() for token in tokens if not token[0].isdigit()}
     numbers = [token for token in tokens if token[0].isdigit()]

@@ -183,8 +183,8 @@ def plain(text: str) -> str:
     """Return the text in a normal form, so that coordinates in it are easier to find.
 
     The digits of other scripts become ASCII digits. Brackets, dashes and separators of numbers get one spelling each.
-    Quotes, invisible characters, some LaTeX commands, and words such as "about" are removed. Several spaces become one,
-    because each of them multiplies the time of a search.
+    Quotes, invisible characters, some LaTeX commands, and words such as "about" are removed. Several spaces in a row
+    become one space, because each further space multiplies the time of a search.
     """
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     text = _HEDGES.sub(" ", text).translate(_SIGNS)

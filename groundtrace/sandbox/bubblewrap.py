@@ -57,11 +57,12 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """Return the files and folders that the sandbox shows, as a dict from the path in the sandbox to the path outside.
+    """Return the files and folders of this machine that exist in the sandbox, too.
 
-    All of them except the devices are read-only. The Python interpreter has the same path as on this machine, since
-    Python finds its own files by this path. There is one exception: an interpreter below /tmp gets the path
-    /sandbox/python instead, because /tmp in the sandbox is the folder in which the code can write.
+    The result is a dict from the path in the sandbox to the path on this machine. All paths except the devices are
+    read-only. The Python interpreter has the same path as on this machine, since Python finds its own files by this
+    path. There is one exception: an interpreter below /tmp gets the path /sandbox/python instead, because /tmp in the
+    sandbox is the folder in which the code can write.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix

@@ -22,13 +22,13 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """Holds the control group of a trajectory: its folders, and the controllers whose limits are set.
+    """Holds the control group of a trajectory: the group's folders, and the names of the limits that are set.
 
-    The controllers are ``memory`` and ``pids``.
+    The names are ``memory`` (a limit on the memory) and ``pids`` (a limit on the number of processes).
 
-    A control group limits the memory and the number of processes of a trajectory, which is a series of executions of
-    code. In version 2 of control groups, a group has one folder. In version 1, it has one folder for each controller.
-    Without folders, there is no group and no limit.
+    A control group is a feature of Linux; here it sets these limits for a trajectory, which is a series of executions
+    of code. In version 2 of control groups, a group has one folder. In version 1, it has one folder for each
+    controller. Without folders, there is no group and no limit.
     """
 
     folders: tuple[Path, ...] = ()
@@ -84,8 +84,9 @@ def parents() -> dict[str, Path]:
 def _own_groups(controller: str) -> list[Path]:
     """Return the folders of the Linux control groups (cgroups) to which this process belongs.
 
-    ``controller`` is the limited resource, ``memory`` or ``pids``. The result has the folder of the group for this
-    controller (version 1 of control groups) and the folder of the common group (version 2), if they exist.
+    ``controller`` is the limited resource, ``memory`` or ``pids``. If they exist, the result has the folder of the
+    group for this controller (version 1 of control groups), and the folder of the group for all controllers (version
+    2).
     """
     folders = []
     with contextlib.suppress(OSError):
@@ -101,8 +102,8 @@ def _own_groups(controller: str) -> list[Path]:
 def _passes_on(folder: Path, controller: str) -> bool:
     """Return whether new control groups in ``folder`` get the controller, so that a limit can be set for them.
 
-    ``controller`` is ``memory`` or ``pids``. In version 2 of control groups, a file in the folder lists the controllers
-    that its groups get. In version 1, this file does not exist, and the result is True.
+    ``controller`` is ``memory`` or ``pids``. In version 2 of control groups, a file in ``folder`` lists the controllers
+    that new groups in this folder get. In version 1, this file does not exist, and the result is True.
     """
     control = folder / "cgroup.subtree_control"
     if not control.exists():

@@ -92,7 +92,7 @@ class Sandbox:
             raise SandboxLost("the sandbox is closed") from None
         try:
             return await asyncio.wrap_future(starting)
-        except BaseException:  # cancelled, or GeneratorExit where the loop is gone; a failed start is dropped already
+        except BaseException:  # cancelled, or the event loop has ended (GeneratorExit)
             starting.add_done_callback(self._drop)
             raise
 
@@ -105,12 +105,12 @@ class Sandbox:
     def _drop(self, starting: "Future[Session]") -> None:
         """Close the session that a cancelled call of :meth:`open_async` has started and not returned.
 
-        ``starting`` is the future of the session's start, which has already ended. The sandbox has ``sessions`` places,
-        one for each open session. Before the start, a place was reserved for this session. There are three cases:
+        ``starting`` is the future of the session's start, which has already ended. The setting ``sessions`` limits the
+        number of open sessions, and this session was counted before its start. There are three cases:
 
-        - The start succeeded. Then the session is closed, which also releases its place.
-        - The start was cancelled before it began. Then there is no session to close, and only the place is released.
-        - The start failed. Then nothing is done, because the failed start has already released the place.
+        - The start succeeded. Then the session is closed, and is no longer counted.
+        - The start was cancelled before it began. Then there is no session to close, and only the count is lowered.
+        - The start failed. Then nothing is done, because the failed start has already lowered the count.
         """
         if starting.cancelled():
             self._places.release()
@@ -120,8 +120,8 @@ class Sandbox:
     def _start(self, images: Sequence[bytes]) -> Session:
         """Open a trajectory, and return it as a session.
 
-        The sandbox has ``sessions`` places, one for each open trajectory. The caller has reserved a place for this
-        trajectory. If the trajectory cannot be opened, the place is released.
+        The setting ``sessions`` limits the number of open trajectories. The caller has already counted this trajectory
+        as open. If the trajectory cannot be opened, it is no longer counted.
         """
         starting = None
         try:

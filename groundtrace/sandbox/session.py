@@ -59,7 +59,7 @@ class Process:
         """Start a supervisor, which is the first process in a sandbox, and wait until it is ready.
 
         ``settings`` holds the limits of the code, such as its memory. Raises SandboxLost if the supervisor does not
-        start; the message is its error output.
+        start; the message of this error contains the error output of the sandbox.
         """
         name = secrets.token_hex(6)
         group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
@@ -142,7 +142,7 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory (the executions of code), and remove their control group.
+        """End all processes of the trajectory (a series of executions of code), and remove their control group.
 
         Returns the last 500 characters of the error output. If the processes have been ended before, this method does
         nothing and returns "".

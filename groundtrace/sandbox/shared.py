@@ -1,6 +1,7 @@
 """Opens one sandbox for each process and each set of settings.
 
-All users of the sandbox in a process share it: the steps of pipelines, the scorers of responses, and rollouts.
+All code of a process with the same settings shares one sandbox: the steps of pipelines, the scorers (checks) of
+responses, and the rollouts of the trainer.
 """
 
 import atexit

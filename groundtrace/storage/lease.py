@@ -10,8 +10,8 @@ be used (StorageError). The lease of a killed process expires :data:`LASTS_S` se
 
 The clocks of two machines may differ, so the expiry time of a lease cannot be trusted completely. Before a process
 takes over a lease that seems to be expired, it watches the lease for one and a half times :data:`RENEW_S` seconds. It
-takes the lease over only if the lease is not renewed during this time. The process that lost its lease learns this at
-its next call of :meth:`Lease.check`, which raises :class:`Lost`.
+takes the lease over only if the lease is not renewed during this time. If the process that lost its lease calls
+:meth:`Lease.check`, the method raises :class:`Lost`.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class Lost(UserError):
 class Lease:
     """Holds a lease (a lock that expires) of this process on a folder in a store. Use :func:`leased` to get one.
 
-    The constructor takes the lease. ``lasts_s`` is the number of seconds after which the lease expires without a
+    The constructor acquires the lease. ``lasts_s`` is the number of seconds after which the lease expires without a
     renewal. A background thread renews the lease every ``renew_s`` seconds. The constructor raises :class:`Held` if
     another process holds the lease, and StorageError if the store allows two processes to create the same object.
     """
@@ -114,7 +114,7 @@ class Lease:
         until_s = holder.get("until_s")
         if until_s == 0.0:  # it was released
             return
-        # A lease that lasts longer than any does comes from a fast clock, and does not show that its holder is alive.
+        # An expiry time more than lasts_s from now comes from a fast clock: it does not show that the holder is alive.
         if isinstance(until_s, float) and 0 < until_s - time.time() <= self._lasts_s:
             raise self._held(holder)
         time.sleep(self._renew_s * 1.5)

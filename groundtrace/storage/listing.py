@@ -44,7 +44,7 @@ def stat_of(info: Mapping[str, Any]) -> Stat:
     """Return the metadata of one object.
 
     ``info`` is the dict by which the store's client describes the object. The clients of S3 and of Google Cloud Storage
-    use different keys; both are understood.
+    use different keys in this dict; this function reads both kinds.
     """
     when = info.get("LastModified") or info.get("mtime")
     version = info.get("generation") or info.get("ETag") or info.get("etag") or ""

@@ -63,7 +63,7 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
-    """Update the local copy ``target``, and return whether the folder in the store stayed unchanged meanwhile.
+    """Update the local copy ``target``; return True if the folder in the store did not change during the update.
 
     ``known`` is the file that records the versions of the files already copied.
     """

@@ -26,8 +26,8 @@ class Uploads:
     def add(self, what: str, job: Callable[[], object]) -> None:
         """Run the function ``job`` in each round from now on.
 
-        ``what`` describes the job in the log if the job fails. For "upload the results", the log says "cannot upload
-        the results".
+        ``what`` describes the job in the log if the job fails. For example, if ``what`` is "upload the results", the
+        log message is "cannot upload the results".
         """
         self._jobs.append((what, job))
         if self._thread is None:

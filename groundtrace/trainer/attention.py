@@ -1,8 +1,8 @@
 """Computes attention over packed sequences: several samples in one row of tokens, each attending only to itself.
 
 transformers calls :func:`packed_attention` for the language model and for the vision tower. The function is registered
-under a name that contains "flash". With such a name, transformers passes all images of the vision tower in one call.
-With any other name, it would make one call per image.
+under a name that contains "flash". With such a name, transformers calls the function once for all images in the vision
+tower. With any other name, transformers would call it once per image.
 
 There are three ways to compute the attention:
 

@@ -169,7 +169,7 @@ def _check_sizes(file: Path) -> None:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]
         if len(sizes) < len(parts.infolist()) or sum(sizes) > file.stat().st_size:
             raise ValueError(
-                f"the parts of {file.name} are compressed, or larger than this file, unlike those the trainer writes"
+                f"the parts of {file.name} are compressed, or larger than this file; the trainer writes no such file"
             )
         for name in (name for name in parts.namelist() if name.endswith(".pkl")):
             for operation, argument, _ in pickletools.genops(parts.read(name)):

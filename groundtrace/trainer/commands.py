@@ -110,7 +110,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
     """Run a training on several GPUs, and return the exit code.
 
     Each rank (the process of one GPU) reads the data from a local folder, and the complete config from a temporary
-    file. It does not read ``--config`` itself, because ``--config`` may be a pipe, which only one process can read.
+    file. A rank does not read ``--config`` itself, because ``--config`` may be a pipe, which only one process can read.
     """
     settings = _settings(parsed)
     if settings.validation.is_on:

@@ -32,14 +32,14 @@ _MAX_GOING = 0.9
 class GrowingLayer(DynamicLayer):
     """Holds the keys and values of one attention layer, in buffers with free space for further tokens.
 
-    So the earlier keys and values are copied only if a buffer is full, and not for each new token. All tensors are
-    (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
+    With this space, the earlier keys and values are not copied for each new token, but only if a buffer is full. All
+    tensors are (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
     """
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add the keys and values of new tokens; return the keys and the values of all tokens so far.
+        """Add the keys and values of new tokens; return the keys and the values of all tokens, earlier and new.
 
         ``key_states`` and ``value_states`` are (turns, heads, new tokens, head_dim).
         """
@@ -93,7 +93,7 @@ def draw_turns(
 
     A turn is one answer of the model. For each prompt, ``room`` holds the maximum number of tokens of a turn. A turn
     ends after the model's end token or at this maximum. It also ends as soon as ``is_complete`` returns True for the
-    tokens drawn so far; if ``is_complete`` is None, this rule does not apply. ``temperature`` divides the logits before
+    tokens of the turn; if ``is_complete`` is None, this rule does not apply. ``temperature`` divides the logits before
     the softmax. Tokens are drawn with torch's default random generator. The model must be in evaluation mode.
     """
     batch = _Batch(vlm, prompts)
@@ -151,7 +151,7 @@ class _Batch:
         return self._tokens[:, 0].tolist(), logprobs.gather(1, self._tokens)[:, 0].tolist()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Reduce the batch to the turns with these indices, in this order.
+        """Reduce the batch to the turns with the indices ``places``, in this order.
 
         If an index is repeated, its turn is copied.
         """

@@ -70,9 +70,9 @@ def encode_prompt(
 ) -> Sample:
     """Return a conversation as a prompt: a sample without tokens for the loss, which ends where the next answer starts.
 
-    ``messages`` are the turns so far. ``images`` are the images for the ``<image>`` placeholders in the turns, in
-    order. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of ``<image>`` placeholders
-    differs from the number of images, or if the chat template cannot render the turns.
+    ``messages`` are the turns of the conversation. ``images`` are the images for the ``<image>`` placeholders in the
+    turns, in order. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of ``<image>``
+    placeholders differs from the number of images, or if the chat template cannot render the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
@@ -167,8 +167,9 @@ def _pieces(
     """Return a conversation as pieces: its assistant turns, and the text before, between and after these turns.
 
     Each piece is a pair of its token ids and a bool: True for an assistant turn with its end token, and False for the
-    other text. The other text is all turns of other roles, and the text that the chat template adds. Raises UnusableRow
-    if the template leaves out an assistant turn, or puts no end token after an answer.
+    other text. The other text is all turns of other roles, and the text that the chat template adds. If ``with_prompt``
+    is True, the last piece ends with the template's text before a new answer. Raises UnusableRow if the template leaves
+    out an assistant turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
@@ -189,7 +190,7 @@ def _pieces(
 
 
 def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
-    """Return the content as text and image parts, in their order."""
+    """Split the text of a turn at its ``<image>`` placeholders; return the text parts and image parts, in order."""
     parts: list[dict[str, str]] = []
     for index, text in enumerate(content.split(MARK)):
         if index:
@@ -222,9 +223,9 @@ def _assembled(
     """Return the pieces of a conversation as one sample: their tokens with a loss mask, and the images.
 
     Each piece is a pair of its token ids and a bool, which is True if its tokens count in the loss. Each image token in
-    the other pieces belongs to one of ``images``, in order. It is repeated, so that it occurs once for every merged
-    patch of its image. ``id`` is the row's id. Raises UnusableRow if the number of these image tokens, before they are
-    repeated, differs from the number of images.
+    the other pieces belongs to one of ``images``, in order. An image token is repeated, so that it occurs once for each
+    merged patch of its image. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of image
+    tokens, before they are repeated, differs from the number of images.
     """
     ids: list[int] = []
     mask: list[bool] = []

@@ -57,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return all turns of the model and all observations, such as results of tools, up to now as one response.
+        """Return all existing turns of the model and observations, such as results of tools, as one response.
 
         The response is complete after :meth:`take` has returned None.
         """
@@ -75,8 +75,8 @@ class Episode:
     async def take(self, turn: Rollout) -> Sample | None:
         """Add a turn of the model to the response, and let the environment answer it, e.g. with a tool's result.
 
-        Returns the prompt of the model's next turn, or None if the response has ended. The prompt contains the turns
-        and the environment's answers (observations) so far.
+        Returns the prompt of the model's next turn, or None if the response has ended. The prompt contains all earlier
+        turns and the environment's answers to them (observations).
         """
         self._add(turn.ids, turn.logprobs)
         self._turns += 1
@@ -223,9 +223,9 @@ def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
 
     An environment answers the turns of the model, e.g. with tool results; ``settings`` names it. The images of its
     message are added to the row's images, and an assistant turn at the end of the row is left out. If the environment
-    sends no first message, the row is returned unchanged. This is so for all built-in environments.
+    sends no first message, the row is returned unchanged. No built-in environment sends a first message.
 
-    A row for the training method iVGR has two prompts: one asks for boxes, and the other asks for text only. The
+    A row for the training method iVGR has two prompts: one requests boxes, and the other requests text only. The
     message is appended to both prompts. Raises UnusableRow if the environment cannot use the row, and EnvironmentLost
     if the environment fails.
     """

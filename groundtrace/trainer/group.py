@@ -37,8 +37,8 @@ class Group:
     def teaches(self, by_reward: bool) -> bool:
         """Return whether the group gives a gradient, so that a training step can learn from it.
 
-        If ``by_reward`` is True, this is the case if the rewards of its responses differ. If ``by_reward`` is False,
-        this is the case if some of its responses are right, and some are wrong.
+        If ``by_reward`` is True, the group gives a gradient if the rewards of its responses differ. If ``by_reward`` is
+        False, the group gives a gradient if some of its responses are right, and some are wrong.
         """
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 

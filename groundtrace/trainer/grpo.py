@@ -243,7 +243,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
         if not wanted:
             break
         groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
-        if not ranks.total(len(groups)):  # the next row has more streams than prompts are still missing
+        if not ranks.total(len(groups)):  # the next row has more prompts than the step still needs
             break
         sampled += groups
         by_reward = trainee.reward.recipe.samples_by_reward

@@ -71,9 +71,9 @@ class Ranks:
             )
 
     def wait(self) -> Report | None:
-        """Wait until all processes (ranks) have ended; return the failure of the first that failed, or None.
+        """Wait until all processes (ranks) have ended; return the failure of the first that failed; None if none did.
 
-        If a rank fails, the other ranks are killed after ``GRACE_S`` seconds.
+        If a rank fails, the other ranks that are still running after ``GRACE_S`` seconds are killed.
         """
         with self._forwarding():
             kill_at_s: float | None = None
@@ -96,7 +96,10 @@ class Ranks:
                 process.kill()
 
     def close(self) -> None:
-        """Kill all processes (ranks) that are still running, wait for their end, and close the pipe that they watch."""
+        """Kill all processes (ranks) that are still running, wait for their end, and close the pipe to them.
+
+        Each rank watches this pipe, and ends if the launcher (the process that started the ranks) has ended.
+        """
         self.kill()
         for process in self.processes:
             process.wait()

@@ -124,10 +124,10 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
     """Return the memory that one training step needs on each GPU, as an estimate with the size of each part.
 
     ``model`` may be an outline, i.e. a model whose weights have shapes but no values
-    (:func:`groundtrace.trainer.outline.outline_of`). It must not be sharded yet. ``rows`` holds the average size of the
-    training rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the estimate includes the sampled answers.
-    The images of a question then count once for all responses to it. The images that tools return (observations) count
-    once for each response.
+    (:func:`groundtrace.trainer.outline.outline_of`). The model must not be sharded yet. ``rows`` holds the average size
+    of the training rows. ``gpus`` is the number of GPUs. If ``is_grpo`` is True, the estimate includes the sampled
+    answers. The images of a question then count once for all responses to it. The images that tools return
+    (observations) count once for each response.
     """
     optimiser = settings.grpo.optimiser if is_grpo else settings.sft.optimiser
     weights = list(model.parameters())

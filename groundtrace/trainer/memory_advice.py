@@ -90,7 +90,8 @@ class Step:
 def _trained(settings: TrainerSettings) -> tuple[int, bool]:
     """Return the settings that decide which weights exist (LoRA rank) and which are trained (freeze_vision).
 
-    If a change of the config changes one of them, an outline of the model is made anew (:meth:`Step.changed`).
+    If a change of the config changes one of these settings, a new outline of the model (the shapes of its weights
+    without values) is made (:meth:`Step.changed`).
     """
     return settings.model.lora_rank, settings.model.freeze_vision
 
@@ -151,8 +152,8 @@ def _best(step: Step, changes: Sequence[Change], available: int) -> tuple[Change
 def _changes(step: Step) -> list[list[Change]]:
     """Return the possible changes of a step's config, as lists of alternatives.
 
-    A list holds the changes of one setting or of related settings, from the smallest to the largest change. It is empty
-    if these settings cannot be changed further.
+    Each list holds the changes of one setting or of related settings, from the smallest to the largest change. A list
+    is empty if its settings cannot be changed further.
     """
     settings, model = step.settings, step.settings.model
     trained = [] if model.freeze_vision else [_of("model", freeze_vision=True)]
@@ -211,7 +212,7 @@ def _halves(value: int, least: int) -> list[int]:
 
 
 def _of(section: str, **values: Any) -> Change:
-    """Return the change that gives these values to keys of a section of the config."""
+    """Return the change of the config that sets keys of ``section``; ``values`` maps each key to its new value."""
     text = " and ".join(f"{section}.{key}={str(value).lower()}" for key, value in values.items())
     return Change(text, lambda before: replace(before, **{section: replace(getattr(before, section), **values)}))
 

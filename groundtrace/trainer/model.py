@@ -205,7 +205,7 @@ def set_attention(model: Any, implementation: str) -> None:
 def prepare(model: Any, settings: ModelSettings) -> None:
     """Prepare a loaded model for training.
 
-    If the settings say so, this function adds LoRA adapters, freezes parts of the model, and switches gradient
+    Depending on the settings, this function adds LoRA adapters, freezes parts of the model, and switches gradient
     checkpointing on. It also selects the attention for packed rows (several sequences in one row of tokens). The model
     is changed in place.
     """

@@ -2,14 +2,15 @@
 
 Without these checks, transformers could read private files of the user, or wait forever:
 
-- It follows links. For example, a chat template could be a link to a private file. The content of the private file
-  would then be copied into the trained model, like every chat template.
-- It waits for pipes.
-- It reads weights from each path in an index of weights (a file that lists the files with the weights).
-- It reads further files or models, because some keys in the settings of the tokenizer and of the processor have paths
-  as values.
+- transformers follows links. For example, a chat template could be a link to a private file. The content of the private
+  file would then be copied into the trained model, like every chat template.
+- transformers waits for data from pipes.
+- transformers reads weights from each path in an index of weights (a file that lists the files with the weights).
+- transformers reads further files or models, because some keys in the settings of the tokenizer and of the processor
+  have paths as values.
 
-The files of a checkpoint are checked only for links, pipes and devices (:func:`own_files`).
+The files of a checkpoint (a saved state of a training) are checked only for links, pipes and devices
+(:func:`own_files`).
 """
 
 import contextlib

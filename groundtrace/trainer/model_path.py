@@ -3,7 +3,7 @@
 The path must be a folder or the id of a model in the Hugging Face Hub.
 
 transformers treats any path that is not a folder as the id of a Hub model. So with a mistyped folder, and without a
-network, it would retry for half a minute and then fail with a message about ids.
+network, transformers would retry for half a minute and then fail with a message about ids.
 """
 
 from pathlib import Path
@@ -23,7 +23,10 @@ TINY = "runs/tiny/model"
 
 
 class HubUnreachable(ModelError):
-    """Raised if the model is not on this machine, and the Hub cannot be asked for it; the message has the reason."""
+    """Raised if the model is not on this machine, and the Hugging Face Hub is unreachable or HF_HUB_OFFLINE is set.
+
+    The message contains the reason.
+    """
 
 
 def check_model_path(settings: ModelSettings) -> None:
@@ -34,9 +37,10 @@ def check_model_path(settings: ModelSettings) -> None:
     :func:`groundtrace.trainer.model_sizes.check_counts`.
 
     Any other path must have the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is
-    accepted if the Hub's local cache holds the model. Otherwise, the id is refused in two cases: its first part is a
-    local folder (ModelError), or the Hub does not reply to one request (HubUnreachable). If the Hub replies with an
-    error, or if HF_HUB_OFFLINE is set, this function raises nothing, because loading the model then raises an error.
+    accepted if the Hub's local cache holds the ``config.json`` of the model. Otherwise, the id is refused in two cases:
+    its first part is a local folder (ModelError), or the Hub does not reply to one request (HubUnreachable). If the Hub
+    replies with an error, or if HF_HUB_OFFLINE is set, this function raises nothing: the error is raised later, when
+    the model is loaded.
     """
     path = settings.path
     try:
@@ -64,8 +68,8 @@ def check_model_path(settings: ModelSettings) -> None:
 def model_config(settings: ModelSettings) -> Any:
     """Return the transformers config of the model that the settings name.
 
-    Raises ModelError if it cannot be loaded, and HubUnreachable if it is not on this machine and the Hub cannot be
-    asked for it.
+    Raises ModelError if the config cannot be loaded. Raises HubUnreachable if the model is not on this machine, and the
+    Hugging Face Hub is unreachable or HF_HUB_OFFLINE is set.
     """
     check_model_path(settings)
     path = settings.path

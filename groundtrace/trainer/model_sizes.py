@@ -1,8 +1,9 @@
-"""Bounds the memory that a model's folder from another person can take, before the weights are loaded.
+"""Limits the memory that the files of a model can make the trainer use, before the weights are loaded.
 
-The sizes of a model are numbers in its ``config.json``. A file of some bytes can name a million layers, or a vocabulary
-that fills the memory. So each count is bounded, and the model that the config describes may have at most
-:data:`MAX_RATIO` times as many values as the files with the weights. Only the headers of these files are read.
+The files of a model may come from another person. The sizes of the model are numbers in its ``config.json``. A file of
+a few bytes can state a million layers, or a vocabulary that fills the memory. So each count has a maximum, and the
+model that the config describes may have at most :data:`MAX_RATIO` times as many values as the files with the weights.
+To count the values in these files, only their headers are read.
 """
 
 import copy
@@ -22,7 +23,7 @@ CONFIG = "config.json"
 COUNTS = ("num_hidden_layers", "depth", "num_labels")
 """Keys of the config whose value is a count: transformers makes this number of objects, such as layers.
 
-It does so even if the files with the weights are small.
+transformers does this even if the files with the weights are small.
 """
 MAX_COUNT = 1000
 """The maximum number of layers, and of items in a list of the config. The largest models have about 100 layers."""
@@ -86,7 +87,7 @@ def check_size(config: Any, folder: Path) -> None:
 def outlined(config: Any, dtype: torch.dtype | None = None) -> Any:
     """Return the model of a transformers config on torch's meta device: its weights have shapes, but no values.
 
-    ``dtype`` is the type of the weights; None means that of the config. ``config`` is not changed.
+    ``dtype`` is the type of the weights; None means the type that the config names. ``config`` is not changed.
     """
     auto: Any = AutoModelForImageTextToText
     with torch.device("meta"):
@@ -102,8 +103,8 @@ def _values_in(file: Path) -> int:
 def _values(config: Any, name: str = "the file") -> Iterator[tuple[str, Any]]:
     """Yield a JSON value, and all values inside it at all depths, as pairs (key, value).
 
-    The key is that under which the value is stored in an object. An item of a list gets the key of the list.
-    ``config`` is the JSON value, and ``name`` is used as its key.
+    ``config`` is the JSON value, and ``name`` is its key in the pairs. A value in a JSON object has the key under which
+    the object stores the value. An item of a list has the same key as the list.
     """
     yield name, config
     if isinstance(config, dict):

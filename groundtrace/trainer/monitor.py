@@ -43,8 +43,8 @@ LINE_EVERY = 10
 class Monitor:
     """Writes the records (such as metrics) of one training or evaluation to its output folder, and shows its progress.
 
-    Use it as a context manager. ``validations`` holds the step and the metrics of each validation so far, as in
-    validation.jsonl.
+    Use it as a context manager. ``validations`` is a list with the step and the metrics of each finished validation, as
+    in validation.jsonl.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Monitor:
         """Write run.json and the config to the folder ``output``.
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
-        number of all steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started. If ``done`` equals ``steps``, and the last
-        of the earlier commands ended without an error, run.json also keeps the time at which that command finished.
+        total number of steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
+        0, run.json keeps the time at which the first command started. If ``done`` equals ``steps``, and the last of the
+        earlier commands ended without an error, run.json also keeps the time at which that command finished.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
@@ -110,8 +110,10 @@ class Monitor:
         The records are files such as metrics.jsonl. Boards are other programs that show metrics, such as TensorBoard.
         The metrics of later steps are deleted, because these steps will be repeated. Validations after more than
         ``step`` steps are also deleted. The list of rows that are left out of the training is loaded from
-        left_out.jsonl. There is one exception: if ``step`` is 0, the training begins. Then all validations and the list
-        of left-out rows are deleted. Raises UserError if a tracker (W&B or trackio) cannot start.
+        left_out.jsonl.
+
+        If ``step`` is 0, the training begins. In this case, all validations and the list of left-out rows are deleted.
+        Raises UserError if a tracker (W&B or trackio) cannot start.
         """
         metrics = read_metrics(self.output / "metrics.jsonl")
         validations = read_steps(self.output / "validation.jsonl")
@@ -160,8 +162,8 @@ class Monitor:
     def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
         """Send metrics to the boards (programs such as TensorBoard), and update the page train.html.
 
-        After a validation, the page is written at once. After a training step, the page is written only if the last
-        writing was long enough ago.
+        After a validation, the page is written at once. After a training step, the page is written only if enough time
+        has passed since the page was last written.
         """
         known = {name: value for name, value in values.items() if value is not None}
         for board in list(self._boards):
@@ -170,9 +172,9 @@ class Monitor:
             self._page.refresh(at_once=prefix == VALIDATION)
 
     def _guarded(self, board: Board, call: Callable[[], None]) -> None:
-        """Call a board, such as TensorBoard. If the call fails, print the reason, and never call this board again.
+        """Call ``call``, which uses ``board``. If it fails, print the reason, and send no more metrics to this board.
 
-        So a failure of a board does not end the training.
+        A board is a program that shows metrics, such as TensorBoard. A failure of a board does not end the training.
         """
         try:
             call()
@@ -201,10 +203,10 @@ class Monitor:
 
 
 class SilentMonitor(Monitor):
-    """Replaces a :class:`Monitor` in a training on several GPUs, on every process but the first.
+    """Replaces the :class:`Monitor` in a training on several GPUs, in every process except the first.
 
-    A :class:`Monitor` writes the records of a training, such as its metrics, and shows its progress. This class writes
-    and shows nothing, because the first process does it for all.
+    A :class:`Monitor` writes the records of a training, such as its metrics, and shows its progress. A SilentMonitor
+    writes and shows nothing, because the Monitor of the first process does this for all processes.
     """
 
     def __init__(
@@ -231,7 +233,7 @@ class SilentMonitor(Monitor):
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:
-    """Return the largest training step in the lines of a record file, such as metrics.jsonl; -1 without lines."""
+    """Return the largest training step in the lines of a file such as metrics.jsonl; -1 if there are no lines."""
     return max((line["step"] for line in lines), default=-1)
 
 

@@ -1,7 +1,7 @@
-"""Provides Muon for weights on a CPU, with its iteration in float32.
+"""Provides the optimiser Muon for weights on a CPU. Its Newton-Schulz iteration is computed in float32.
 
-``torch.optim.Muon`` iterates in bfloat16. Many CPUs have no instructions for bfloat16, and need ten times as long for
-it as for float32.
+``torch.optim.Muon`` computes this iteration in bfloat16. Many CPUs have no instructions for bfloat16, and need ten
+times as long for bfloat16 as for float32.
 """
 
 import math

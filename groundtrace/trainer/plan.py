@@ -64,9 +64,9 @@ class Part:
 def planned(
     data: Path, shards: Shards, prompts_per_step: int, only: Collection[str] = ()
 ) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Read the batch plan of the data; return the sets of rows that it names, and messages for the user.
+    """Read the batch plan of the data; return the sets of rows that the plan names, and messages for the user.
 
-    A batch plan states which share of a batch's prompts comes from which rows; it is the file ``batch_plan.json``.
+    The batch plan is the file ``batch_plan.json``, which states which share of a batch's prompts comes from which rows.
     ``data`` is the output folder of a run, or the folder of its Parquet files (shards). ``prompts_per_step`` is the
     number of prompts in a batch. A row has one prompt for each of its streams (forms of response). If ``only`` is not
     empty, prompts in other streams are not used. The messages say, for example, that the plan names streams that no row
@@ -188,9 +188,9 @@ def plan_text(parts: Sequence[Part]) -> str:
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
     """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
-    The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows drawn so far in all
-    batches. ``target`` is the total number of prompts in all batches up to the end of this one. ``room`` is the number
-    of prompts that this batch still needs.
+    The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows that were already
+    drawn, over all batches. ``target`` is the total number of prompts in all batches, including the present one.
+    ``room`` is the number of prompts that the present batch still needs.
 
     A row has one or more prompts. The goal of a part is to provide ``share * target`` prompts. The part that is
     farthest below its goal is chosen. A part is skipped in two cases: it is already above its goal, or each of its rows

@@ -1,8 +1,9 @@
-"""Computes the log-probabilities of a batch's targets. It is the forward pass of SFT and GRPO.
+"""Computes the log-probabilities of a batch's targets. This is the forward pass of SFT and GRPO.
 
-A target is a token whose prediction is part of the loss. Logits are computed in float32, only for targets, in one chunk
-after the other. They are not kept for the backward pass but computed again, because the logits of a whole row would be
-the largest tensor. Each distinct image goes through the vision tower once.
+A target is a token whose prediction is part of the loss. Logits are computed in float32, only for targets, and for at
+most :data:`CHUNK` targets at a time. The logits are not kept in memory for the backward pass, because the logits of a
+whole row would be the largest tensor. Instead, the backward pass computes them again. The vision tower encodes each
+distinct image once.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Bounds the sizes to which the image processor of a model resizes images.
+"""Limits the sizes to which the image processor of a model resizes images.
 
 The sizes are numbers in the model's files, which another person may have sent. An image that is smaller than the
 processor's minimum is enlarged, so a large minimum would fill the memory.
@@ -30,8 +30,8 @@ FILES = "processor_config.json or preprocessor_config.json"
 def check_image_processor(image_processor: Any, settings: ModelSettings) -> None:
     """Check that a model's image processor cuts images into patches, and that its sizes are not too large.
 
-    ``settings`` names the model, for the message. Raises ModelError for the first size that is not a whole number from
-    1 to its limit.
+    ``settings`` names the model, for the message. Raises ModelError if the processor does not cut images into patches,
+    or for the first size that is not a whole number from 1 to its limit.
     """
     if "image_grid_thw" not in getattr(image_processor, "model_input_names", ()):
         raise ModelError(

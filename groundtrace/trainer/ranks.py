@@ -39,7 +39,9 @@ _SEED_BITS = 48
 
 @dataclass(frozen=True)
 class Place:
-    """Holds the data that the launcher gives to a process, so that it can become a rank of a training.
+    """Holds the data that a process needs to become a rank, i.e. one of the processes that train one model together.
+
+    The launcher starts one process for each GPU, and gives this data to each process.
 
     Attributes:
         index: the number of the rank, from 0.
@@ -99,7 +101,7 @@ def join(own: Place) -> None:
 def leave() -> None:
     """Wait until all training processes (ranks) have called this function, then disconnect this process from them.
 
-    Call it only if the training succeeded.
+    Call this function only if the training succeeded.
     """
     if count() > 1:
         dist.barrier()

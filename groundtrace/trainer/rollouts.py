@@ -17,8 +17,8 @@ class TransformersSampler(Sampler):
     """Samples responses in this process, directly from the model in training.
 
     ``settings`` holds the temperature and the maximum lengths. A response has one or several turns (answers of the
-    model). A turn ends with the model's end token or with one of the texts in ``stops``. Only the temperature and the
-    banned tokens change the model's distribution; the generation settings of the model's folder are ignored.
+    model). A turn ends with the model's end token or with one of the texts in ``stops``. The temperature scales the
+    logits, and some tokens must not be drawn. The generation settings of the model's folder are ignored.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, stops: Sequence[str] = ()) -> None:
@@ -100,7 +100,7 @@ def make_sampler(
 
     A sampler draws turns, i.e. answers of the model. A turn ends with the model's end token or with one of the texts in
     ``stops``. ``weights_folder`` is the folder from which a server reads the weights. ``max_tokens`` is the length of a
-    sequence that the server must accept. A sampler in this process uses neither argument.
+    sequence that the server must accept. A sampler in this process uses neither ``weights_folder`` nor ``max_tokens``.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")

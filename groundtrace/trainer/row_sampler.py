@@ -67,7 +67,7 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Return the first usable training rows as samples (their tokens), e.g. to estimate the average length.
+    """Return the first usable training rows as samples (tokenised rows), e.g. to estimate the average length.
 
     The result has at least ``count`` samples, or all samples if there are fewer. ``encode`` is a function that returns
     the samples of a row. ``room`` is the maximum length of a sample; rows with a longer sample are skipped.
@@ -85,8 +85,9 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws training rows in a random order, and encodes them as samples (tokenised prompts or conversations).
 
-    The order depends only on the seed and the position (the number of rows consumed so far). To resume a training, set
-    the attribute ``position`` to the saved position. If a row cannot be used, the next row replaces it.
+    The next rows depend only on the seed and on the attribute ``position`` (the number of rows that were already drawn
+    or left out). To resume a training, set ``position`` to the saved value. If a row cannot be used, the next row
+    replaces it.
 
     - ``shards`` holds the rows, and ``seed`` is the seed of their order.
     - ``encode`` is a function that returns the samples of a row, one for each of its prompts.
@@ -186,9 +187,9 @@ class RowSampler:
     def _next(self, at: int, taken: int, is_own: bool) -> tuple[Found, int]:
         """Return the samples of the next usable row of part ``at`` of the batch plan, and the new value of ``taken``.
 
-        Without a batch plan, all rows are in part 0. ``taken`` is the number of rows of this part that have been
-        consumed so far, including unusable rows. ``is_own`` is True if this rank (the process of one GPU) encodes the
-        row; if another rank does, each sample is None. Raises ShardError if the part has no usable row.
+        Without a batch plan, all rows are in part 0. ``taken`` is the number of rows of this part that have already
+        been consumed, including unusable rows. ``is_own`` is True if this rank (the process of one GPU) encodes the
+        row. If another rank encodes the row, each sample is None. Raises ShardError if the part has no usable row.
         """
         part = self._parts[at]
         for passed in range(len(part.rows)):

@@ -91,12 +91,12 @@ class Sample:
     def response_tokens(self) -> int:
         """Return the number of tokens from the first token that counts in the loss to the end; 0 if no token counts.
 
-        A sample is a prompt with its response, or only a prompt. So there are three cases:
+        A sample is a prompt with its response, or only a prompt. The result is:
 
-        - a prompt with its response: the result is the number of tokens of the response;
-        - the prompt for the first turn: the result is 0, because no token counts;
-        - the prompt for a later turn, which contains the earlier turns of the response: the result is the number of
-          tokens of the response so far.
+        - for a prompt with its response, the number of tokens of the response;
+        - for the prompt of the first turn, 0, because no token counts;
+        - for the prompt of a later turn, which contains the earlier turns of the response, the number of tokens that
+          the response already has.
         """
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
@@ -138,7 +138,7 @@ class Rollout:
         ids: the token ids of the response. They include the end token, if any, and the tokens of observations.
         is_truncated: whether the response was cut off at ``rollout.max_new_tokens``.
         logprobs: the log-probability of each token in the distribution from which it was drawn. It is 0 for tokens of
-            observations. The field is None if the sampler draws from the trainer's own distribution.
+            observations. The field is None if the sampler does not report log-probabilities.
         observed: the observations, in order.
         text: the text of the response with its observations; None if it is the text of ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.

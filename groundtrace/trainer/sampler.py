@@ -69,9 +69,10 @@ class Sampler(Protocol):
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         """Draw ``n`` complete responses to each prompt, turn by turn. A turn is one answer of the model.
 
-        ``take`` is a function of the caller that collects the responses; it runs on another thread. It is called with
-        the place of a response (the index of its prompt, and the response's own index) and with the new turn. It
-        returns the prompt of the response's next turn, or None if the response has ended.
+        ``take`` is a function of the caller that collects the responses; it runs on another thread. Its arguments are
+        the place of a response (the index of the prompt, and the index of the response among the responses to this
+        prompt) and the new turn. ``take`` returns the prompt of the response's next turn, or None if the response has
+        ended.
 
         The first turns of all responses are drawn first, then the second turns of all responses that continue, and so
         on. This order depends only on the responses, and not on how long tools take to compute their results. So the

@@ -33,9 +33,9 @@ def sample_and_score(
 
     ``asked`` and ``scored_as`` hold pairs of a row and its prompt, for the same questions in the same order.
     ``sampler`` samples responses of the model ``vlm`` to the prompts in ``asked``, with the random seed ``seed``.
-    ``reward`` then scores these responses as if they answered the rows in ``scored_as``. The two differ, for example,
-    if the prompts in ``asked`` show crops (cut-out image regions), which the rows in ``scored_as`` do not have. The
-    responses to the prompts of one question are scored together, as soon as they are complete.
+    ``reward`` then scores these responses as if they answered the rows in ``scored_as``. ``asked`` and ``scored_as``
+    differ, for example, if the prompts in ``asked`` show crops (cut-out image regions), which the rows in ``scored_as``
+    do not have. The responses to the prompts of one question are scored together, as soon as they are complete.
 
     Raises JudgesDown if a model server does not answer a request of the reward, SamplerError if responses cannot be
     sampled, and UnusableRow if an image of a row cannot be decoded.

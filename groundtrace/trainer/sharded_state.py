@@ -82,8 +82,8 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
     """Return the float32 weight to which each tensor of the optimiser's state belongs, by the tensor's flat name.
 
-    A tensor is the weight itself (``masters.lm_head.weight``) or one of its moments, which has the shape of the weight
-    and is sharded like it.
+    A tensor belongs to a weight if the tensor is the weight itself (``masters.lm_head.weight``) or one of the weight's
+    moments. A moment has the shape of its weight and is sharded like the weight.
     """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):

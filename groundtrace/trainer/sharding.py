@@ -4,8 +4,8 @@ A rank is the process of one GPU. Each rank holds a part of every weight (``torc
 gather a weight is to copy the parts of all ranks to each rank. The layers of the language model and of the vision tower
 are gathered one after the other in the forward pass, and again in the backward pass. The remaining weights (embeddings,
 output layer, final norm) are gathered once for both passes, because the output layer is computed in chunks after the
-forward pass of the model. If the input and output embeddings are tied, they are a single weight. It is one of the
-remaining weights, too.
+forward pass of the model. If the input and output embeddings are tied, they are a single weight. This weight is one of
+the remaining weights, too.
 
 The weights keep their number type. Gradients are summed over the ranks in float32. So each rank must divide its loss by
 the total number of targets of all ranks. Targets are the tokens whose prediction is part of the loss. FSDP2 must not
@@ -30,10 +30,11 @@ _METHOD = "run_inside"
 
 
 def shard(model: Any) -> None:
-    """Divide the weights of a transformers model among all ranks (the processes of the GPUs), and move them there.
+    """Divide the weights of a transformers model among all ranks (the processes of the GPUs).
 
-    The model is changed in place. Make the optimiser after this call, because the model gets new weights. All ranks
-    must call this function. In a training of one process, it does nothing.
+    The part of each rank is moved to the GPU of this rank. The model is changed in place. Make the optimiser after this
+    call, because the model gets new weights. All ranks must call this function. In a training of one process, this
+    function does nothing.
     """
     if ranks.count() == 1:
         return

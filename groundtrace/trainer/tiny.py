@@ -88,9 +88,10 @@ def shared_sentences(prompts: Sequence[str]) -> list[str]:
 
 
 def _texts(data: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the prompts and responses of each usable SFT and RL row of a run.
+    """Yield the prompts and the responses of each usable SFT and RL row of a run, as a pair of lists for each row.
 
-    Raises ShardError if there are no shards.
+    At most the first :data:`MAX_ROWS` rows of each of the two sets are read. Raises ShardError if there are no shards
+    (Parquet files of rows).
     """
     sides = [side for side in ("sft", "rl") if sorted((data / side).glob("*.parquet"))] or [shard_side(data)]
     for side in sides:

@@ -1,8 +1,8 @@
 """Manages what SFT and GRPO trainings have in common: resuming, logging, and saving checkpoints, also after errors.
 
 A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or a checkpoint. In a training on several
-GPUs, a signal interrupts only sampling and scoring. At any other time, it takes effect when the step is complete. So
-all ranks (the processes of the GPUs) stop together.
+GPUs, a signal interrupts only sampling and scoring. At any other time, the signal takes effect when the step is
+complete. So all ranks (the processes of the GPUs) stop together.
 """
 
 import shutil
@@ -101,12 +101,12 @@ class Training:
     """Manages a training in its output folder: resuming, logging and saving. Use it as a context manager.
 
     The training loop must run in the body of the ``with``. If the loop ends with an error or a signal, the last
-    complete step is saved. Nothing is saved if the weights have changed since that step, or if they are not finite. The
-    latest checkpoint is then the one that was saved before.
+    complete step is saved. Nothing is saved if the weights have changed since that step, or if they are not finite. In
+    this case, the previous checkpoint stays the latest one.
 
     Attributes:
-        progress: how far the training has come: the number of complete steps, the position in the data, and the state
-            of the reward.
+        progress: the progress of the training: the number of complete steps, the position in the data, and the state of
+            the reward.
         monitor: the object that writes the records of the training.
         steps: the total number of steps.
     """

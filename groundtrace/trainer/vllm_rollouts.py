@@ -3,7 +3,7 @@
 The API call ``/inference/v1/generate`` accepts the same ids and patches that the trainer trains on. So the server does
 not use its chat template, its tokenizer or its image processor to make a prompt. The later turns of a response do not
 need them either: the next prompt has the ids that the server returned, the ids of the observation (such as a tool's
-result), and the patches of all images so far. No other HTTP call of vLLM accepts ids together with images:
+result), and the patches of all images in the prompt. No other HTTP call of vLLM accepts ids together with images:
 ``/v1/completions`` accepts only ids, and the chat API does not accept ids.
 
 Start the server with
@@ -121,8 +121,8 @@ class VllmSampler(Sampler):
 
         Raises SamplerError if the server fails. In a training on several GPUs, all ranks (the processes of the GPUs)
         must call this method. The first rank sends the request, and all ranks sample from the same server. The server
-        first finishes the requests that it is working on. It then clears its caches of prompts and images, because it
-        computed them with the old weights.
+        first finishes the requests that it is working on. The server then clears its caches of prompts and images,
+        because these were computed with the old weights.
         """
         self._vlm.save(self._folder)
         ranks.together(lambda: asyncio.run(self._reload()) if ranks.is_first() else None)

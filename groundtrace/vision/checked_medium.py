@@ -1,4 +1,4 @@
-"""Checks an image or clip that a record names: opens and decodes it, and describes it or states why it is unusable."""
+"""Checks an image or clip that a record names: decodes it, and returns a description or the reason of a failure."""
 
 import threading
 from typing import Final
@@ -39,8 +39,8 @@ class CheckedMedium:
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
     """Open one image or clip, decode it fully, and return a reference to it or the reason why it is unusable.
 
-    ``uri`` is its URI, and ``store`` opens it. The frames of a clip are written to the store. ``video`` holds the
-    settings for clips; None means that clips are not accepted.
+    ``uri`` is the URI of the image or clip, and ``store`` opens the file. The frames of a clip are written to the
+    store. ``video`` holds the settings for clips; None means that clips are not accepted.
     """
     try:
         kind, data = store.open_sniffed(uri, MAX_CLIP_BYTES if video else None)

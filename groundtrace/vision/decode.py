@@ -93,9 +93,9 @@ DEFAULT_LIMITS = Limits()
 class DecodedImage:
     """Holds a decoded still image. ``pixels`` is the upright image as ``(height, width, 3)`` uint8 RGB.
 
-    ``width`` and ``height`` are the size of the upright image in pixels. ``orientation`` is the EXIF value (1 to 8)
-    that was applied to turn it upright; it is 1 if the file has none. ``format`` is the detected file format, e.g.
-    "PNG". ``frames`` is the number of images in the file. It is always 1, because a file with several images is
+    ``width`` and ``height`` are the size of the upright image in pixels. ``orientation`` is the EXIF value (1 to 8) by
+    which the image was turned upright; it is 1 if the file has no such value. ``format`` is the detected file format,
+    e.g. "PNG". ``frames`` is the number of images in the file. It is always 1, because a file with several images is
     rejected.
     """
 

@@ -283,9 +283,9 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """Return the moments that molmo-utils chooses, in ticks, ascending.
+    """Return the moments at which molmo-utils takes frames, in ticks and in ascending order.
 
-    They are between the first frame's start and the clip's end, both included.
+    The moments are between the first frame's start and the clip's end, both included.
     """
     with tempfile.TemporaryDirectory(prefix="clip-") as folder:
         path = Path(folder) / "stand-in.mp4"

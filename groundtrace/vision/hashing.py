@@ -1,9 +1,9 @@
 """Finds exact duplicates of images (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
 
 The difference hash has 64 bits, each of which states whether a cell of the image is darker than the cell to its right.
-It only proposes pairs, because rendered scenes that differ by one object often have the same hash. :func:`same_image`
-then compares the pixels of a pair. Re-encoding changes pixels a little. A pair is a duplicate only if re-encoding can
-explain the difference of every pixel.
+The hash only proposes pairs of possible duplicates, because rendered scenes that differ by one object often have the
+same hash. :func:`same_image` then compares the pixels of a pair. Re-encoding changes pixels a little. A pair is a
+duplicate only if re-encoding can explain the difference of every pixel.
 """
 
 from __future__ import annotations

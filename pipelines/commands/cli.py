@@ -2,7 +2,7 @@
 
 The exit codes are:
 
-- 0: The command is done.
+- 0: The command succeeded.
 - 1: The run failed: records were lost or written twice, or an error occurred.
 - 2: The user has to change something first: the command, the config, the input, or an endpoint (a model server) that
   refuses requests or mostly fails. The code is also 2 if a run kept no rows and would replace a run that has rows.
@@ -175,7 +175,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Renamed(argparse.Action):
-    """Refuses an option that was renamed; ``const`` is its new name."""
+    """Refuses a command line option that was renamed; argparse's ``const`` holds the new name."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         parser.error(f"{self.option_strings[0]} is now {self.const}: rename the option")

@@ -1,7 +1,8 @@
 """Implements ``beam diff``: shows what differs between two finished runs (executions of a pipeline).
 
-The differences are printed as text, or, with ``--html``, written to a page. With ``--ids``, the ids of the records that
-differ are also written to a file.
+The differences are printed as text, or, with ``--html``, written to a page. With ``--ids``, a file is written, too. It
+lists the records that ended differently in the two runs (e.g. kept in one and rejected in the other), and the records
+that only one run has read.
 """
 
 import argparse

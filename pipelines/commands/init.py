@@ -1,8 +1,8 @@
 """Implements ``beam init``, which writes a config to start from.
 
 The config names the input column that holds each field, such as the question. It also lists the columns that are not
-used. Its endpoint is a local model server. Before ``beam run`` can use the config, the user may have
-to change it:
+used. Its endpoint is a local model server. Before ``beam run`` can use the config, the user may have to change the
+config:
 
 - If the model is on another server, the user changes three lines.
 - If no column was found for a required field, the config has a line in which the user writes the column's name.

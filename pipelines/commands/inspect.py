@@ -99,18 +99,18 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
 
     - the numbers of records that each stage (step of the pipeline) read, kept and rejected;
     - the rejections by reason;
-    - verdicts on traces;
-    - difficulty;
+    - verdicts on traces: the results of the checks of the teacher's reasoning;
+    - difficulty: the numbers of records by pass rate (the share of right attempts);
     - diversity: how evenly the rows are spread over the classes of a property, such as their source;
     - the columns that stages added, and columns of the input that were kept;
-    - the calls and costs of each role;
+    - the calls and costs of each role (such as teacher);
     - truncated replies.
 
     A table without rows is left out. There are three exceptions: the tables of the stages, of the rejections, and of
     the calls and costs.
 
     ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
-    its folder.
+    the folder of the run.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
@@ -206,7 +206,7 @@ def _note_if_empty(rows: Sequence[object]) -> None:
 
 
 def _failed(runs: Sequence[Path], sql: str | None) -> str:
-    """Return what failed: the user's query, or the reading of the run's shards if there is no query."""
+    """Return the start of an error message: the query failed, or, if ``sql`` is None, the run cannot be read."""
     return f"the shards of {runs[0]} cannot be read" if sql is None else "the query failed"
 
 

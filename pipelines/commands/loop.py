@@ -1,7 +1,7 @@
 """Implements ``beam loop``, one command that makes a trained model from questions, and that can be resumed.
 
-It curates SFT rows, trains by SFT, measures the pass rates of the trained model, trains by GRPO, and evaluates the
-models.
+The command curates SFT rows, trains by SFT, measures the pass rates of the trained model, trains by GRPO, and evaluates
+the models.
 """
 
 import argparse
@@ -53,9 +53,9 @@ def add_loop_parser(commands: Any) -> None:
 def run_loop_command(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Run all unfinished steps of a loop (curation, training, evaluation), print the results, and return the exit code.
 
-    The exit code is 0 if all steps are done. If a step fails, it is the step's exit code, or 3 if a signal ended the
-    step. ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError
-    for a mistake in the command or in a config, and for missing packages.
+    The exit code is 0 if all steps are done. If a step fails, the exit code is that of the step, or 3 if a signal ended
+    the step. ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
+    UserError for a mistake in the command or in a config, and for missing packages.
     """
     require_extra("train", "beam loop", "torch", "torchvision", "transformers")
     from groundtrace.pipelines.loop.run import StepFailed, described, make_loop, run_loop

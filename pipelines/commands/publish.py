@@ -95,10 +95,10 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def converting_write_errors(place: str) -> Iterator[None]:
-    """Convert an OSError that the body of the ``with`` statement raises to a PublishError with a remedy.
+    """Raise PublishError, with a remedy, if the body of the ``with`` statement raises an OSError.
 
     The message names the file that the OSError names. If the OSError names no file, the message names ``place``, the
-    folder for temporary copies.
+    folder or file to which the body writes.
     """
     from groundtrace.publishing.hub.errors import PublishError
 

@@ -159,7 +159,10 @@ def _nothing_from(summary: RunSummary) -> list[str]:
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
-    """Return a line for each run whose cached replies this run used, and a line if ``--fresh`` ignored replies."""
+    """Return a line for each run whose cached replies this run used, and a line if earlier replies were ignored.
+
+    The option ``--fresh`` ignores the replies from before the command.
+    """
     lines = [
         f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
         for name, replies in summary.taken_over.items()
@@ -179,7 +182,7 @@ def beside(output: str, name: str) -> str:
 
 
 def _answered(summary: RunSummary) -> list[str]:
-    """Return a line for each endpoint whose server named another model than the requested one."""
+    """Return a line for each endpoint whose replies name another model than the requested one."""
     lines = []
     for name, figures in summary.answered.items():
         named = [
@@ -220,7 +223,10 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """Return a line if the budget was exhausted, and a line if the target number of rows was not reached."""
+    """Return a line if the budget was exhausted, and a line on the target number of SFT rows if there was a target.
+
+    The second line states whether the target was reached.
+    """
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

@@ -22,8 +22,8 @@ def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Run test programs that try to get out of the sandbox, print the results, and return the exit code.
 
     The layers by which this machine isolates model-written code are printed first. The exit code is 0 if the sandbox
-    stopped all test programs, 1 if it did not stop one of them, and 2 if the machine lacks something that the sandbox
-    requires. The arguments are not used.
+    stopped all test programs, 1 if at least one test program got out, and 2 if the machine lacks something that the
+    sandbox requires. The arguments are not used.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial

@@ -139,7 +139,7 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
 
 
 def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
-    """Raise ServeError if other machines can reach the server, although nothing shows that this is safe.
+    """Raise ServeError if other machines can reach the server without a token and without the user's permission.
 
     ``host`` is the address on which the server listens. Addresses of this machine only, such as ``127.0.0.1``, are
     always accepted. Any other address is accepted in two cases: ``has_token`` is True (clients must send a secret

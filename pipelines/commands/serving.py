@@ -57,8 +57,8 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
     """Run an event loop for HTTP in a separate thread while the body of the ``with`` statement runs.
 
     The separate thread is needed because work in the main thread, such as scoring, would otherwise delay the server's
-    replies. Yields a function. It runs a
-    coroutine on this event loop, waits for it, and returns the coroutine's result.
+    replies. Yields a function that runs a coroutine on this event loop, waits for the coroutine, and returns its
+    result.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)

@@ -30,7 +30,7 @@ MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Describe a run before it is started, and check whether it is possible. Return 0 if it is, and otherwise 2.
+    """Describe a run before it is started, and check whether the run is possible. Return 0 if it is possible, else 2.
 
     The returned number is the exit code of the command. The description and all problems are printed. ``parsed`` holds
     the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come after ``--`` on the

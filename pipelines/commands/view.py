@@ -144,7 +144,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def _follow(run: Path, port: int) -> int:
-    """Serve the page of an unfinished run until a signal, and return the exit code."""
+    """Serve the page of an unfinished run until a signal arrives, and return the exit code, which is 0."""
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.live_server import live_app
 

@@ -1,7 +1,7 @@
 """Puts the media of records into the folders of the two parts of a divided input.
 
 The two parts are the questions to train on, and the questions to evaluate on. Each folder thus holds all files that its
-questions need. The input may come from a stranger, who can choose the paths of media and what is at these paths. So a
+questions need. The input may come from a stranger, who can choose the paths of media and the files at these paths. So a
 path such as ``../x`` is ignored, and a file is never written through a link.
 """
 
@@ -34,10 +34,10 @@ class PartMedia:
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
 
-        There is one special case: the medium is a link to a file outside the input's folder. A run rejects a question
-        with such a medium. So the part gets a link to the same file, and a run that reads the part rejects the
-        question, too. However, if the link leads to a folder outside the input's folder, it is left out. Otherwise,
-        media with paths below this link would be written through it.
+        If the medium is a link to a file outside the input's folder, a run rejects each question with this medium. So
+        the part gets a link to the same file, and a run that reads the part rejects the question, too. A link to a
+        folder outside the input's folder is left out: if the part had this link, media with paths below the link would
+        be written through it.
 
         Raises SplitError if the medium has the path of the folder in which embedded media are stored. Raises UnsafeFile
         if the medium would be written through a link.

@@ -1,7 +1,7 @@
 """Runs the command of a step as a process of its own, and copies its output to the terminal and to a log file.
 
 The process gets the signal SIGTERM in two cases: the loop is interrupted, or, on Linux, the loop is killed. So a
-training saves the state after its last complete training step, and the process ends with its loop. There is one
+training saves the state after its last complete training step, and the process ends when its loop ends. There is one
 exception: on other systems than Linux, the process may continue after its loop was killed.
 """
 

@@ -66,8 +66,8 @@ class Division:
 def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings) -> Division:
     """Divide the questions of an input into a part to train on and a part to evaluate on, and write both into a folder.
 
-    The folder is ``questions`` in the output folder of ``beam loop``. If it already holds the division of this input
-    with these settings, nothing is written. The result holds the sizes of the two parts, and the ids of the
+    The folder is ``questions`` in the output folder of ``beam loop``. If this folder already holds the division of this
+    input with these settings, nothing is written. The result holds the sizes of the two parts, and the ids of the
     evaluation's questions.
 
     Args:

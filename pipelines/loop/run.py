@@ -70,8 +70,8 @@ class StepFailed(Exception):
     def __init__(self, step: Step, code: int, log: Path) -> None:
         what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         super().__init__(
-            f"the step {step.name} ({step.title}) {what}: {log} holds its output; correct the error in it, then the "
-            "same command goes on here"
+            f"the step {step.name} ({step.title}) {what}: read its output in {log}, correct the error, and run the "
+            "same command again to continue"
         )
         self.code = KILLED_CODE if code < 0 else code
 
@@ -191,7 +191,10 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
 
 
 def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
-    """Run one step. Raises StepFailed if its command fails, and UserError if it lacks rows or its folder is in use."""
+    """Run one step.
+
+    Raises StepFailed if the step's command fails, and UserError if a training has no rows or its folder is in use.
+    """
     _check_rows(loop, step)
     before = read_record(loop.out, step.name)
     _await_free(step.folder)

@@ -49,9 +49,9 @@ def diff_runs(
         names: The names of the two runs for the user; None for their paths.
         limit: The maximum number of records to list; None lists all of them. A record is listed if its set (``sft``,
             ``rl`` or ``rejected``) or its reason of rejection differs between the runs.
-        all_settings: Whether to also list those differences between the configs that the user did not make. An example
-            is a setting that only a newer version of the code has. Its key is in only one of the configs, with the
-            default value.
+        all_settings: Whether to also list differences between the configs that the user did not cause. For example,
+            only a newer version of the code has a certain setting. Then only one of the two configs has the key of this
+            setting, with the default value.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """

@@ -33,22 +33,22 @@ _AGAIN = "All replies so far are kept: they are neither requested nor paid for a
 class ConservationError(Exception):
     """Raised if the outputs of a run do not hold every record of the input exactly once.
 
-    This means: a record has no final outcome or several ones, or the outputs hold a record that was not read. The old
-    outputs were not replaced.
+    This means: a record has no final outcome or several ones, or the outputs hold a record that was not read. The
+    outputs of an earlier run in the same folder were not replaced.
     """
 
 
 class RunPaused(Exception):
-    """Raised if a run stopped before its end, and the same command resumes it, for example when a server is back.
+    """Raised if a run stopped before its end and can be resumed, for example because a server was unreachable.
 
-    The old outputs were not replaced.
+    The user resumes the run with the same command. The outputs of an earlier run in the same folder were not replaced.
     """
 
 
 class JobIncomplete(Exception):
-    """Raised if files of a Beam job are missing or damaged, although the job seems to be done.
+    """Raised if the runner reports a Beam job as done, but files of the job are missing or damaged.
 
-    Also raised if a job server returns an error. The old outputs were not replaced.
+    Also raised if a job server returns an error. The outputs of an earlier run in the same folder were not replaced.
     """
 
 
@@ -61,7 +61,7 @@ class RunNote(str):
 
 @dataclass(frozen=True)
 class Ending:
-    """Describes the end of a command that failed or was stopped: its exit code, and what the user is told.
+    """Describes the end of a command that failed or was stopped: its exit code, and the texts for the user.
 
     Attributes:
         code: The exit code of the command.
@@ -194,12 +194,12 @@ def _records(error: BaseException) -> list[str]:
 
 
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:
-    """Yield the root cause of an error, then the errors that it led to, and then earlier errors.
+    """Yield the root cause of an error, then the errors that the root cause led to, and then earlier errors.
 
-    The user gets the message of the root cause. The errors that it led to come in order, from the root cause to
-    ``error``. Earlier errors were being handled when the root cause was raised. For example, Beam raises a new
-    error while it handles the error of a stage. If the new error is the root cause, the stage's error is yielded after
-    it.
+    The user gets the message of the root cause. The errors that the root cause led to are yielded in order; ``error``
+    is the last of them. Earlier errors are those that were being handled when the root cause was raised. For example, a
+    stage raises an error, and Beam raises a new error while it handles the error of the stage. If the new error is the
+    root cause, the error of the stage is an earlier error.
     """
     *outer, root = causes(error)
     yield root

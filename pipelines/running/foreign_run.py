@@ -1,8 +1,9 @@
 """Protects a user who replays a run that somebody else may have made.
 
 A replay executes stages with the run's config. If the user has named the pipeline, the replay is not limited.
-Otherwise the replay does not use what is named only in the run folder, and not by the user. It executes neither a
-pipeline file nor a plug-in of a user, and does not read an input in a store or on the Hub.
+Otherwise a stranger may have chosen the files and inputs that the run folder names. So the replay executes neither a
+pipeline file nor a plug-in of a user. It also reads no second config file, and no input in a store (remote storage such
+as S3) or on the Hugging Face Hub.
 """
 
 import shlex
@@ -23,8 +24,8 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
 
     In the block, a config that names other code, e.g. a user's plug-in, is refused. ``run`` is the run's folder, and
     ``summary`` is the content of its ``run.json``. InspectError is raised before the block if the run needs a user's
-    pipeline file, another config file, or something that is not on this machine. The message states how the user can
-    allow it.
+    pipeline file, another config file, or data that are not on this machine. The message states how the user can allow
+    the replay.
     """
     if summary.recipe_file:
         named = shlex.quote(printable(summary.recipe_file))

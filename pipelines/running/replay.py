@@ -1,8 +1,8 @@
 """Repeats the stages of a finished run for one record, with the stored replies of models and without any request.
 
-So the user can see data that the run did not keep: the prompts with their texts and images, the traces that were not
-chosen, and the stages that the record passed. The run folder is only read. A stage that also depends on other records,
-such as the removal of duplicates, may have another result than in the run.
+So the user can see data that the run did not keep: the prompts with their texts and images, the teacher model's traces
+(responses) that were not chosen, and the stages that the record passed. The run folder is only read. A stage that also
+depends on other records, such as the removal of duplicates, may have another result than in the run.
 
 ``beam view`` starts this module in a process of its own (:mod:`groundtrace.publishing.view.replays`). The process reads
 a JSON object from its standard input, with five keys: ``run`` (its folder), ``id`` (of the record), ``pipeline``,
@@ -67,7 +67,8 @@ class Replayed:
             otherwise "".
         passed: The stages that the record passed, in order.
         requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them.
-        traces: All traces with their verdicts, as :func:`groundtrace.publishing.view.record.traces_of` returns them.
+        traces: All traces (responses of the teacher model) with their verdicts (results of checks), as
+            :func:`groundtrace.publishing.view.record.traces_of` returns them.
         marks: The boxes, points and masks in the replies of detector, pointer and segmenter.
         notes: The reasons why the boxes, points and masks of some replies are not in ``marks``
             (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
@@ -141,12 +142,12 @@ class _Unwritten(MediaStore):
 
 
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
-    """Yield the input's files that hold the record, as sources from which only records with its id are read.
+    """Yield the input's files that hold the record. From each file, only records with the record's id will be read.
 
-    If several records of the input have the same id, at most one of them keeps this id in the run, and the others get
-    the id ``ID#NUMBER``. All these records are then read. A record without an id gets the id ``line#NUMBER``; only this
-    record is read. NUMBER is the line or row of the record in the input. Raises InspectError if the record is not
-    found.
+    Several records of the input may have the same id. In the run, at most one of them keeps this id, and the others get
+    the id ``ID#NUMBER``; NUMBER is the line or row of the record in the input. In this case, all records with the same
+    id are read. A record without an id gets the id ``line#NUMBER``; only this record is read. Raises InspectError if
+    the record is not found.
     """
     store, places = _Unwritten("", ""), dict[tuple[int, int], str | None]()
     for place, source in enumerate(plan.context.sources):
@@ -177,7 +178,7 @@ def _only(plan: Plan, record_id: str) -> Iterator[Source]:
 def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings) -> Replayed:
     """Return what the job did with the record. ``calls`` are the calls to ``models`` that were made for it.
 
-    Raises InspectError if the record is in no set.
+    Raises InspectError if the record is in none of the sets ``sft``, ``rl`` and ``rejected``.
     """
     for name in SETS:
         for file in job.files(name):
@@ -215,7 +216,9 @@ def _lines(file: Path) -> list[Json]:
 
 
 def main() -> int:
-    """Read the request from the standard input, write the answer to a file, and return the exit code."""
+    """Replay the record that a JSON object on the standard input names, and write the result to a file. Returns the
+    exit code: 1 after an error of the user, otherwise 0.
+    """
     asked = json.loads(sys.stdin.read())
     folder = Path(asked["folder"])
     _end_with_the_view(asked["view"], folder)

@@ -41,8 +41,8 @@ def execute(plan: Plan) -> RunSummary:
     ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. Raises the errors of
     ``check_plan``, e.g. for a run folder of another input, and
     :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once. After
-    an error, the old outputs stay. If a run has begun and does not finish, it writes the page RUN/failed.html. Its
-    error then has a note with the run's cost and the path of the page
+    an error, the outputs of an earlier run stay. If a run has begun and does not finish, it writes the page
+    RUN/failed.html. The run's error then has a note with the run's cost and the path of this page
     (:class:`groundtrace.pipelines.running.endings.RunNote`).
     """
     if is_dry_run(plan.options):
@@ -63,7 +63,7 @@ def execute(plan: Plan) -> RunSummary:
                 spending.run() as notes,
             ):
                 since = fresh_since(plan.folder.root)
-                # With all roles, so that a stage that asks one that it does not declare gets an error that names it.
+                # All roles are kept. So a stage that calls an undeclared role gets an error that names this role.
                 models = replace(
                     models,
                     roles=plan.models.roles,

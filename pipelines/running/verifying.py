@@ -39,9 +39,10 @@ from groundtrace.vision.media import MediaStore
 class VerifiedTrace(Trace):
     """Holds a response with its verdicts and its score, and whether a run with the same settings would keep it.
 
-    ``is_kept`` is True if the stage ``verify`` of a run would keep the response. Otherwise ``reason`` is the reason of
-    the rejection, such as ``low_grounding``, and ``detail`` explains it. For a kept response, both are "". ``floors``
-    holds the minimum value of each verdict, by scorer; ``final`` is the minimum of the score.
+    A verdict is the result of a scorer, i.e. of code that checks one property of a response. ``is_kept`` is True if the
+    stage ``verify`` of a run would keep the response. Otherwise ``reason`` is the reason of the rejection, such as
+    ``low_grounding``, and ``detail`` explains it. For a kept response, both are "". ``floors`` maps the name of a
+    scorer to the minimum value of its verdict. The key ``final`` is for the minimum value of the score.
     """
 
     is_kept: bool = False
@@ -113,8 +114,9 @@ def verify(
         gate: The weights of the scores and the threshold in Eq. 9 of the paper Argos. They replace ``verify.gate`` of
             the config. If ``gate`` is None, the values of the config are used. A value that the config lacks has its
             default. Without a config, all values have their defaults.
-        scorers: The scorers that may run, each of which makes one verdict. By default, these are the scorers that the
-            pipelines use. The scorers in ``verify.scorers`` of the config are added.
+        scorers: The scorers that may run. A scorer is code that checks one property of a response, and makes one
+            verdict. By default, these are the scorers that the pipelines use. The scorers in ``verify.scorers`` of the
+            config are added.
         cache: A folder for the replies of models. None means that they are kept only during this call.
 
     Returns:
@@ -170,7 +172,7 @@ def verify(
 
 
 def _decided(trace: Trace, chosen: VerifySettings, scorers: Sequence[Scorer]) -> VerifiedTrace:
-    """Return the scored trace with the decision of the stage ``verify``."""
+    """Return the scored trace with the decision whether the stage ``verify`` of a run would keep it."""
     held = {each.name: getattr(trace, each.name) for each in fields(Trace)}
     floors = chosen.floors_of(scorers)
     if good_traces((trace,), chosen, scorers):

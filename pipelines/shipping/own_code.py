@@ -57,7 +57,10 @@ def _project(home: Path) -> dict | None:
 
 
 def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
-    """Yield the modules of a checkout, including those in linked folders, and the files of ``package-data``."""
+    """Yield the modules of the checkout ``home``, including those in linked folders, and its data files.
+
+    ``data`` is the section ``package-data`` of pyproject.toml: for each package, the patterns of its data files.
+    """
     for folder, _, names in os.walk(home / NAME, followlinks=True):
         yield from (Path(folder, name) for name in names if name.endswith(".py"))
     for package, patterns in data.items():

@@ -79,16 +79,20 @@ def belongs_to(module: str, folder: Path) -> bool:
 
 
 def _record_modules(folders: Collection[Path]) -> list[str]:
-    """Return the names of the imported modules in ``folders`` that define record classes.
+    """Return the names of the imported modules in ``folders`` that define record classes of the user.
 
-    A worker must import these modules before it decodes its first row.
+    Beam sends objects of record classes between processes. A worker must import these modules before it decodes its
+    first record.
     """
     shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
     return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")
 
 
 def _root_of(path: str) -> Path | None:
-    """Return the folder from which the module of a plug-in is imported; None for a module of an installed package."""
+    """Return the folder from which the module of a plug-in is imported. ``path`` has the form ``module:NAME``.
+
+    The result is None for a module of Groundtrace or of an installed package.
+    """
     module = path.partition(":")[0]
     file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
     if file.suffix != ".py" or _is_installed(file) or module.partition(".")[0] == "groundtrace":

@@ -1,3 +1,3 @@
-"""Contains the Beam code that all stages use, such as the base classes of stages, and the code that writes shards, i.e.
-the Parquet files of rows.
+"""Contains the Beam code that all stages share: for example, the base classes of stages, and the code that writes
+shards (Parquet files of rows).
 """

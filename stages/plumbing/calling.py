@@ -67,9 +67,9 @@ class CallModels(beam.DoFn):
     rejections. Any other exception is a defect of the code and fails the run.
 
     If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
-    the endpoints. It is so large because further elements must be ready to send their requests when a slow call ends.
-    More elements do not mean more simultaneous requests: :class:`groundtrace.inference.flow.requests.Flow` limits the
-    requests of each endpoint.
+    the endpoints. The limit is so large because further elements must be ready to send their requests when a slow call
+    ends. More elements do not mean more simultaneous requests: :class:`groundtrace.inference.flow.requests.Flow` limits
+    the requests of each endpoint.
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
@@ -89,8 +89,8 @@ class CallModels(beam.DoFn):
         """Start the coroutine function of the stage (step of the pipeline) for one element, and emit the results that
         are finished by now.
 
-        If the limit of simultaneous elements is reached, wait until one of them is finished. ``window`` and
-        ``timestamp`` are those that Beam gave to the element; its result gets the same.
+        If the limit of simultaneous elements is reached, wait until one of them is finished. The result of the element
+        gets the ``window`` and the ``timestamp`` that Beam gave to the element.
         """
         count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
@@ -113,7 +113,7 @@ class CallModels(beam.DoFn):
             runtime().models(self._settings).flush_notes()
 
     def _emit(self, finished: "concurrent.futures.Future[tuple[str, Any, Session]]") -> Iterator[Any]:
-        """Count the finished element; emit its result with the window and timestamp of the element."""
+        """Count an element whose work is finished, and emit its result with the window and timestamp of the element."""
         window, timestamp = self._pending.pop(finished)
         element_id, result, session = finished.result()
         for call in session.calls:
@@ -135,8 +135,11 @@ class CallModels(beam.DoFn):
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
-    """Raise ValueError if the stage sends a prompt to a role without declaring this in ``asks`` of its description. The
-    data card and ``beam validate`` list only declared prompts, and so would omit this prompt.
+    """Raise ValueError if a stage sent a prompt to a model role (such as judge), but its description does not declare
+    this prompt for this role.
+
+    ``call`` is the call with the prompt. The field ``asks`` of the description declares the prompts. The data card and
+    ``beam validate`` list only declared prompts, and so would omit this prompt.
     """
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
@@ -191,8 +194,8 @@ def call_models(
     outputs are ``kept`` (the results), ``rejected`` (the rejections), and one output for each name in ``tags``.
 
     A sample stage reads some of the records and passes none on. So its calls to models cannot be stored in a record.
-    They are in one more output, ``side_calls``, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The ``expand``
-    method of a sample stage must return this output, too.
+    These calls are in one more output, ``side_calls``, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The
+    ``expand`` method of a sample stage must return this output, too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls

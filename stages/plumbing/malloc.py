@@ -21,10 +21,10 @@ _kept_bytes = 0
 def release_memory() -> None:
     """Return the free RAM of the C library to the operating system, if the library has a function for this.
 
-    The RAM that a stage frees lies in pieces between RAM in use, so glibc does not return it by itself. Before the
-    release, Python's garbage collector frees objects in reference cycles, such as the runner's bundles. Exception:
-    nothing is done if the process has grown by less than :data:`MIN_GROWTH_BYTES` since the last release. So a small
-    run releases nothing.
+    After a stage, blocks of free RAM lie between blocks in use, so glibc does not return them by itself. Before the
+    release, Python's garbage collector frees objects in reference cycles, such as the runner's bundles. The function
+    does nothing if the process has grown by less than :data:`MIN_GROWTH_BYTES` since the last release. So a small run
+    releases nothing.
     """
     global _kept_bytes
     held_bytes = _resident_bytes()

@@ -35,11 +35,12 @@ class StageProgress:
         seen: the number of elements that entered the stage.
         kept: the number of elements that the stage passed on.
         rejected: the number of elements that the stage rejected.
-        in_flight: the number of its requests that are being answered (:mod:`groundtrace.inference.flow.in_flight`).
+        in_flight: the number of its requests in progress, i.e. sent and not yet answered
+            (:mod:`groundtrace.inference.flow.in_flight`).
         calls: the number of its model calls.
         requests: the number of requests that were sent to endpoints.
-        cached: the number of replies that needed no request, because they came from the cache or from an equal call
-            that was waiting for its reply already.
+        cached: the number of replies that needed no request, because they came from the cache, or from an equal call
+            that was already in progress.
         wall_s: the part of the run's wall time that is counted for this stage, in seconds. It is set at the end of a
             run.
         in_flight_s: the sum of the durations of its requests in seconds. It is set at the end of a run.

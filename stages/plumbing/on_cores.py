@@ -71,7 +71,7 @@ class OnAllCores(beam.DoFn):
         this element exceeds the maximum, the method waits for the oldest unfinished element, and emits its outputs.
         With one core, there is no thread: the method does the work itself, and emits the outputs at once.
 
-        ``window`` and ``timestamp`` are those that Beam gave to the element; its outputs get the same.
+        The outputs of the element get the ``window`` and the ``timestamp`` that Beam gave to the element.
         """
         if self._pool is None:
             yield from self.outputs(element, self.work(element))

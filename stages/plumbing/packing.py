@@ -4,9 +4,9 @@ Encoded records are compressed. If there is a spool (files on this machine, :mod
 they are written to the spool. This saves RAM: Beam's runner on one machine keeps several encoded copies of all data
 that cross a shuffle, but with a spool these copies are only short references.
 
-Beam's own row coder is not used, because runners in other languages decode its output. Java's runners cannot decode a
-field of the type ``str | None``, because Python writes it as a type that only Python knows. Runners do not decode the
-output of our coder; they pass it on as bytes.
+Beam's own row coder is not registered for records, because runners in other languages decode its output. Java's runners
+cannot decode a field of the type ``str | None``, because Python writes it as a type that only Python knows. Runners do
+not decode the output of our coder; they pass it on as bytes.
 
 Importing this module registers our coder for all record types, also for types that are declared later.
 """
@@ -28,7 +28,7 @@ _SIZE = struct.Struct(">I")
 
 
 def packed(data: bytes) -> bytes:
-    """Return bytes in compressed form (LZ4): the number of the original bytes, and then the compressed bytes.
+    """Compress ``data`` with LZ4, and return four bytes with the length of ``data``, followed by the compressed bytes.
 
     LZ4 takes a tenth of zlib's time, and its result is about a third larger.
     """
@@ -68,7 +68,7 @@ class PackedCoder(Coder):
         self._row = _row_coder(kind)
 
     def __reduce__(self) -> Any:
-        """Pickle only the record type and the spool folder: a worker creates the row's coder again from the type."""
+        """Pickle only the record type and the spool folder, because a worker can create the row coder from the type."""
         return PackedCoder, (self._kind, self._folder)
 
     @classmethod
@@ -85,8 +85,8 @@ class PackedCoder(Coder):
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """Return a record as bytes: the compressed row, or a short reference to its place in the spool (files on this
-        machine).
+        """Return a record as bytes: the compressed row, or a short reference to its position in the spool (files on
+        this machine).
 
         Raises OSError if the spool cannot be written.
         """
@@ -110,8 +110,8 @@ class PackedCoder(Coder):
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a record as a key.
 
-        A key must have the same bytes each time. But versions of LZ4 may write different bytes, and the reference to a
-        place in the spool (files on this machine) is different each time.
+        A key must have the same bytes each time. But versions of LZ4 may write different bytes, and the position of the
+        record in the spool (files on this machine) is different each time.
         """
         return False
 

@@ -73,7 +73,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
     asked = user_text(draft.question, draft.form)
     messages = conversation(asked, trace.text) if draft.form == CODE else one_answer(asked, trace.text)
-    if len(messages) > 2:  # each image that code showed has its place in the messages, behind the question's
+    if len(messages) > 2:  # the messages refer to the images that code showed, after the question's
         row["images"] = [*_image_uris(draft.question), *(overlay.uri for overlay in draft.overlays)]
         row["overlays"] = []
     row["messages"] = messages

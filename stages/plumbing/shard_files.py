@@ -88,7 +88,7 @@ class HashedStream:
         return len(data)
 
     def tell(self) -> int:
-        """Return the position of the next byte, which is the number of bytes written so far."""
+        """Return the position of the next byte, which is the number of bytes already written."""
         return self.size_bytes
 
     def writable(self) -> bool:
@@ -115,7 +115,7 @@ class HashedStream:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the bytes written so far, as hexadecimal digits."""
+        """Return the SHA-256 of the bytes already written, as hexadecimal digits."""
         return self._digest.hexdigest()
 
 
@@ -161,7 +161,7 @@ def entry_line(entry: ShardEntry) -> str:
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the line of the job's manifest (the list of its results), as JSON, for the model calls of a sample stage.
+    """Return the model calls of a sample stage as a line of the job's manifest (the list of its results), in JSON.
 
     A sample stage reads some of the records and passes none on. ``side`` holds its calls for one of these records.
     """
@@ -170,7 +170,8 @@ def side_line(side: SideCalls) -> str:
 
 
 def artifact_line(name: str, text: str) -> str:
-    """Return the line of the job's manifest (the list of its results), as JSON, for a further text file of the run.
+    """Return a text file of the run that is not a shard as a line of the job's manifest (the list of its results), in
+    JSON.
 
     ``name`` is the name of the file, such as ``rubrics.json``, and ``text`` is its content.
     """

@@ -82,8 +82,8 @@ class SizedRowCoder(Coder):
     def encode(self, value: SizedRow) -> bytes:
         """Return the row as bytes: its id, its size, and its content as compressed JSON (``value.packed``).
 
-        If there is a spool (files on this machine), the compressed JSON is written to it, and the bytes hold a short
-        reference to the place in the spool instead of the JSON. Exception: a very short JSON stays in the bytes.
+        If there is a spool (files on this machine), the compressed JSON is written to the spool. The bytes then hold a
+        short reference to the JSON instead of the JSON itself. Exception: a very short JSON stays in the bytes.
         """
         packed = value.packed
         if packed and value.spool != self._folder:
@@ -98,7 +98,7 @@ class SizedRowCoder(Coder):
     def is_deterministic(self) -> bool:
         """Return False, so that Beam never uses a row as a key.
 
-        A key must have the same bytes each time, but the place of a row in the spool (files on this machine) differs
+        A key must have the same bytes each time, but the position of a row in the spool (files on this machine) differs
         each time.
         """
         return False

@@ -1,10 +1,10 @@
 """Keeps the data of a run's shuffles in files on this machine (the spool), so that only references cross the shuffles.
 
-Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside
-:func:`spooling`, coders write the data into files of a folder and give the runner only a slip. A slip is a reference of
-29 bytes with file, offset and length. Every process appends to its own file and reads the files of all processes. This
-module removes no files. The code that created the folder removes it with all its files. Runners that use several
-machines have no spool.
+Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside a
+``with spooling(…)`` block, coders write the data to files of a folder, and give the runner only a reference of 29
+bytes. The reference (called slip in the code) holds file, offset and length. Every process appends to its own file and
+reads the files of all processes. This module removes no files. The code that created the folder removes it with all its
+files. Runners that use several machines have no spool.
 """
 
 import contextlib
@@ -66,7 +66,8 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
 
     ``crossed`` is the result of :func:`spill`, which has crossed a shuffle of Beam: a reference to the data, or the
     data itself. ``folder`` is the folder of the spool (files on this machine). Raises ValueError if ``crossed`` is not
-    a result of :func:`spill`. Raises OSError if the file of the spool cannot be read.
+    a result of :func:`spill`, or if the file of the spool is too short. Raises OSError if the file of the spool cannot
+    be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:

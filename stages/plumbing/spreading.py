@@ -17,8 +17,8 @@ from groundtrace.stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):
-    """Emits the redistributed elements; at the beginning of a bundle it returns the memory of earlier stages to the
-    system.
+    """Emits the redistributed elements. At the beginning of each bundle (Beam's unit of work), it returns the free
+    memory of earlier stages to the operating system.
     """
 
     def start_bundle(self) -> None:

@@ -49,9 +49,9 @@ class Reject(Exception):
     the reasons that the stage declares.
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
-    the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with all that the
-    function has added so far; None if it has added nothing. ``scorer`` is the name of the scorer whose verdict led to
-    the decision; None if no verdict did.
+    the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with everything
+    that the function added before the rejection; None if it added nothing. ``scorer`` is the name of the scorer whose
+    verdict led to the decision; None if no verdict led to it.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Stage:
         asks: the model roles that it calls, such as teacher or judge, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
         max_calls: for a sample stage, a function of its settings that returns its maximum number of calls in a run.
-            This number does not depend on the size of the input. A sample stage reads some of the records and passes
-            none on. ``max_calls`` is None for all other stages.
+            This number does not depend on the size of the input. (A sample stage reads some of the records and passes
+            none on.) ``max_calls`` is None for all other stages.
         max_kept: for a stage that selects a limited number of records and keeps them, a function of its settings that
             returns this number. ``max_kept`` is None for all other stages. Later stages make calls only for the
             selected records, so the number also limits these calls.
         joins: whether the stage's input differs from the records that the previous stage keeps. For example, the
             stage may read the records of several stages together.
-        for_target: whether it has an effect only in a run that ends with an exact number of rows.
+        for_target: whether the stage has an effect only in a run that has to make an exact number of SFT rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
             reasons, the run fails.
@@ -139,8 +139,8 @@ class Stage:
         """Return the rejection of a record by this stage (step of the pipeline).
 
         ``element`` is the rejected draft (a question with its data), or the id of a record that has no draft. ``why``
-        holds the reason and its detail. ``calls`` are the model calls made for the record so far; their cost becomes
-        part of the rejection.
+        holds the reason and its detail. ``calls`` are the model calls that were made for the record before the
+        rejection; their cost becomes part of the rejection.
 
         Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
         that the stage does not declare.

@@ -1,5 +1,5 @@
-"""Lists the stages (steps) of a recipe, i.e. of a pipeline. From this list it derives the roles (jobs of models, such
-as judge), prompts and columns that a run has, and the maximum numbers of calls and records.
+"""Defines the list of the stages (steps) of a recipe, i.e. of a pipeline. The list gives the model roles (such as
+judge), the prompts and the columns of a run. The module also computes a stage's maximum numbers of calls and records.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -107,7 +107,7 @@ def _check_saved(folder: Path) -> None:
 
 
 def _value_of(file: Path, key: str) -> Any:
-    """Return the value of a key in a JSON file; None if the file holds no object.
+    """Return the value of a key in a JSON file. Returns None if the file does not hold an object with this key.
 
     Raises OSError if the file cannot be read, and ValueError if it is not JSON.
     """
@@ -176,7 +176,8 @@ def _texts(value: Any) -> Iterator[str]:
 def _leaves(pattern: str) -> bool:
     """Return whether a path or pattern in the header could name a file outside the data set's folder.
 
-    The result is True if it is absolute, has ``..`` as a part, contains ``::``, or is a URL, such as ``file:a``.
+    The result is True if the pattern is an absolute path, has ``..`` as a part, contains ``::``, or is a URL, such as
+    ``file:a``.
     """
     path = PurePosixPath(pattern)
     return (

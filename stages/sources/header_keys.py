@@ -38,7 +38,7 @@ def check_keys(file: Path, config: Mapping[Any, Any]) -> None:
         allowed, expected = _ALLOWED[key]
         if not allowed(value):
             shown = excerpt(value) if isinstance(value, str | int | float) else f"of the type {type(value).__name__}"
-            raise InputError(  # a list in YAML may hold itself, or more values than the memory
+            raise InputError(  # a list is not shown: in YAML, it may contain itself or be huge
                 f"the file {file} has the value {shown} for the key {key!r} in 'configs': "
                 f"set it to {expected}, or convert the data to Parquet"
             )
@@ -59,8 +59,8 @@ def _is_text(value: Any) -> bool:
 def _is_sign(value: Any) -> bool:
     """Return whether a value is one ASCII character, as a separator or quote character of a CSV file must be.
 
-    All other separators are refused. If the value is null, pandas guesses the separator. It uses any other value as a
-    regular expression.
+    All other values are refused. If the separator were null, pandas would guess it. If the separator were a longer
+    text, pandas would use the text as a regular expression.
     """
     return isinstance(value, str) and len(value) == 1 and value.isascii()
 

@@ -32,9 +32,9 @@ _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """Implements the format of everything that the Hugging Face library ``datasets`` can read.
+    """Implements the input format of all data sets that the Hugging Face library ``datasets`` can read.
 
-    It is tried last, because any name can be the id of a data set.
+    This format is tried last, because any name can be the id of a data set.
     """
 
     name = "datasets"
@@ -131,7 +131,8 @@ def own_image(value: Any, data_set: str) -> Any:
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
     """Return the columns of a data set and its declared number of rows.
 
-    The columns are an empty set, and the number is None, if they are not known before the data set is read.
+    If the columns are not known before the data set is read, the result has an empty set. If the number of rows is not
+    known before, the result has None.
     """
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error

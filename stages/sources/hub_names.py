@@ -14,6 +14,6 @@ SCHEME = "hf://"
 def may_be_hub_id(name: str) -> bool:
     """Return whether a name could be the id of a data set on the Hugging Face Hub, such as ``ORG/NAME``.
 
-    The Hub is not asked. A name that ends like a file name, e.g. in ".csv", gives False.
+    The function sends no request to the Hub. It returns False for a name that ends like a file name, e.g. in ".csv".
     """
     return bool(_HUB_ID.fullmatch(name)) and not name.endswith(_FILE_ENDS)

@@ -19,7 +19,7 @@ _DECODER = json.JSONDecoder()
 class NotAnArray(ValueError):
     """Raised if a text does not have the expected JSON form, such as an array of objects.
 
-    The message gives the place of the fault (line and entry) and its reason.
+    The message gives the position of the fault (line and entry) and its reason.
     """
 
 

@@ -1,7 +1,7 @@
 """Reads JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record on each line.
 
-Media are paths relative to the file's folder. An invalid line is passed on unchanged. Its later validation then reports
-the fault.
+Media are paths relative to the file's folder. An invalid line is passed on unchanged. The later validation of records
+then reports the fault.
 """
 
 import hashlib
@@ -88,7 +88,7 @@ class JsonLines(Format):
             raise
         except OSError as error:  # such as a link to a device
             raise InputError(f"cannot read {path} ({error.strerror}): set --input to a file with records") from error
-        folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
+        folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
             records = sum(1 for _ in shaped(_objects(source), source, rows))
@@ -204,7 +204,7 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
     for magic, what, remedy in _OTHER_FILES:
         if head.startswith(magic):
             raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
-    if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
+    if b"\0" in head:  # UTF-16 and UTF-32 write each ASCII character with zero bytes
         what, remedy = _UTF_16
         raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
 
@@ -216,7 +216,10 @@ def is_array(path: Place) -> bool:
 
 
 def _refuse_documents(path: Place) -> None:
-    """Raise InputError if a file is a JSON array or one object on many lines: every line would be a bad record."""
+    """Raise InputError if a file is a JSON array, one object on many lines, or a COCO file.
+
+    Without this check, every line of such a file would be rejected later as a bad record.
+    """
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
@@ -264,7 +267,11 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
-    """Apply the column map and the constants to a line; a line that is not an object stays unchanged."""
+    """Return a line after the settings of ``rows`` are applied to its fields: column map, constants and choices.
+
+    The column map names the column of each field. Constants are values of fields that the line lacks. A line that is
+    not a JSON object is returned unchanged.
+    """
     if replace(rows, keep=()) == RowSettings():
         return text
     try:

@@ -2,8 +2,8 @@
 
 The folder may come from a stranger. A compressed file of some megabytes may hold a line of many gigabytes, and the
 library reads a line as a whole. So compressed files are refused, as they are for JSON Lines. Zip archives are allowed
-up to a maximum size, because the size of each file in them is known before it is unpacked, and Python never unpacks
-more than this size.
+up to a maximum size. An archive states the size of each file in it, and Python never unpacks more bytes of a file than
+the stated size.
 """
 
 import zipfile
@@ -34,9 +34,14 @@ def refuse_packed(files: Iterable[str], media: Collection[str]) -> None:
     """Raise InputError for the first compressed file, and for the first zip archive that may not be read.
 
     ``files`` are the paths of data files, and ``media`` are the endings of media files in archives, such as ".png". An
-    archive may not be read if it holds a name with ``::``, a compressed file, a file of more than
-    :data:`MAX_TEXT_BYTES` bytes that is not a medium, or more than :data:`MAX_ARCHIVE_BYTES` bytes. Raises the errors
-    of ``zipfile``.
+    archive may not be read in these cases:
+
+    - It holds a name with ``::``.
+    - It holds a compressed file.
+    - It holds a file of more than :data:`MAX_TEXT_BYTES` bytes that is not a medium.
+    - Its unpacked files have more than :data:`MAX_ARCHIVE_BYTES` bytes in all.
+
+    Raises the errors of ``zipfile``.
     """
     for file in files:
         with Path(file).open("rb") as stream:

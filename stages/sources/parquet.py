@@ -71,7 +71,7 @@ class Parquet(Format):
             first += metadata.num_rows if source.records is None else source.records
             columns.update(metadata.schema.to_arrow_schema().names)
             digest.update(_identity(file))
-        given = path.parent.resolve() / path.name  # a pattern, or not that of a link's target
+        given = path.parent.resolve() / path.name  # the path of a link and not of its target; or a pattern
         return Input(str(given), tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
@@ -195,8 +195,10 @@ def _line(error: Exception) -> str:
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
-    """Return the subfields of a column to read: all except ``bytes``, which holds the content of media files. Return
-    the column itself if it has no subfields, or if ``bytes`` is its only subfield.
+    """Return the paths of those parts of a column that are read without the bytes of media files.
+
+    If the column has subfields, these are all subfields except ``bytes``. The result is the column itself if it has no
+    subfields, or if ``bytes`` is its only subfield.
     """
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]

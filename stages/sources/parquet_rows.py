@@ -62,8 +62,8 @@ def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[
     """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
 
     ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts,
-    even those that are not read. The second list has only columns that are read, because it determines the size of a
-    batch: if it has a column, a batch has at most :data:`MEDIA_ROWS` rows.
+    even those that are not read. The second list has only columns that are read. If it is not empty, the caller reads
+    at most :data:`MEDIA_ROWS` rows in a batch.
     """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
@@ -74,7 +74,12 @@ def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[
 
 
 def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str, first: int) -> Iterator[Any]:
-    """Yield the rows of a batch. ``first`` is the number of its first row in the file, counted from 1."""
+    """Yield the rows of a batch as mappings from column names to values.
+
+    ``types`` maps the columns of the file to their types. ``path`` is the name of the file in errors. ``first`` is the
+    number of the batch's first row in the file, counted from 1. Raises InputError for a text of more than
+    :data:`MAX_CELL_BYTES` bytes, and for a row of more than :data:`MAX_ROW_BYTES` bytes.
+    """
     if _checked_bytes(batch, path, first) <= SPLIT_BYTES:
         yield from _decoded(batch, types).to_pylist()
         return
@@ -90,7 +95,7 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
 
 
 def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
-    """Return the number of bytes that all texts, media and items of lists in a batch have as Python values.
+    """Return the memory in bytes that all texts, media and items of lists in a batch need as Python values.
 
     Raises InputError for the first column with a text of more than :data:`MAX_CELL_BYTES` bytes. The message names the
     file, the column and the number of the text's row. ``path`` is the name of the file in the message, and ``first`` is
@@ -112,9 +117,9 @@ def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
 
 
 def _list_bytes(column: pa.Array) -> int:
-    """Return the number of bytes that the items of a column's lists have as Python values, without their texts.
+    """Return the memory in bytes that the items of a column's lists need as Python values, without their texts.
 
-    A file of some kilobytes may hold a list of millions of equal numbers.
+    The items are counted, because a file of some kilobytes may hold a list of millions of equal numbers.
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -128,7 +133,9 @@ def _list_bytes(column: pa.Array) -> int:
 
 
 def _value_bytes(kind: pa.DataType) -> int:
-    """Return the size of one value of this type as a Python value, without texts and items of lists."""
+    """Return the memory in bytes that one item of a list needs as a Python value. ``kind`` is the Arrow type of the
+    item. Texts, and items of nested lists, are not counted.
+    """
     if pa.types.is_struct(kind):
         return STRUCT_BYTES + sum(_value_bytes(kind.field(index).type) for index in range(kind.num_fields))
     return VALUE_BYTES

@@ -74,7 +74,7 @@ class Tables(Format):
         refuse_other_files(path, "a table")
         names = Counter(name for row in _rows(path) for name in (None, *row))
         records, columns = names.pop(None, 0), {name for name in names if name is not None}
-        folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
+        folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
         file = folder / path.name
         source = Source(self.name, str(file), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
@@ -192,7 +192,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
 
 
 class _RowLines:
-    """Iterates over the lines of a file. The caller sets ``row_chars``, the length of the present row, to 0 after each
+    """Iterates over the lines of a file. The caller sets ``row_chars``, the length of the current row, to 0 after each
     row.
 
     Raises csv.Error if a line is longer than :data:`MAX_LINE_BYTES`, or a row longer than :data:`MAX_ROW_CHARS`. The

@@ -135,10 +135,11 @@ def _objects(query: ObjectStatement, shapes: list[FoundShape], walls: tuple[Box,
 def _groups(
     query: GroupStatement, shapes: list[FoundShape], panels: tuple[Box, ...], walls: tuple[Box, ...]
 ) -> SightAnswer | None:
-    """Answer a statement about towers or boxes; return None if the shapes do not determine the answer.
+    """Answer a statement about towers (stacks of blocks) or boxes (areas of the image).
 
     The towers or boxes that meet all conditions are counted. If the shapes do not determine whether a tower or box
-    meets a condition, the count is a range: from the count without this tower or box to the count with it.
+    meets a condition, the count is a range: from the count without this tower or box to the count with it. Returns None
+    if the shapes do not determine the answer.
     """
     if query.group == "tower":
         groups = find_towers(shapes, panels)
@@ -177,7 +178,10 @@ def _groups(
 
 
 def _attribute(query: AttributeQuery, shapes: list[FoundShape]) -> SightAnswer | None:
-    """Return the colour or kind of the selected object; None unless exactly one object is selected."""
+    """Answer a question such as "What colour is the tallest bar?" with the colour or the kind of shape of one object.
+
+    Returns None if the question does not select exactly one of the objects.
+    """
     found = [shape for shape in shapes if query.noun.matches(shape)]
     if query.superlative is not None and len(found) > 1:
         measure, sign = _MEASURES[query.superlative]

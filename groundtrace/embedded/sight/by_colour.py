@@ -82,7 +82,11 @@ def _is_blank(palette: Palette) -> bool:
 
 
 class _Part:
-    """Holds one connected component: its palette colour, its box's top-left corner, and its mask cropped to the box."""
+    """Holds one connected component: a group of adjacent pixels of the same colour.
+
+    `colour` is the index of the colour in the palette. `x` and `y` are the top-left corner of the component's box.
+    `mask` is the component's mask, cropped to this box.
+    """
 
     __slots__ = ("colour", "mask", "x", "y")
 
@@ -99,7 +103,7 @@ class _Part:
 
 
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
-    """Return the connected components of every colour except the background.
+    """Return the connected components (groups of adjacent pixels of one colour), without the background.
 
     Some components cannot be shapes: tiny dots, thin lines and frames around the whole image. They are left out. If too
     many of the drawn pixels are in such components, or if there are too many components, the result is None. Bars
@@ -143,7 +147,10 @@ def _is_fringe(width: int, height: int, area: int) -> bool:
 
 
 def _classified(parts: list[_Part], palette: Palette) -> list[FoundShape] | None:
-    """Return the components as shapes; None if too many components fit no kind. Joined shapes are cut apart."""
+    """Return the components (groups of adjacent pixels of one colour) as shapes. Joined shapes are cut apart.
+
+    Returns None if too many components fit no kind of shape, such as circle or square.
+    """
     names = [name_colour((float(c[0]), float(c[1]), float(c[2]))) for c in palette.centres]
     kinds = [_kind_or_outline(part) for part in parts]
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]

@@ -102,7 +102,7 @@ def _stretched(kind: str, width: float, height: float) -> str:
 def _gradients(image: NDArray[np.uint8]) -> _Gradients:
     """Return, for each pixel, the gradient of the colour channel that changes most there.
 
-    It is computed on a copy of the image that is enlarged or reduced to a working size.
+    The gradients are computed on a copy of the image that is enlarged or reduced to a working size.
     """
     height, width = image.shape[:2]
     scale = 2.0 if height * width <= _ENLARGE_BELOW_PX else min(1.0, (MAX_PX / (height * width)) ** 0.5)
@@ -160,10 +160,10 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
     """Return how well each template (ideal outline of a shape) fits each box: float (boxes, templates) in [0, 1].
 
     The template is scaled to the box. The fit is the mean of the values of the points on the template's outline. The
-    value of a point is 0 if the image has no edge at the point (to within about a pixel). If it has an edge, the value
-    is between 0 and 1: it is 1 if the edge has the direction of the outline, and lower if the directions differ. Points
-    on the image's border have no gradient, so the mean leaves them out. The fit is 0 if fewer than a third of the
-    points are inside the border.
+    value of a point is 0 if the image has no edge at the point (to within about a pixel). If the image has an edge
+    there, the value is between 0 and 1: 1 if the edge has the direction of the outline, and lower if the directions
+    differ. Points on the image's border have no gradient, so the mean leaves them out. The fit is 0 if fewer than a
+    third of the points are inside the border.
     """
     table = templates()
     height, width = gradients.gx.shape

@@ -72,10 +72,10 @@ def _box_kind(width: float, height: float) -> str:
 
 
 def _tiny_kind(fill: float, box_fill: float) -> str | None:
-    """Return the kind of a mask that is too small to count its corners: square, circle or triangle; None if none fits.
+    """Return the kind of a very small shape, whose corners cannot be counted: square, circle or triangle, or None.
 
-    ``fill`` is the share of the smallest enclosing rectangle, at any angle, that the mask covers. ``box_fill`` is the
-    share of its upright box.
+    The result is None if none of the three fits. ``fill`` is the share of the smallest enclosing rectangle, at any
+    angle, that the shape covers. ``box_fill`` is the share of the axis-aligned box that the shape covers.
     """
     if box_fill > 0.87:
         return "square"

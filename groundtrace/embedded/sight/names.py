@@ -23,7 +23,7 @@ from groundtrace.schemas.label_parts import RELATIONS, thing_of
 from groundtrace.schemas.labels import GENERAL, MAX_LABEL_CHARS
 
 _ENDS = {"left": (0, 1), "right": (0, -1), "top": (1, 1), "bottom": (1, -1)}
-"""Each side of an image: the axis (0 is x), and the sign of the inward direction."""
+"""Each side of an image: the axis (0 is x, 1 is y), and the sign of the direction into the image along this axis."""
 _SIDES = {"upper": "top", "lower": "bottom", "high": "top", "low": "bottom"} | {end: end for end in _ENDS}
 PANELS = {"left": 0, "first": 0, "middle": 1, "center": 1, "centre": 1, "central": 1, "second": 1, "right": -1}
 PANELS |= {"third": 2, "last": -1, "1": 0, "2": 1, "3": 2}
@@ -200,8 +200,9 @@ def _kinds(word: str) -> tuple[str, ...] | None:
 def _places(words: Sequence[str], index: int) -> bool:
     """Return whether the word at ``index`` begins a phrase about an object's place relative to other things.
 
-    There are three kinds of such words: a word of position, such as "near" (but not "in" or "to"); a word that ends
-    with "ing"; and a verb after "that" or "which", such as "touches" in "that touches the circle".
+    Such a phrase is "near the circle". It begins with one of three kinds of words: a word of position, such as "near"
+    (but not "in" or "to"); a word that ends with "ing"; and a verb after "that" or "which", such as "touches" in "that
+    touches the circle".
     """
     word, previous = words[index], words[index - 1] if index else ""
     is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")
@@ -244,8 +245,8 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
     """Split the name of an object into its rank, the side from which the rank is counted, and the rest of the name.
 
     For example, "second circle from the left" is split into the rank 2, the left side (0, 1), and "circle". The rank is
-    1 if the name mentions no rank. The side is None if the rank is counted from no side. :class:`Name` explains the two
-    numbers of a side. A place at the end of the name, such as "on the left", is left out of the rest.
+    1 if the name mentions no rank. The side is None if the name gives no side from which to count. :class:`Name`
+    explains the two numbers of a side. A place at the end of the name, such as "on the left", is left out of the rest.
     """
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):

@@ -68,8 +68,8 @@ class Has:
 class OnlyOf:
     """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): `noun` fits every object.
 
-    Each colour of the noun must be present. For example, a tower with "only black and yellow blocks" must have blocks
-    of both colours, and no other blocks.
+    Each colour of the noun must also be present. For example, a tower with "only black and yellow blocks" must have
+    blocks of both colours, and no other blocks.
     """
 
     noun: Noun

@@ -22,7 +22,7 @@ class FoundShape:
 
     @property
     def label(self) -> str:
-        """Return the class of the object as pointers and detectors name it, such as "yellow square"."""
+        """Return the class of the object, such as "yellow square", in the form that pointer and detector models use."""
         return f"{self.colour} {self.kind}"
 
     @property

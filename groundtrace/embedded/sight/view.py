@@ -1,7 +1,8 @@
-"""Makes the policy's view of an image: shifted, downscaled, blurred and noisy, and different for each sampled answer.
+"""Makes a coarsened view of an image: shifted, downscaled, blurred and noisy.
 
-With this view, some of the sampled answers are wrong because their image is hard (small, touching or crowded objects).
-So the pass rate of a question depends on its image, and not on pure chance.
+The embedded engine (OpenCV, no model) uses such a view as the policy, i.e. as the model whose answers are sampled. Each
+sampled answer gets another random view. So some of the answers are wrong because the image is hard (small, touching or
+crowded objects), and the pass rate of a question depends on its image, and not on pure chance.
 """
 
 import cv2

@@ -1,8 +1,8 @@
 """Reads the parts of sentences: numbers, amounts, noun phrases, groups of objects, and sides of the image that objects
 touch.
 
-Each function reads words from the current position of a `Words` object. If the right words follow, the function moves
-the position behind these words. Otherwise it returns None, and the position stays.
+Each function reads words from the current position of a `Words` object. If the expected words follow, the function
+moves the position to the end of these words. Otherwise, the function returns None and does not move the position.
 """
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
@@ -68,7 +68,7 @@ class Words:
         """Read one of several phrases, if the sentence continues with it, and return this phrase.
 
         The phrases `options` are tried in order. If the sentence continues with none of them, the result is None, and
-        the position stays.
+        no words are read.
         """
         for option in options:
             wanted = option.split()

@@ -77,7 +77,7 @@ def as_written(gold: Gold) -> str:
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
     """Return False for every answer.
 
-    This function is the default of two functions of an answer type:
+    An answer type has two functions whose default is this function:
 
     - ``is_evident`` returns whether a record that names no answer type has this type. With the default, a record has
       the type only if it names the type.

@@ -304,11 +304,11 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the options that have the same value as the answer ``text``.
+    """Return the positions (from 0) of the options that have the same value as the answer ``text``.
 
-    If the answer means yes or no, and if exactly one option is yes and one is no, return the option with the answer's
-    meaning. Otherwise return the options that equal the answer as a single number (without tolerance) or as a
-    mathematical expression.
+    If the answer means yes or no, and if exactly one option is yes and one is no, the result is the option with the
+    answer's meaning. Otherwise, the result is the options that equal the answer as a single number (without tolerance)
+    or as a mathematical expression.
     """
     side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
     if side is not None and sides.count(True) == sides.count(False) == 1:
@@ -324,11 +324,12 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the only option that has the number of a short answer; empty if no option or several options have it.
+    """Return the position (from 0) of the only option with the same number as a short answer.
 
     ``text`` is the answer, and ``chain`` is the part of the answer after its last equals sign. If the answer and an
-    option both have a unit, the two are compared after conversion to one unit. The result is empty if the answer is a
-    bound such as "more than 5", or if ``chain`` has more than three words.
+    option both have a unit, the two are compared after conversion to one unit. The result is a set with this position.
+    It is empty if no option or several options have the number, if the answer is a bound such as "more than 5", or if
+    ``chain`` has more than three words.
     """
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:

@@ -107,9 +107,9 @@ def read_date(text: str) -> WrittenDate | None:
 def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Return whether a predicted date or time is the same as the gold (correct) one.
 
-    Returns None if this cannot be decided: one of them has several meanings (03/04/2021 and "3 April 2021"), or lacks a
-    field that the other has ("3 April" and "3 April 2021"). The result is also None for two different times that may be
-    meant as equal ratios (1:15 and 2:30).
+    Returns None if this cannot be decided: one of the two has several meanings (03/04/2021 and "3 April 2021"), or does
+    not have a field that the other has ("3 April" and "3 April 2021"). The result is also None for two different times
+    that may be meant as equal ratios (1:15 and 2:30).
     """
     if None not in (predicted.weekday, gold.weekday) and predicted.weekday != gold.weekday:
         return False
@@ -142,7 +142,7 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
 
 
 def _without_links(text: str) -> str:
-    """Return the text without the commas and words between a date and a time."""
+    """Return a date without the commas and words that join it to a time: "3 april" for "3 april at"."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
@@ -253,9 +253,9 @@ def _named_date(text: str) -> WrittenDate | None:
 
 
 def _days(year: str | None, month: int, day: int | None) -> list[DateFields]:
-    """Return the possible days, without days that do not exist (30 February).
+    """Return the dates that a year, a month and a day may mean, without dates that do not exist (30 February).
 
-    A year of two digits may be of the last century or of this one.
+    A year of two digits has two meanings: 21 may be 1921 or 2021. The year or the day is None if it is not given.
     """
     years = [None] if year is None else [int(year)] if len(year) == 4 else [1900 + int(year), 2000 + int(year)]
     return [DateFields(y, month, day) for y in years if _exists(y, month, day)]

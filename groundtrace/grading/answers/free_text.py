@@ -73,8 +73,8 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
     """Return whether no rule can grade answers against this gold (correct) answer.
 
-    A judge model must then grade paraphrases of the gold. For example, the result is True for "a red car", and False
-    for "yes", "5 cm" or "seven". ``_choices`` is not used.
+    If no rule can, a judge model must grade answers that state the gold in other words. For example, the result is True
+    for "a red car", and False for "yes", "5 cm" or "seven". ``_choices`` is not used.
     """
     if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
         return False

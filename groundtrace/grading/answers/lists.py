@@ -48,7 +48,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Return whether one bracket is round and the other square, so that the numbers are surely an interval."""
+        """Return whether one bracket is round and the other square. Only a half-open interval has such brackets."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -209,8 +209,8 @@ def _is_within(short: str, long: str) -> bool:
 def _is_short(words: str) -> bool:
     """Return whether a text has one to three words, with only digits and letters of scripts that have capital letters.
 
-    Examples of such scripts are Latin and Greek. Chinese is not one of them: it has no blanks between words, so the
-    number of words is unknown.
+    Examples of such scripts are Latin and Greek. Chinese is not one of them: Chinese has no spaces between words, so
+    the number of words is unknown.
     """
     if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False
@@ -218,7 +218,7 @@ def _is_short(words: str) -> bool:
 
 
 def may_be_interval(text: str, gold: str) -> bool:
-    """Return whether an answer may be an interval, although the gold (correct) answer is a set of the same numbers.
+    """Return whether an answer may be an interval, while the gold (correct) answer is a set of the same numbers.
 
     The result is True if ``text`` (the answer) is two numbers in brackets, such as "(1, 2)", and ``gold`` is a set,
     such as "{1, 2}". The caller must have checked that their numbers are equal.

@@ -101,7 +101,7 @@ _OTHER_MEANING = re.compile(
     r"\b(?:or|and|not|cannot|never|no|wrong|false|incorrect|impossible|than|at\s+least|at\s+most)\b|n['’]t\b",
     re.IGNORECASE,
 )
-"""Matches words beside a formula with which an answer is more than the formula, or denies it."""
+"""Matches words beside a formula that add something to the formula, or deny it."""
 _DECIMALS = re.compile(r"-?\d{1,12}\.(\d{2,12})")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]+\}")
 _RATIO = re.compile(r"([^:=]+):([^:=]+)")
@@ -172,7 +172,7 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
 
 
 def _unit(text: str) -> str:
-    """Return the unit with its power at the end of an answer in one spelling, such as "cm^2"; "" if it has none."""
+    """Return the unit at the end of an answer in a uniform spelling, such as "cm^2"; "" if the answer has no unit."""
     text = _rewrite(text).replace("$", " ").strip().rstrip(" .。")
     found = _UNIT.search(_UPRIGHT_WORD.sub(r" \1", text))
     name, _, power = re.sub(r"[\s{}]", "", found.group() if found else "").partition("^")
@@ -255,10 +255,11 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _power_bound(latex: str, at: int) -> int:
-    """Return the product of all whole numbers in the exponent at the offset ``at``; 1 if it has none.
+    """Return the product of all whole numbers in the exponent at the offset ``at``; 1 if the exponent has none.
 
-    The exponent's value is hardly larger, for example for ``^{1+99}`` and ``^(3 \\cdot 33)``. The result is more than
-    any limit if the exponent has a factorial.
+    The product is an estimate of the exponent's value. The value is rarely larger, and then usually by little: the
+    product is 99 for ``^{1+99}`` and for ``^(3 \\cdot 33)``. A 0 is counted as 1. The result is more than any limit if
+    the exponent has a factorial.
     """
     if latex[at : at + 1] in {"{", "("}:
         exponent = latex[at : _group_end(latex, at)]

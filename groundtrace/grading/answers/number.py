@@ -69,9 +69,10 @@ def is_gradable(gold: str) -> bool:
 
 
 def _check(gold: Gold) -> str:
-    """Return a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) as it is.
+    """Return the gold (correct) answer: a plain number without its thousands separators, any other gold unchanged.
 
-    Raises InvalidGold if rules cannot grade answers against the gold.
+    Other valid golds are, for example, 3/4, 10-15, 5 km and $2\\pi$. Raises InvalidGold if rules cannot grade answers
+    against the gold.
     """
     number = plain_number(gold.answer)
     if number is not None:

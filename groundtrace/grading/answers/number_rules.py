@@ -120,7 +120,7 @@ _LEFT_OPEN = re.compile(
     r"|\b(?:below|under) zero\b",
     re.IGNORECASE,
 )
-"""Matches words with which an answer does not commit itself to one number, or gives it another sign ("below zero")."""
+"""Matches words that leave the number of an answer open, or that give the number another sign ("below zero")."""
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
@@ -152,7 +152,11 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
 
 
 def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Grade:
-    """Grade the number of an answer against the gold's number."""
+    """Grade an answer with one number. This number is compared with the gold's number.
+
+    ``given`` is the number of the answer ``predicted``, and ``wanted`` is the number of ``gold``, the correct answer.
+    The grade also depends on the other words of both texts, such as the counted things.
+    """
     if _is_other_direction(predicted, gold) and abs(given.value) == abs(wanted.value):
         return Grade(None, "judge", "the number, perhaps in another direction")
     if same_number(given, wanted):
@@ -182,7 +186,10 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
 
 
 def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
-    """Grade an answer that names no number, or more than one."""
+    """Grade an answer that names no number, or more than one.
+
+    ``reading`` holds the numbers of the answer ``predicted``, and ``wanted`` is the gold's number.
+    """
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
     if not reading.numerals:
@@ -217,9 +224,10 @@ def _is_surely_another(words: str, wanted: Numeral) -> bool:
 
 
 def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
-    """Return whether the sum of the values is the wanted number.
+    """Return whether the sum of the values equals the wanted number.
 
-    For exactly two values, the result is also True if their difference, product or quotient is the wanted number.
+    For exactly two values, the result is also True if their difference (first minus second), product or quotient (first
+    by second) equals the wanted number.
     """
     one, *others = values
     if len(others) != 1:

@@ -92,7 +92,7 @@ class Numeral:
         is_percent: whether a percent sign or word follows.
         scale: the factor of the number's scale word, such as million; 1 without a scale word. ``value`` already
             includes this factor.
-        last_place: the value of 1 in the last written place of a decimal (0.01 for 1.25); 0 for other numbers.
+        last_place: the place value of the last written digit of a decimal (0.01 for 1.25); 0 for other numbers.
         is_fraction: whether it is written as a fraction, in digits or words, and is not a whole number.
     """
 

@@ -69,7 +69,7 @@ def _names_a_place(answer: str, count: int) -> bool:
 
 
 def _shares_a_telling_word(answer: str, choices: tuple[str, ...]) -> bool:
-    """Return whether a word of the answer, or another form of it, is in some of the options but not in all."""
+    """Return whether a word of the answer, or another form of this word, is in some options but not in all."""
     options = [_words(choice) for choice in choices]
     for word in _words(answer):
         holders = sum(any(_is_form(word, other) for other in option) for option in options)

@@ -100,10 +100,11 @@ def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
     An answer means yes or no if its first word, last word, first clause or last clause means yes or no. A phrase before
-    a clause ("It is") is skipped. The result is None if these four contradict each other. It is also None if they are
-    contradicted by another clause that is only yes or no ("yes, no, maybe"), or by "true" or "false" anywhere in the
-    answer. It is always None if "yes" and "no" are next to each other ("yes or no"). Any other "no" is ignored ("Yes,
-    there is no dog"). "Not true" and "not yes" mean no. Never raises; takes time linear in ``len(text)``.
+    a clause ("It is") is skipped. The result is None if two of these four contradict each other. The result is also
+    None if one of them contradicts another clause that is only yes or no ("yes, no, maybe"), or the word "true" or
+    "false" anywhere in the answer. The result is always None if "yes" and "no" are next to each other ("yes or no").
+    Any other "no" is ignored ("Yes, there is no dog"). "Not true" and "not yes" mean no. Never raises; takes time
+    linear in ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

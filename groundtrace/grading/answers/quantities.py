@@ -136,7 +136,7 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Return the quantity if a text is a number with at most a unit or the counted things; else None.
+    """Return the quantity if a text is only a number, or a number with a unit or with counted things; else None.
 
     Examples are "5", "5 cm" and "5 red apples". Up to two words for the counted things may follow the number. The
     result holds the number with its unit; the unit is None if the number has no known unit.
@@ -163,8 +163,9 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
     the gold is not a quantity.
 
     All quantities of the answer must equal the gold ("12 cm (0.12 m)"). An answer with several different quantities is
-    wrong, with one exception. The result is undecided if all quantities in the gold's dimension are right, and only
-    other numbers differ ("the 3 sides are 12 cm long" for 12 cm).
+    usually wrong. The result is undecided in two cases: the comparison of one of the quantities is undecided; or all
+    quantities in the gold's dimension are right, and only other numbers differ ("the 3 sides are 12 cm long" for 12
+    cm).
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -192,7 +193,7 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
 
 
 def with_ones(text: str) -> str:
-    """Return the text with a number in front of each unit, so that the unit can be read as a quantity.
+    """Return the text with "one" instead of an article before a unit, so that the unit can be read as a quantity.
 
     "A second" becomes "one second", and "an hour and a half" becomes "1.5 hour".
     """
@@ -209,9 +210,11 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """Compare a calculation with a gold quantity.
+    """Compare a calculation with a gold (correct) quantity by math-verify.
 
-    The result is undecided if the units differ, because math-verify ignores units.
+    The result is undecided if the calculation has another unit than the gold, because math-verify ignores units. The
+    result is also undecided if math-verify cannot read one of the two, or if a different value may be an angle in
+    radians.
     """
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
@@ -260,7 +263,7 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
 
 
 def _is_pound(word: str, unit: Unit) -> bool:
-    """Return whether the word is "pound" or "pounds", and the unit of the gold quantity is a pound of money or mass."""
+    """Return whether ``word`` is "pound" or "pounds", and ``unit``, the gold's unit, is a pound of money or of mass."""
     return word.lower() in {"pound", "pounds"} and (unit.currencies == {"GBP"} or unit == unit_at("lb", 0)[0])
 
 

@@ -40,6 +40,6 @@ def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
 
 @functools.lru_cache(256)
 def _unknown(name: str) -> AnswerType:
-    """Return a type for an unknown name; this type leaves every answer unscored."""
+    """Return an answer type for an unknown name; this type gives every answer the grade None (unscored)."""
     reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
     return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

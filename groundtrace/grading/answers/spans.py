@@ -77,11 +77,11 @@ def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: NumberRange) -> bool:
-    """Return whether a number is within a gold range or bound, so that it may be meant as the same answer.
+    """Return whether a number is within a gold (correct) range or bound, and so may be the same answer in other words.
 
-    For a range, ``number`` must be strictly between the two numbers of the range. For a bound, it must fulfil the bound
-    (6 for "at least 5"). For two alternatives, it must equal one of them. The result is False if the units have
-    different dimensions.
+    For a range, ``number`` must be strictly between the two numbers of the range. For a bound, ``number`` must fulfil
+    the bound (6 for "at least 5"). For two alternatives, ``number`` must equal one of them. The result is False if the
+    units have different dimensions.
     """
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)
@@ -138,7 +138,7 @@ def _with_scale(low: Quantity, high: Quantity) -> Quantity:
 def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
     """Return the number in the unit of ``side``; None if the dimensions differ.
 
-    If the number or ``side`` has no unit, the number is unchanged.
+    ``side`` is one of the numbers of a range. If the number or ``side`` has no unit, the number is unchanged.
     """
     if number.unit is None or side.unit is None:
         return number.numeral.value

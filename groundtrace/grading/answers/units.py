@@ -219,14 +219,14 @@ def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
         return None, name, match.end("name")
     shape = (match.group("shape") or "").lower()
     power = int(match.group("power") or {"squared": 2, "cubed": 3}.get((match.group("raised") or "").lower(), 1))
-    if name == "ms" and power < 0:  # "m s^-2" without its blank
+    if name == "ms" and power < 0:  # "m s^-2" without its space
         return _metres_per_second(power), "", end
     power *= 2 if shape.startswith("sq") else 3 if shape.startswith("cu") else 1
     return _times(Unit((), Fraction(1)), unit, power) if power != 1 else unit, "", end
 
 
 def _metres_per_second(power: int) -> Unit:
-    """Return the unit m · s^power."""
+    """Return the unit m · s^power: metres per second for the power -1."""
     table, _ = _tables()
     return _times(table["m"], table["s"], power)
 

@@ -1,6 +1,6 @@
 """Grades answers to yes-no questions (Argos Eq. 6).
 
-An answer means yes or no if its first word, last word, first clause or last clause does
+An answer means yes or no if its first word, last word, first clause or last clause has this meaning
 (:func:`groundtrace.grading.answers.polarity.polarity`). An answer that is both yes and no is wrong. "True" is yes, and
 "false" is no.
 """

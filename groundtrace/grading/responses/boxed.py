@@ -26,7 +26,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def _last_between(text: str, begin: str, end: str) -> str | None:
-    """Return the trimmed text between the last complete pair of literal marks; None if there is no such pair."""
+    """Return the trimmed text between the last ``end`` and the last ``begin`` before it; None without such a pair."""
     stop = text.rfind(end)
     start = text.rfind(begin, 0, stop) if stop >= 0 else -1
     return text[start + len(begin) : stop].strip() if start >= 0 else None

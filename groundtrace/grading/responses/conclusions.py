@@ -2,9 +2,9 @@
 
 A conclusion is a statement of the answer within the reasoning. These plain forms are read: "the answer is X" (also in
 other languages), "the statement is false", "so yes", "option B is right". For counting questions, "so there are 5", "5
-in total" and "that makes 5" are also read. All other forms are left to a judge model. A conditional statement ("if the
-answer were 5") is not a conclusion. A count of only a part ("so there are 2 circles in the left box", "there are 3
-more") is not a conclusion either.
+in total" and "that makes 5" are also read. This module does not read other forms; a judge model must judge them. A
+conditional statement ("if the answer were 5") is not a conclusion. A count of only a part ("so there are 2 circles in
+the left box", "there are 3 more") is not a conclusion either.
 """
 
 import re
@@ -109,7 +109,7 @@ _DENIED = compile_late(r"\s*(?:not|never)\s+", re.IGNORECASE)
 TAKES_BACK = compile_late(
     r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm|missed|overlooked|forgot)\b", re.IGNORECASE
 )
-"""Matches words with which a reasoning corrects what it said before."""
+"""Matches words with which a reasoning corrects an earlier statement."""
 
 
 @dataclass(frozen=True)
@@ -275,11 +275,13 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
     """Yield the conclusions that are counts of the things that the question counts, such as "there are 5 cups".
 
-    Not all counts are conclusions: "2 cups so far" is a running count. A count is a conclusion in three cases:
+    Not all counts are conclusions: "2 cups so far" is a running count, i.e. a count of only the first cups. A count is
+    a conclusion in three cases:
 
-    - It surely includes all things ("5 in total").
-    - It is the last count of the text.
-    - It is above the gold answer. A running count is never above the gold answer, so this count is not a running one.
+    - The count certainly includes all things ("5 in total").
+    - The count is the last one of the text.
+    - The count is above the gold (correct) answer. A running count is never above the gold answer, so this count is not
+      a running one.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

@@ -73,7 +73,7 @@ def operations_of(code: str) -> tuple[str, ...]:
 
 
 def _called(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Return the names of the methods that are called, and the names of the functions that are called."""
+    """Return the names of the methods and the names of the functions that a program calls, as two sets."""
     methods, functions = set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

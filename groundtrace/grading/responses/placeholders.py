@@ -71,9 +71,9 @@ def as_written(text: str, media_count: int = 1) -> str:
 def without_placeholders(text: str, media_count: int = 1) -> str:
     """Return the text without placeholders for images and clips, such as ``<image 2>``.
 
-    Inside a sentence, words replace the placeholder ("picture 2"); elsewhere it is removed. ``media_count`` is the
-    number of images and clips in the message. If it is 1, a placeholder without a number becomes "the picture". If it
-    is above 1, such placeholders are numbered from 1.
+    Inside a sentence, words replace a placeholder ("picture 2"); elsewhere, the placeholder is removed. ``media_count``
+    is the number of images and clips in the message. If ``media_count`` is 1, a placeholder without a number becomes
+    "the picture". Otherwise, such placeholders are numbered from 1.
     """
     unnumbered = count(1)
 
@@ -126,7 +126,8 @@ def _spaced(text: str, run: re.Match[str], words: str) -> str:
     """Return the words that replace a placeholder such as ``<image 2>``, fitted to the text around it.
 
     ``words`` are these words ("picture 2"), and ``run`` is the match of the placeholder in ``text``. The words begin
-    with a capital at the start of a sentence. A space separates them from a letter or digit directly beside them.
+    with a capital at the start of a sentence. A space is added between the words and a letter or digit directly before
+    or after them.
     """
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):

@@ -88,7 +88,7 @@ def says_none(text: str) -> bool:
 
 
 def has_point_tags(text: str) -> bool:
-    """Return whether a reply has a tag of points, also if the tag is escaped or malformed."""
+    """Return whether a reply contains a point tag, such as ``<point …>``. An escaped or malformed tag counts too."""
     return _ANY_TAG.search(text) is not None or _ESCAPED_TAG.search(text) is not None
 
 
@@ -123,7 +123,11 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def _check_tags(text: str) -> None:
-    """Raise UnparsablePointing for tags that could be read only in part, since the rest may hold further points."""
+    """Raise UnparsablePointing if the reply ``text`` has a point tag that the parser can read only in part.
+
+    Such a tag may contain more points than the parser finds. The same error is raised if some tags of the reply have x
+    and y, and others have Molmo 2's coords.
+    """
     if escaped := _ESCAPED_TAG.search(text):
         raise UnparsablePointing(f"the reply has an escaped tag ({escaped[0]!r}): write each tag with < and >")
     tags = {tag.start: tag for tag in scan_tags(text) if tag.name != "box"}

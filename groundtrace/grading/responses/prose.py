@@ -57,8 +57,9 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """Return the text without the tags of sections, and with words in place of the tags of points and boxes.
+    """Return the text without section tags such as ``<answer>``, and with words in place of its point and box tags.
 
-    A point tag is replaced by its inner text or, if this is empty, by its label. A box tag is replaced by its label.
+    A point tag is replaced by its inner text. If the inner text is empty, the label replaces the tag. A box tag is
+    replaced by its label.
     """
     return _SECTIONS.sub(" ", proses_of(text)[0])

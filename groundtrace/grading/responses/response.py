@@ -6,7 +6,7 @@ X`` of base models. No function that reads a text ever raises. Each takes time l
 
 The final answer is searched for outside ``<think>`` only, in this order:
 
-1. the last complete ``<answer>``. Its whole content is the answer. There is one exception: if it contains a boxed
+1. the content of the last complete ``<answer>`` section. There is one exception: if the section contains a boxed
    answer (:mod:`groundtrace.grading.responses.boxed`), the content of the box is the answer. GLM's tokens are searched
    for first, then ``\\boxed{…}`` (with nested braces), then ``<boxed>``. The last box of the first form found is used;
 2. the last boxed answer outside ``<think>``, found in the same way. For example, the response in Argos figure 13 never
@@ -48,7 +48,8 @@ class Response:
     Attributes:
         think: the trimmed text of the think blocks. Several blocks are joined by an empty line. The text is "" if the
             blocks are blank, and None if the response has no think block. An unclosed block extends to the end of the
-            text. A closing tag without an opening tag closes a block that began before the text, in the chat template.
+            text. If the first think tag is a closing tag, the first block begins at the start of the text, because
+            some chat templates write the opening tag into the prompt.
         judge: the trimmed text of the first complete ``<judge>`` section outside the think blocks; None if there is no
             such section.
         answer: the trimmed final answer; None if there is no answer. It is searched for outside the think blocks: in
@@ -70,7 +71,7 @@ class Response:
 
 @dataclass(frozen=True)
 class _Span:
-    """Holds the offsets of a section: of its tags (start, end) and of its content (inner_start, inner_end)."""
+    """Holds the offsets of a section in the text. ``start`` and ``end`` include the tags; the other two do not."""
 
     start: int
     inner_start: int
@@ -254,10 +255,11 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 
 
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
-    """Return the think blocks in order.
+    """Return the think blocks in order. ``marks`` are the matches of all section tags in the text.
 
-    A block extends from an opening tag to the next closing tag. If one of the two tags is missing, the rules in the
-    docstring of :class:`Response` (attribute ``think``) apply.
+    A block extends from an opening think tag to the next closing one. If the first think tag is a closing tag, the
+    first block begins at the start of the text. If the last opening tag is not closed, its block extends to the end of
+    the text.
     """
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None
@@ -276,7 +278,7 @@ def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
 
 
 def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
-    """Return the section tags that are outside all spans; the spans must be in order."""
+    """Return the section tags (``marks``) that are outside all ``spans``. The spans must be in order."""
     kept: list[re.Match[str]] = []
     index = 0
     for mark in marks:
@@ -288,7 +290,11 @@ def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Ma
 
 
 def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
-    """Return the complete sections with one name; each closing tag belongs to the nearest opening tag before it."""
+    """Return the complete sections with the tag name ``name``, such as "answer".
+
+    ``marks`` are the matches of section tags in the text, in order. Each closing tag belongs to the nearest opening tag
+    before it.
+    """
     spans: list[_Span] = []
     opened: re.Match[str] | None = None
     for mark in marks:
@@ -303,7 +309,15 @@ def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
 
 
 def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str | None:
-    """Return the final answer by the three rules of the module's docstring; None if no rule finds an answer."""
+    """Return the final answer of ``text``, or None if there is no answer.
+
+    ``thinks`` are the think blocks, and ``answers`` are the complete answer sections outside of them. The final answer
+    is the first of the following that exists:
+
+    1. the content of the last answer section, or of the box in it;
+    2. the last boxed answer outside the think blocks;
+    3. the answer on the last line, if this line has the form ``Answer: X``.
+    """
     if answers:
         content = text[answers[-1].inner_start : answers[-1].inner_end]
         boxed = last_boxed(content)
@@ -319,9 +333,10 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
-    """Return whether the text has one think section and one answer section in the right order.
+    """Return whether the text has the right form: one think section, and then one answer section that is not blank.
 
-    :attr:`Response.has_format` describes the form. ``marks`` are the matches of all section tags in the text.
+    A judge section may precede the two. In this case, a boxed answer may replace the answer section. Only white space
+    may be around the sections. ``marks`` are the matches of all section tags in the text.
     """
     order = [mark.group(1) + mark.group(2).lower() for mark in marks]
     judged = order[:2] == ["judge", "/judge"]

@@ -4,8 +4,8 @@ The coordinate frame is the scale in which a model writes coordinates, such as 0
 pixels.
 
 A tag does not contain the number of its image. If a question has several images, the image of a tag is found from the
-words around the tag (:mod:`groundtrace.grading.responses.image_mentions`). For a clip, the frame of a tag is not
-needed, because all frames have the same size.
+words around the tag (:mod:`groundtrace.grading.responses.image_mentions`). For a video clip, this search is not needed,
+because all images of a clip have the same size.
 """
 
 from collections.abc import Callable, Sequence

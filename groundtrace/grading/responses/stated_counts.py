@@ -1,4 +1,4 @@
-"""Finds the counts that a reasoning states, for questions of the form "How many …?".
+"""Finds the counts that a reasoning text states, for questions of the form "How many …?".
 
 These statements are read in any sentence: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so
 5", "they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5". Further statements are read only in the last

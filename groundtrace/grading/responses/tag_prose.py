@@ -64,9 +64,12 @@ def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
 def _numbering(tags: Sequence[Tag]) -> frozenset[Tag]:
     """Return the tags whose inner texts are only the numbers of the objects: "1", "2", "3".
 
-    A number alone can also be a count ("So there are <points …>5</points>"). So the result is empty unless the numbers
-    meet all of these conditions: at least two tags have a number, the first number is 1, and each later number is 1 or
-    one more than the number before it.
+    A number alone can also be a count ("So there are <points …>5</points>"). So the result is empty unless all of these
+    conditions are met:
+
+    - At least two tags have a number.
+    - The first number is 1.
+    - Each later number is 1 again, or is one more than the number before it.
     """
     numbered = [
         (tag, int(digits[0])) for tag in tags if tag.is_numbered and (digits := _DIGITS.findall(tag.inner or ""))

@@ -100,11 +100,14 @@ class Tag:
 
         All model families write the name twice: as an attribute, and as the inner text (the text before the closing
         tag). The attribute is ``alt``, or ``label`` if there is no ``alt`` (Argos figure 10). The result is the
-        attribute if the inner text adds nothing to it: the inner text is empty, the same name, a short phrase for the
-        same thing ("the first one"), or only the object's number ("1", "#2").
+        attribute if the inner text adds nothing to it. This is the case if the inner text is one of these:
 
-        In all other cases, the result is the inner text, so that no text is hidden from the scorers. These are
-        examples:
+        - empty, or the same name;
+        - a short phrase for the same thing ("the first one");
+        - only the object's number ("1", "#2").
+
+        In all other cases, the result is the inner text, so that no text is hidden from the scorers (checks of the
+        response). These are examples:
 
         - The tag has no attribute.
         - The inner text adds a word ("red ball" for "ball"), or contradicts the attribute.
@@ -131,8 +134,12 @@ def is_number_only(text: str) -> bool:
 def _is_phrase(inner: str, label: str) -> bool:
     """Return whether the text inside a tag is a short phrase that can name the same thing as its label.
 
-    The result is also True for a number alone ("1"), for a number before such a phrase ("3 yellow"), for words that
-    mean the objects without naming them ("these four"), and for a text without letters and digits ("●").
+    The result is also True for these texts:
+
+    - a number alone ("1");
+    - a number before a phrase for the same thing ("3 yellow");
+    - words that mean the objects without naming them ("these four");
+    - a text without letters and digits ("●").
     """
     if is_number_only(inner) or _THESE.fullmatch(inner) or not any(map(str.isalnum, inner)):
         return True
@@ -178,7 +185,7 @@ def unescape(text: str) -> str:
 def format_points_tag(
     label: str, positions: Sequence[tuple[float, float]], is_open: bool = False, inner: str | None = None
 ) -> str:
-    """Return the canonical tag of one or more points. :func:`scan_tags` reads its label back unchanged.
+    """Return the canonical tag of one or more points. If :func:`scan_tags` reads this tag, it finds the same label.
 
     ``label`` is the name of the objects, and ``positions`` are the (x, y) of the points. ``inner`` is the text inside
     the tag, which a reader sees. If ``inner`` is None or empty, the label is used for it. If ``is_open`` is True, the
@@ -258,9 +265,10 @@ def _unquote(raw: str) -> str:
 
 
 def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, str], ...], int, bool] | None:
-    """Read the attributes up to ``>``; return None if they are malformed.
+    """Read the attributes of a tag from the offset ``at`` up to ``>``; return None if they are malformed.
 
-    The result is the attributes, the offset after the ``>``, and whether the tag is self-closing.
+    ``limit`` is the offset at which the search for the ``>`` ends. The result has three values: the attributes, the
+    offset after the ``>``, and whether the tag is self-closing.
     """
     found: dict[tuple[str, str], None] = {}
     while True:
@@ -276,7 +284,11 @@ def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, s
 
 
 def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:
-    """Read one attribute value; return its raw text and the offset after it, or None if the value has no end."""
+    """Read one attribute value, which begins at the offset ``at`` and ends before the offset ``limit``.
+
+    Returns the value as written, without its quotes, and the offset after the value. Returns None if the value has no
+    end.
+    """
     first = text[at : at + 1]
     for opening, closing in _QUOTED if first in _QUOTE_STARTS else ():
         opened = opening.match(text, at, limit)

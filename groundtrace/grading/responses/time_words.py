@@ -77,10 +77,10 @@ class _Token(NamedTuple):
 
 
 class _End(NamedTuple):
-    """Holds a moment, or the start or the end of a span.
+    """Holds one frame or time that a text names: a moment, or the start or the end of a span.
 
-    ``frame`` is its frame number, and ``t_s`` is its time in seconds; each is None if the text does not state it.
-    ``at`` is the index of the token after its words.
+    ``frame`` is the frame number, and ``t_s`` is the time in seconds; each is None if the text does not state it.
+    ``at`` is the index of the first token after the words that name the frame or time.
     """
 
     frame: int | None
@@ -147,10 +147,10 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Reader:
-    """Parses the tokens of one text into statements.
+    """Parses the tokens of one text into statements about frames or times.
 
-    Each method reads the statement that begins at a token's index, and returns it with the index after it. It returns
-    None if no statement of its form begins there.
+    Most methods read the statement that begins at the token with the index ``at``. They return a list of statements,
+    and the index of the token after these. They return None if no statement of their form begins at ``at``.
     """
 
     def __init__(self, text: str) -> None:
@@ -264,9 +264,10 @@ class _Reader:
         return self._spanning(at, after, frames, (start_s, end_s))
 
     def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
-        """Read the times after two frames: ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s``.
+        """Read two times after two frames: ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s``.
 
-        Returns the two times in seconds and the index after them; None if no two times follow.
+        ``at`` is the index of the first token after the frames. Returns the two times in seconds, and the index of the
+        token after them. Returns None if no two times follow.
         """
         begin = at + (self._tokens[at].kind == "comma")
         opened = self._tokens[begin].kind in ("open", "left")
@@ -351,10 +352,10 @@ class _Reader:
         return self._moment(at, place + 1, None, time.value)
 
     def _listed(self, first: _Read) -> _Read:
-        """Read the other moments of a list such as ``frames 3, 5 and 7``, of which the first was read before.
+        """Read the rest of a list such as ``frames 3, 5 and 7``, after its first moment has been read.
 
-        ``first`` is the first moment, and the index of the token after it. Each frame may have its time. Returns all
-        moments of the list, and the index of the token after the list.
+        ``first`` holds this first moment, and the index of the token after it. Each frame may have its time. Returns
+        all moments of the list, and the index of the token after the list.
         """
         found, at = first
         while True:

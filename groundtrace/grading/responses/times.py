@@ -4,9 +4,10 @@ Many forms are read, but only one form is written.
 
 These forms are read:
 
-- Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of anchors (App. C.2, Fig. 9);
-- the prose of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``, ``frames
-  25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
+- the anchors of Argos, i.e. frames with times in brackets: ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of
+  anchors (App. C.2, Fig. 9);
+- the prose of the traces of Argos (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``,
+  ``frames 25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
 
 Each anchor of a list is read as a separate moment, so that no anchor is lost when the text is rewritten. This is a
@@ -174,10 +175,12 @@ def resolve_span(
 
     The first four arguments are the named frame numbers and times (in seconds) of the span's start and end. If a start
     or end is None, the span extends to the start or end of the clip. ``frames`` are (number, seconds) of the shown
-    frames in order of time. The first and the last frame of the span are included. If no frame is within the span, the
-    frame nearest to the middle of the span is returned. An example is a short span between two neighbours in
-    ``frames``. The text describes the found frames, or the reason why there are none. The result has no indices in
-    these cases:
+    frames in order of time. The first and the last frame of the span are included.
+
+    A short span may lie between two neighbouring frames, so that it contains no frame. The result is then the frame
+    nearest to the middle of the span.
+
+    The text describes the found frames, or the reason why there are none. The result has no indices in these cases:
 
     - The span ends before it starts.
     - Its start or its end is outside the clip.

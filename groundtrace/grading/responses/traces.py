@@ -40,9 +40,9 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
     """Return the points of a text about a video clip, each with the number and the time of its frame.
 
-    If ``media`` has several clips, all points are assigned to the first clip. If the text states a moment for a point,
-    but no frame of the clip matches this moment, the point gets the frame number and time of the moment, as stated.
-    Such a point scores 0.
+    If ``media`` has several clips, all points are assigned to the first clip. The text may state a moment (frame number
+    or time) for a point that matches no frame of the clip. Such a point gets the stated frame number and time, and
+    scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

@@ -9,7 +9,7 @@ Two forms are read and written:
 
 A turn of the model ends with its code or its answer. Only the sandbox, which executes the code, writes results. If the
 model writes a result before its code, the turn has a fault. Text after the code, such as an invented result, is
-removed. No function here raises on any text.
+removed. No function of this module raises an error for any text.
 """
 
 import html
@@ -101,7 +101,9 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Return whether the model itself wrote the result of its code, which only the sandbox may write."""
+        """Return whether the model wrote a result of its code itself. Only the sandbox, which executes the code, may do
+        this.
+        """
         return self.fault == _FORGED
 
 
@@ -127,12 +129,12 @@ def read_turn(reply: str) -> WrittenTurn:
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
     """Parse a reply that contains several turns, with code and the results of the code (CodeDance Table 9).
 
-    Returns the turns, and a text that describes what is wrong with the reply. This text is "" if nothing is wrong;
-    otherwise, the tuple of turns is empty.
+    Returns two values: the turns, and a text that describes what is wrong with the reply. This text is "" if nothing is
+    wrong; otherwise, the tuple of turns is empty.
 
-    The ``output`` of a turn is the result as the reply states it; only an execution can confirm it. In the reply, one
-    pair of think tags may enclose several turns. Each returned turn has its own think tags. Think tags inside code are
-    a fault.
+    The ``output`` of a turn is the result that the model wrote. Whether the result is right is known only after the
+    code has been executed. In the reply, one pair of think tags may enclose several turns. Each returned turn has its
+    own think tags. Think tags inside code are a fault.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.all(reply):
@@ -157,9 +159,9 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
 def text_after_answer(text: str) -> str:
     """Return the text after the last ``</answer>`` of a response.
 
-    Returns "" if there is no answer section, or if only think sections, white space and punctuation follow it. A grader
-    does not read the text after the answer. But this text may withdraw the answer ("or rather B"), so the callers
-    reject a response with such a text.
+    Returns "" if there is no answer section, or if only think sections, white space and punctuation follow the section.
+    A grader does not read the text after the answer. But this text may withdraw the answer ("or rather B"). So the
+    callers reject a response if the result is not "".
     """
     behind = [*_ANSWER.all(text)]
     rest = _without_think(text[behind[-1].end :]) if behind else ""
@@ -203,9 +205,10 @@ def _fenced(inner: str) -> str:
 def _called(inner: str) -> str | None:
     """Return the code of a tool call; None if it is not a call of the tool ``execute_python_code``.
 
-    ``inner`` is the call as JSON. The result is also None if the code has a lone surrogate (half of a character), which
-    no row can hold. It is also None if the JSON has two different values for one key, because some JSON parsers use the
-    first value, and others the last value.
+    ``inner`` is the call as JSON. The result is None in two more cases:
+
+    - The code has a lone surrogate (half of a character), which cannot be stored in a data set.
+    - The JSON has two different values for one key. Some JSON parsers use the first value, and others the last value.
     """
     try:
         call = json.loads(inner, strict=False, object_pairs_hook=one_value_per_key)

@@ -1,3 +1,3 @@
-"""Stores the replies of models in a cache, so that no request has to be paid twice. The cache is on one machine or is
-shared by several machines.
+"""Stores the replies of models in a cache, so that no request has to be paid for twice. The cache is on one machine or
+is shared by several machines.
 """

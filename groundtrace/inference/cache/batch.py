@@ -7,8 +7,8 @@ from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCa
 
 
 class BatchedPuts:
-    """Puts replies into ``cache``, the reply cache. All replies that arrive in one iteration of the event loop are put
-    in one database transaction. A separate transaction for each reply would take four times as long.
+    """Writes replies into the reply cache ``cache``. All replies that arrive in one iteration of the event loop are
+    written in one database transaction. A separate transaction for each reply would take four times as long.
     """
 
     def __init__(self, cache: ReplyCache) -> None:
@@ -23,7 +23,7 @@ class BatchedPuts:
         by key. A returned reply can differ from the given one, because another process may already have stored a reply
         for the same key. Raises ValueError if an entry is not valid, for example if its key is not a text.
 
-        If the caller is cancelled while it waits, the replies are stored nevertheless.
+        If the calling task is cancelled while it waits, its replies are still stored.
         """
         loop = asyncio.get_running_loop()
         if not self._waiting:

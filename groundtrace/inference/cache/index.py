@@ -40,9 +40,10 @@ CREATE TABLE IF NOT EXISTS replies (
 """
 _LOGS = "CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID"
 
-# A whole reply is never replaced; a truncated reply is replaced by a whole one, or by one with a larger budget. Of two
-# equal replies the first that was put stays, since it may have been used. Logs may be imported in any order, so there
-# the older of two equal replies stays; if their times are equal, too, the reply whose body sorts first.
+# A complete reply is never replaced by a later one. A truncated reply is replaced by a complete one, or by one with a
+# larger budget. If neither of two replies is better in this sense, the cache keeps the one that was stored first, since
+# it may have been used. Logs may be imported in any order, so an import keeps the older of two such replies. If their
+# times are equal too, it keeps the reply whose body sorts first.
 _INSERT = f"""
 INSERT INTO replies ({_NAMES}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])}
@@ -147,7 +148,11 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
     ``log_folder`` is None, no log is written.
 
     If ``check`` is True, the function also looks for two kinds of damage that SQLite does not detect when it opens a
-    file: a truncated last page, and pages that were damaged because a process died while the database was open.
+    file:
+
+    - The last page is truncated.
+    - A process died while the database was open, and pages were damaged.
+
     ``check`` may be True only if no other process has the database open.
 
     Raises :class:`Damaged` if the database is damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it has
@@ -199,8 +204,11 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
-    """Create the tables if necessary. If the database is of an earlier version, which had no logs, write its replies to
-    a first log."""
+    """Create the tables and columns that the database ``db`` does not have yet.
+
+    Databases of the first version had no logs (files with a second copy of each reply). If ``db`` is such a database
+    and holds replies, they are written to a first log in ``log_folder``. If ``log_folder`` is None, no log is written.
+    """
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
     with transaction(db):
@@ -256,7 +264,7 @@ def insert(
     or by a reply with a larger token budget.
 
     If ``log`` is the name of a log file, the function also records that the first ``taken_bytes`` bytes of this file
-    are imported. If ``log`` is None, nothing is recorded. Call this function inside of a :func:`transaction`.
+    are imported. If ``log`` is None, nothing is recorded. Call this function inside a :func:`transaction`.
     """
     stored = db.executemany(statement, rows).rowcount
     if log is not None:
@@ -265,9 +273,10 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the log files in ``log_folder`` that have lines (one reply each) which the database does not have yet.
-    Each log comes with the offset (in bytes) at which the import must start. The offset is 0 if a log is shorter than
-    at its last import: such a log is imported from its start.
+    """Return the log files in ``log_folder`` with lines (one reply each) that the database ``db`` does not have yet.
+
+    Each element of the result is the path of a log file, and the offset (in bytes) at which the import must start. If a
+    log file is shorter than at its last import, the offset is 0, so that the whole file is imported again.
     """
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
@@ -329,7 +338,7 @@ def rebuild(path: Path, log_folder: Path) -> int:
 
 
 def _build(path: Path, log_folder: Path) -> int:
-    """Create a database from the logs; returns the number of replies."""
+    """Create a database at ``path`` from the logs in ``log_folder``, and return the number of its replies."""
     try:
         with closing(open_index(str(path), None, check=False)) as db:
             for log in logs(log_folder):

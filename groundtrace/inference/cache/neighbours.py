@@ -70,10 +70,11 @@ class Neighbours:
 
 
 def _taken(kept: CachedReply, name: str) -> Completion:
-    """Return a copy of the reply in ``kept``, with the name of its source and the time at which it was first stored.
+    """Return a copy of the reply in ``kept``. Its ``taken_from`` is ``name``, the run in whose cache the reply was
+    found.
 
-    The source is the run ``name``: ``kept`` was found in the cache of this run. If that run had itself copied the reply
-    from another cache, the time of that copy is not used.
+    ``made_s`` of the copy is the time at which the reply was first stored. If the run ``name`` had itself copied the
+    reply from another cache, the time of that earlier copy is not used.
     """
     copied_before = bool(kept.completion.taken_from)
     made_s = kept.completion.made_s if copied_before else kept.created_s

@@ -1,11 +1,11 @@
-"""Stores the replies of models in a cache on a local disk. A reply is written before it is used, and is not lost if a
-file is damaged.
+"""Stores the replies of models in a cache on a local disk. A reply is written to the disk before it is used, and is not
+lost if a file is damaged.
 
 ``replies.sqlite`` is the database. The folder ``log/``, in the same folder, holds a second copy of every reply, in one
 file for each process. Each reply is written to the log first, and then to the database. Several processes on one
 machine may use one cache. Each cache needs its own folder.
 
-These are the consequences of damage, and of the end of a process:
+If a file is damaged or a process is killed, the following happens:
 
 - A damaged or truncated database is renamed, and a new one is built from the log.
 - A reply that only the log holds is imported when the cache is opened again. This is needed if the process died between
@@ -60,19 +60,18 @@ class CacheInUse(Exception):
 
 
 class ReplyCache:
-    """Stores replies by key. It is safe to use from several threads and processes.
+    """Stores replies by key. Several threads and processes may use one cache at the same time.
 
     ``path`` is the SQLite file, or ":memory:" for a cache without files. If ``exclusive`` is True, only this process
     can use the cache. The constructor then raises :class:`CacheInUse` if another process has the cache open. A process
     that opens the cache later waits until this process has closed it.
 
     Log files hold a second copy of each reply, one reply per line. They are in the folder ``log/``, which is in the
-    same folder as the SQLite file.
-    ``damaged_lines`` is the number of damaged lines that this object has found so far while it imported replies from
-    the log files.
+    same folder as the SQLite file. ``damaged_lines`` is the number of damaged lines that this object has found so far
+    while it imported replies from the log files.
 
-    The constructor raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder of the cache is a link
-    (:func:`check_files`), or if a lock file is a pipe or a device.
+    The constructor raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder of the cache is not
+    safe to use, for example if a file is a link, a pipe or a device (:func:`check_files`).
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -130,7 +129,9 @@ class ReplyCache:
             return self.get(dict.fromkeys(entry.key for entry in entries))
 
     def _write(self, entries: list[CacheEntry]) -> int:
-        """Store the replies. Returns the number of replies that were inserted or that replaced another reply."""
+        """Store ``entries`` in the cache, and return how many of them were stored. An entry is not stored if the cache
+        keeps an earlier reply for the same key.
+        """
         bodies = [encode_body(entry.completion) for entry in entries]
         try:
             return self._use(lambda db: self._insert(db, entries, bodies))
@@ -141,8 +142,10 @@ class ReplyCache:
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> int:
-        """Write the entries to the log, and insert them into the database. Each entry gets the current time. The clock
-        is read within the transaction, so that the times of all entries are in the order of insertion."""
+        """Write the entries to the log, and insert them into the database ``db``. ``bodies`` holds the reply of each
+        entry as JSON text. Returns how many entries were stored. Each entry gets the current time. The clock is read
+        within the transaction, so that the times of all entries are in the order of insertion.
+        """
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [LogEntry(entry, self._newest_s) for entry in entries]
@@ -259,7 +262,9 @@ class ReplyCache:
         self._open(path, check=False)
 
     def _rebuild(self, path: Path, damage: Damaged) -> None:
-        """Rebuild the database, unless another process has already rebuilt it."""
+        """Rebuild the database, unless another process has already rebuilt it. ``damage`` is the error that reported
+        the damage; its message is logged.
+        """
         with locked(path.parent / REBUILD_LOCK, fcntl.LOCK_EX):
             if _inode(path) != self._inode:
                 return

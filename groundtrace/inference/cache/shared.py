@@ -147,9 +147,10 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Return complete lines that are not uploaded yet. Each element is a log, the offset of its first byte to
-        upload, and the offset after its last byte to upload. The total size of the lines is at most about the size
-        of one segment (:data:`SEGMENT_BYTES`)."""
+        """Return the parts of the logs in ``log_folder`` that are not uploaded yet. Each element is a log, the offset
+        of its first byte to upload, and the offset after its last byte to upload. Each part consists of complete lines.
+        The total size of the parts is about the size of one segment (:data:`SEGMENT_BYTES`) or less.
+        """
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)

@@ -39,9 +39,9 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Return two values: a dict from the name of each segment (a compressed file with replies) to its size in
-        bytes, oldest segment first; and the number of other files in the folder. Temporary files (``.tmp``) are not
-        counted.
+        """Return two values. The first is a dict from the name of each segment (a compressed file with replies) to its
+        size in bytes, oldest segment first. The second is the number of other files in the folder. Temporary files
+        (``.tmp``) are not counted.
         """
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}

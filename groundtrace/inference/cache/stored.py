@@ -23,11 +23,11 @@ _STEPS = 1000
 class StoredReplies:
     """Looks up replies in the cache with the SQLite file ``path``.
 
-    The constructor raises FileNotFoundError if the file does not exist, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a link, or if the database has more than the tables of a
-    cache. The constructor and the methods raise :class:`groundtrace.inference.cache.index.Damaged` if the database or a
-    reply is damaged, or if a look-up takes longer than :data:`READ_S`. They raise sqlite3.Error if the file cannot be
-    read for another reason.
+    The constructor raises FileNotFoundError if the file does not exist. It raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file is a link, or if the database contains anything
+    besides the tables of a cache. The constructor and the methods raise
+    :class:`groundtrace.inference.cache.index.Damaged` if the database or a reply is damaged, or if a look-up takes
+    longer than :data:`READ_S`. They raise sqlite3.Error if the file cannot be read for another reason.
     """
 
     def __init__(self, path: Path) -> None:

@@ -28,11 +28,11 @@ class Budget:
     """Limits what a run spends on model requests. A request may be sent only if the amounts spent and reserved stay
     within ``usd`` (dollars) and ``tokens`` (input plus output). None means no limit.
 
-    The cost of a request is estimated from earlier requests, and reserved. A request that does not fit is not refused
-    while other requests are in progress. It waits for their real costs, which may be lower than reserved. So the whole
-    budget can be used. If the last requests in progress cost more than estimated, the run exceeds its budget by at most
-    this difference. If a request does not fit and no request is in progress, it is refused. Then all later requests are
-    refused as well, so that a run stops cleanly.
+    The cost of a request is estimated from earlier requests, and this amount is reserved. If the amount does not fit
+    into the budget while other requests are in progress, the new request waits for their real costs. These may be lower
+    than reserved, so the whole budget can be used. If the last requests in progress cost more than estimated, the run
+    exceeds its budget by at most this difference. If a request does not fit and no request is in progress, it is
+    refused. Then all later requests are refused as well, so that a run stops cleanly.
 
     ``run`` is the folder of the run's notes, a path or a URL. The notes are files in which each process records what it
     spends. ``peers`` connects this process with the other processes on this machine. All processes on this machine with
@@ -103,8 +103,9 @@ class Budget:
         """Wait until ``cost``, the expected cost of a request, fits into the budget, and reserve it. Waiting calls are
         served in the order of their arrival.
 
-        Raises BudgetUsedUp if the cost does not fit although no other request is in progress. Raises RunStopped if the
-        run's folder is not visible to this process.
+        Raises BudgetUsedUp if the cost does not fit although no other request is in progress. Raises RunStopped if this
+        process cannot read the run's notes, or cannot use the file that it shares with the other processes of this
+        machine.
         """
         if not self._bounded:
             return
@@ -204,9 +205,12 @@ class Budget:
 
     @contextlib.contextmanager
     def _shared(self) -> Iterator[sqlite3.Connection | None]:
-        """Read the amounts spent and reserved from the file that this process shares with its peers (other processes on
-        this machine), and yield the open file in a transaction. Yields None if this process has no peers, if the budget
-        is unlimited, or if the budget belongs to no run."""
+        """Open a transaction on the file that the processes of this machine share, read from this file the amounts
+        spent and reserved, and yield the open file.
+
+        Yields None, and reads nothing, if this process shares the file with no other process (peer), if the budget is
+        unlimited, or if the budget belongs to no run.
+        """
         if not (self._bounded and self._run and self._peers.has_peers):
             yield None
             return
@@ -259,7 +263,9 @@ class Budget:
             ) from error
 
     def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
-        """Return two sums of the costs in ``spent``: of the processes on this machine, and of all other processes."""
+        """Return two sums of the costs in ``spent``, which holds the cost of each process by name. The first sum is for
+        the processes on this machine, and the second sum is for all other processes.
+        """
         here = {name for (name,) in db.execute("SELECT process FROM spenders WHERE run = ?", (self._run,))}
         noted_here = sum((cost for name, cost in spent.items() if name in here), Cost())
         return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())

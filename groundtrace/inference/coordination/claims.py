@@ -130,10 +130,10 @@ class Claims:
         db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
 
     def changed(self) -> None:
-        """Do nothing, because a move of the claims requires no update.
+        """Do nothing. :class:`groundtrace.inference.coordination.peers.Peers` calls this method after it has moved the
+        claims, which are the cache keys of requests in progress.
 
-        :class:`groundtrace.inference.coordination.peers.Peers` calls this method after it has moved the claims. Claims
-        are the cache keys of requests in progress. They move from memory to the shared file when other processes start,
-        and back when these have ended. No update is required, because each later change of a claim is also written to
-        the file while other processes are running.
+        Claims move from memory to the shared file when other processes start, and back to memory when these have ended.
+        No update is required after such a move. While other processes are running, each later change of a claim is also
+        written to the file.
         """

@@ -88,9 +88,9 @@ class Peers:
     share the limits and budgets of endpoints: a file in this folder holds who uses how much (the shared state). If
     ``folder`` is None, this process never has peers.
 
-    ``has_peers`` is True while the process has peers; its state is then in the shared file. ``had_peers`` is True if
-    the state has ever been in this file. Both attributes change only while ``lock`` is held. ``me`` is the name of this
-    process in the file.
+    ``has_peers`` is True while the process has peers. The state of this process is then in the shared file, otherwise
+    in memory. ``had_peers`` is True if the process has ever had peers. Both attributes change only while ``lock`` is
+    held. ``me`` is the name of this process in the file.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -176,7 +176,7 @@ class Peers:
             if db is not None:
                 try:
                     with transaction(db):
-                        self._enter(db, self.has_peers)  # a process that took it for dead has deleted its row
+                        self._enter(db, self.has_peers)  # another process may have deleted the row
                         for part in () if self.has_peers else self._parts:
                             part.publish(db)
                         db.execute("DELETE FROM processes WHERE id = ?", (self.me,))
@@ -200,7 +200,7 @@ class Peers:
             if lock is None:
                 return False
             lock.truncate(0)
-            lock.write(str(os.getpid()))  # for the message of a process that waits for it
+            lock.write(str(os.getpid()))  # for the warning of a process that waits for the lock
             lock.flush()
             left = [pipe for pipe in self._folder.glob("*.pipe") if not lives(pipe)]
             for pipe in left:
@@ -298,9 +298,13 @@ class Peers:
         return bool(living)
 
     def _look(self) -> None:
-        """Check which peers (other processes on this machine) are running. If this process had no peer at the last
-        check and has one now, write its state (e.g. which requests it sends) into the shared file, so that the peer can
-        read it. If the last peer has ended, read the state back into memory."""
+        """Check which peers (other processes on this machine) are running, and move the state of this process if
+        necessary.
+
+        The state is, for example, which requests this process sends. If this process had no peer at the last check and
+        has one now, the state is written into the shared file, where the peer can read it. If the last peer has ended,
+        the state is read back into memory.
+        """
         try:
             with self.lock:
                 if self._db is None:

@@ -31,7 +31,7 @@ class Presence:
     another process writes a byte, the thread calls the function ``woken``.
 
     ``interval_s`` is a function that returns a number of seconds, or None for no limit. If no byte arrives within this
-    time, the thread calls ``woken`` all the same. The thread also checks whether the pipe still exists: after each
+    time, the thread also calls ``woken``. The thread also checks whether the pipe still exists: after each
     wait, or every ``CHECK_S`` seconds if there is no limit. If the pipe was deleted, other processes treat this process
     as ended. So the thread creates the pipe again and calls ``woken``. The constructor raises OSError if the folder
     cannot hold a pipe.
@@ -108,7 +108,7 @@ def lives(path: Path, wake: bool = False) -> bool:
         raise
     try:
         if wake:
-            with contextlib.suppress(BlockingIOError):  # thousands of wake-ups are unread
+            with contextlib.suppress(BlockingIOError):  # the pipe is full of unread bytes
                 os.write(pipe, _WAKE)
     except BrokenPipeError:
         return False

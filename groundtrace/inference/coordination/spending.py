@@ -44,8 +44,8 @@ class NotedSpending:
         self._spent: dict[str, Cost] = defaultdict(Cost)
 
     def by_process(self) -> dict[str, Cost]:
-        """Return what each process has spent so far, by the process's name. It is read from the notes, the files in
-        which each process records its usage. Raises OSError if the folder cannot be read.
+        """Return what each process has spent so far, by the process's name. The method reads this from the notes, the
+        files in which each process records its usage. Raises OSError if the folder cannot be read.
         """
         for path, size_bytes in _sizes_bytes(self._root):
             named, start = _NOTES.fullmatch(path.name), self._ends.get(path.name, 0)

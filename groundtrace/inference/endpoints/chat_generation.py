@@ -97,10 +97,11 @@ class ChatModel:
         ).to(self.model.device)
 
     def _processors(self, rows: Sequence[tuple[Chat, int]], sampling: Sampling) -> LogitsProcessorList:
-        """Return the functions that change the logits before the best token is taken.
+        """Return the functions that change the logits before the token with the highest logit is taken.
 
-        One function prevents the model from writing image and video tokens, since such a token in a text marks the
-        position of an image or a video. If the temperature is above 0, other functions choose the tokens at random.
+        ``rows`` has the chat and the sample's number for each row of the batch. One function prevents the model from
+        writing image and video tokens, since such a token in a text marks the position of an image or a video. If the
+        temperature is above 0, other functions choose the tokens at random.
         """
         device, config = self.model.device, self.model.config
         media = [token for name in _MEDIA_TOKENS if isinstance(token := getattr(config, name, None), int)]
@@ -130,9 +131,10 @@ class ChatModel:
 
 
 class _OwnNumbers(LogitsProcessor):
-    """Chooses the next token of each row with a random number of the row's own generator.
+    """Chooses the next token of each row at random. A row is one sample of the batch, and has its own random generator.
 
-    The logits of all other tokens become minus infinity, so that greedy decoding takes the chosen token.
+    The logits of all other tokens become minus infinity, so that greedy decoding takes the chosen token. ``names`` has
+    one text for each row. The seed of the row's generator is computed from this text.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -140,8 +142,10 @@ class _OwnNumbers(LogitsProcessor):
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return scores with one finite value in each row, at the chosen token. This is the first token whose
-        cumulative probability is above the row's random number."""
+        """Return scores in which each row has only one finite value, at the chosen token. ``scores`` are the logits of
+        all tokens. The chosen token is the first one whose cumulative probability is above the row's random number.
+        ``input_ids`` is not used.
+        """
         numbers = torch.tensor([torch.rand((), generator=each, dtype=torch.float64) for each in self._generators])
         heights = scores.double().softmax(dim=-1).cumsum(dim=-1)
         at = numbers.to(scores.device)[:, None] * heights[:, -1:]
@@ -150,8 +154,9 @@ class _OwnNumbers(LogitsProcessor):
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every token id that ends a reply. The ids are from the generation config (a list or one id) and from the
-    tokenizer."""
+    """Return the ids of all tokens that end a reply. They are the end ids in the model's generation config (a list or
+    one id), and the end id of the tokenizer.
+    """
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     return tuple(sorted(ids))

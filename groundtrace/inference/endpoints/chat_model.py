@@ -2,7 +2,7 @@
 
 The endpoint is for a small model, such as a model that was just trained, on a machine without vLLM. In all other cases,
 use vLLM, which is faster. The checkpoint's own chat template converts the prompt to a chat, and the library's function
-``generate`` draws the tokens. Prompts that arrive while the model is busy are answered together, with at most
+``generate`` generates the tokens. Prompts that arrive while the model is busy are answered together, with at most
 ``max_concurrency`` samples at a time.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The optional dependency ``vision`` of this project
@@ -67,8 +67,8 @@ class ChatEndpoint:
 
     @property
     def revision(self) -> str:
-        """Return the revision from the settings, together with the revision of the code that draws the reply. A change
-        of either one changes the replies, so both are part of the cache key.
+        """Return the revision from the settings, together with the revision of the code that generates the reply. If
+        one of the two changes, the replies change. So both are part of the cache key.
 
         If a model is trained again in the same folder, it needs another ``revision`` in the config.
         """
@@ -172,7 +172,7 @@ class ChatEndpoint:
 
 def _is_alike(one: Request, other: Request) -> bool:
     """Return whether two requests can be answered in one batch. They need the same temperature, ``top_p`` and
-    ``max_tokens``, and either both or none of them have a continuation.
+    ``max_tokens``. Also, both or neither of them must have a continuation (a given text to score).
     """
     alike = (one.sampling.temperature, one.sampling.top_p, one.sampling.max_tokens) == (
         other.sampling.temperature,

@@ -91,7 +91,9 @@ async def score(
 
 
 async def _tokens(post: Post, model: str, text: str) -> list[int]:
-    """Return the text's token ids, which the server's tokenizer computes."""
+    """Return the token ids of ``text``, as the server's tokenizer computes them. ``post`` sends the request to the
+    server, and ``model`` is the model's name at the server.
+    """
     try:
         answer = await post("/tokenize", {"model": model, "prompt": text, "add_special_tokens": False})
     except CallError as error:
@@ -106,13 +108,15 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
 
 
 def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
-    """Return the number of tokens at the beginning that both sequences have in common."""
+    """Return how many tokens at the beginning are the same in ``given`` and ``whole``, two sequences of token ids."""
     pairs = enumerate(zip(given, whole, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(given), len(whole)))
 
 
 def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
-    """Return the prompt's token ids, and the response's log-probability entry for each position."""
+    """Return two values from ``answer``, the server's response: the token ids of the prompt, and the log-probability
+    entry of each token.
+    """
     tokens, positions = field_of(answer, "prompt_token_ids"), field_of(answer, "prompt_logprobs")
     if isinstance(answer, dict) and (tokens is None or positions is None):
         message = "the server does not support prompt_logprobs and return_token_ids: use a vLLM server"
@@ -128,7 +132,9 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
 
 
 def _logprob(token: int, position: Any) -> float:
-    """Return the log-probability in nats of a prompt token, from the entry for its position."""
+    """Return the log-probability in nats of the prompt token with the id ``token``. ``position`` is the entry of the
+    server's response for the token's position in the prompt.
+    """
     value = field_of(field_of(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(

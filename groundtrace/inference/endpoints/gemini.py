@@ -287,7 +287,9 @@ def _candidates(answer: dict[str, Any]) -> list[Any]:
 
 
 def _none(answer: dict[str, Any], key: str) -> CallError:
-    """Return the error for a response without candidates."""
+    """Return the error for ``answer``, a response without candidates (generated texts). If the API states why it
+    blocked the prompt, the error's message has this reason. ``key`` is the API key, which is removed from the message.
+    """
     feedback = field_of(answer, "promptFeedback")
     if not (blocked := field_of(feedback, "blockReason")):
         return CallError(Failure.GARBLED, "the server's response has no candidates")

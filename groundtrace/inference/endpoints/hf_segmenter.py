@@ -34,8 +34,8 @@ _NUMBERS = {"boxes": 4, "points": 2}
 
 class Segmenter(ABC):
     """Makes masks from boxes or points with a segmentation model of the ``transformers`` library. This is the base
-    class of the segmenters SAM 2 and SAM 1. It reads the places (boxes or points) of a prompt, and writes their masks
-    as a reply. ``settings`` are the settings of the endpoint.
+    class of the segmenters SAM 2 and SAM 1. It reads the boxes or points of a prompt, and writes their masks as a
+    reply. ``settings`` are the settings of the endpoint.
     """
 
     prompts = ("segment", "segment_points")
@@ -49,8 +49,8 @@ class Segmenter(ABC):
         self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """Return the places of a prompt, in pixels: boxes [x1, y1, x2, y2] or points [x, y]. Raises CallError if the
-        prompt does not hold such lists.
+        """Return the boxes [x1, y1, x2, y2] or the points [x, y] of a prompt, in pixels. Raises CallError if the prompt
+        does not hold such lists.
         """
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
@@ -88,8 +88,9 @@ class Segmenter(ABC):
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """Return all that the model needs of an image: its features, its size and, for SAM 1, the size of the model's
-        input."""
+        """Return what the model needs to make masks for an image: the features of the image, its size and, for SAM 1,
+        the size of the model's input. ``pixels`` is the image.
+        """
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}

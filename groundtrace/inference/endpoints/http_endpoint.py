@@ -168,7 +168,7 @@ class HttpEndpoint(abc.ABC):
         return self._parsed(data)
 
     def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:
-        """Return the error for an HTTP status that is not 200."""
+        """Return the error for a response whose HTTP ``status`` is not 200. ``data`` is the response's body."""
         wait_s = retry_after_s(headers.get("retry-after", ""), datetime.now(UTC))
         message = self.clean(f"HTTP {status}: {message_of(data)}")
         meant = status_of(status, data)

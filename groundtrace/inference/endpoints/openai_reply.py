@@ -25,10 +25,15 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
     model.
 
-    A choice is not usable if it is empty or refused, if the server failed while it generated the choice, if its form
-    differs from the API's form, or if it repeats an index. Raises CallError if no choice is usable, or if the response
-    has an ``error``. The tokens of unusable choices are counted as wasted. Since the server reports only the sum of the
-    tokens, each choice gets an equal share of this sum.
+    A choice is not usable in these cases:
+
+    - It is empty or refused.
+    - The server failed while it generated the choice.
+    - It does not have the form of OpenAI's API.
+    - It has the same index as an earlier choice.
+
+    Raises CallError if no choice is usable, or if the response has an ``error``. The tokens of unusable choices are
+    counted as wasted. Since the server reports only the sum of the tokens, each choice gets an equal share of this sum.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

@@ -79,7 +79,9 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ended(pid: int) -> bool:
-    """Return whether the child has ended. The child is not reaped."""
+    """Return whether the child process with the id ``pid`` has ended. The child is not reaped, so that the system
+    cannot reuse its id.
+    """
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

@@ -1,7 +1,7 @@
-"""Implements the endpoint of the kind ``vllm``, which is used only as long as its server is not started. Every request
-to this endpoint fails.
+"""Defines a placeholder for endpoints of the kind ``vllm``. A run uses the placeholder until it has started the servers
+of these endpoints. Every request to the placeholder fails.
 
-A run starts the servers of these endpoints. It then replaces them by ``openai`` endpoints with the servers' URLs
+When a run has started the servers, it replaces these endpoints by ``openai`` endpoints with the servers' URLs
 (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
 
@@ -15,9 +15,10 @@ from groundtrace.vision.media import MediaStore
 class VllmEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``vllm`` without a server.
 
-    A run starts the server, and then replaces this endpoint by one that uses the server. Until then, every request
-    raises an error. But the endpoint has a revision for cache keys, so that cached replies are found. ``settings`` are
-    the settings of the endpoint. ``media`` and ``threads`` are not used.
+    A run starts the server, and then replaces this endpoint by an endpoint that uses the server. Until then, every
+    request raises an error. Replies from the cache can be used nevertheless, because this endpoint has the revision
+    that their cache keys contain. ``settings`` are the settings of the endpoint. ``media`` and ``threads`` are not
+    used.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:

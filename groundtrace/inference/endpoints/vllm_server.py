@@ -50,7 +50,11 @@ class VllmServerError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Describes one server to start for the endpoints ``names``. The ``port`` 0 means any free port."""
+    """Describes one vLLM server to start. The endpoints ``names`` share this server.
+
+    ``model`` is the model's name or folder. ``serve_args`` are further arguments of the command ``vllm serve``. If
+    ``port`` is 0, any free port is used.
+    """
 
     model: str
     serve_args: tuple[str, ...]
@@ -113,7 +117,9 @@ def serving(
 
 
 def _wanted(models: ModelsSettings) -> list[_Wanted]:
-    """Return the servers that the settings need. Raises :class:`VllmServerError` for invalid settings."""
+    """Return the vLLM servers that the settings ``models`` need. Each ``vllm`` endpoint that has a role needs a server;
+    endpoints with the same model and arguments share one. Raises :class:`VllmServerError` for invalid settings.
+    """
     used = {name for _, name in models.roles}
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, int]]] = defaultdict(list)
     for name, settings in models.endpoints:
@@ -260,8 +266,11 @@ def _reserve(port: int) -> int:
 def _await_health(
     guard: "subprocess.Popen[bytes]", model: str, port: int, log_path: Path, start_timeout_s: float
 ) -> None:
-    """Wait until the server is healthy. Raises :class:`VllmServerError`, with the end of the log, if the server ends or
-    takes too long."""
+    """Wait until the server is healthy. Raises :class:`VllmServerError` if the server ends, or is not healthy after
+    ``start_timeout_s`` seconds. The error's message has the last lines of the server's log, the file ``log_path``.
+
+    ``guard`` is the process that runs the server. A server is healthy if it answers at ``port`` and lists ``model``.
+    """
     # Without proxies: a proxy from the environment can't reach this machine's loopback interface.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline_s = time.monotonic() + start_timeout_s
@@ -314,7 +323,7 @@ def _stop(guard: "subprocess.Popen[bytes]") -> None:
 
 
 def _tail(log_path: Path) -> str:
-    """Return the path and the last lines of the server's log, without secrets."""
+    """Return a text for error messages: the path of the server's log, and the log's last lines without secrets."""
     with log_path.open("rb") as log:
         size_bytes = log.seek(0, os.SEEK_END)
         log.seek(max(0, size_bytes - LOG_TAIL_BYTES))

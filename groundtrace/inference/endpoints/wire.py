@@ -117,9 +117,9 @@ def failure_of(status: int) -> Failure:
 
 
 def retry_after_s(header: str, now: datetime) -> float | None:
-    """Return how many seconds a server demands to wait. ``header`` is the text of the Retry-After header, which is a
-    number of seconds or a date. ``now`` is the current time, from which the seconds until the date are counted.
-    Returns None if the header has another form, e.g. "".
+    """Return for how many seconds a client must wait before its next request, as the server demands. ``header`` is the
+    text of the Retry-After header, which is a number of seconds or a date. ``now`` is the current time, from which the
+    seconds until the date are counted. Returns None if the header has another form, e.g. "".
     """
     try:
         seconds = float(header)

@@ -1,5 +1,6 @@
-"""Defines the description of a model family. A family consists of models that write coordinates in the same way. Its
-description has its coordinates, its prompts for points and boxes, and the parsers of its replies.
+"""Defines :class:`Family`, the description of a model family. A family consists of models that write coordinates in the
+same way. A description states the form of the coordinates, the prompts for points and boxes, and the parsers of the
+replies.
 """
 
 import re
@@ -65,10 +66,10 @@ class Family:
     image. It is None if this is not known.
 
     ``point_prompt`` and ``box_prompt`` are the names of two prompts: for the points of an object, and for the boxes of
-    a label. ``read_points`` and ``read_boxes`` are the parsers of the replies, which leave the numbers in the frame of
-    the model. If a reply cannot be parsed, the repair prompt shows the requested form: ``point_form`` for points,
-    ``box_form`` for boxes. If ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are
-    the points. If ``box_prompt`` is "", the models cannot find boxes.
+    a label. If ``point_prompt`` is "", the models are asked for boxes, and the centres of the boxes are the points. If
+    ``box_prompt`` is "", the models cannot find boxes. ``read_points`` and ``read_boxes`` are the parsers of the
+    replies, which leave the numbers in the frame of the model. If a reply cannot be parsed, a second prompt asks the
+    model to repair the reply. This prompt shows the requested form: ``point_form`` for points, ``box_form`` for boxes.
 
     If ``reads_prose`` is True, a reply that these parsers reject is parsed as prose
     (:mod:`groundtrace.inference.families.prose`). The numbers in prose are in the order of the frame (for example x

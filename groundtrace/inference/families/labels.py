@@ -149,8 +149,10 @@ def _noun(label: str, asked: str) -> str:
 
 
 def _contradict(given: str, asked: str) -> bool:
-    """Return whether both labels have attributes of the same kind, such as colours, but no attribute of this kind in
-    common.
+    """Return whether two labels contradict each other, such as "blue dog" and "red dog".
+
+    This is the case if both labels have attributes of the same kind, such as colours, but no attribute of this kind in
+    common. ``given`` is a label of the reply, and ``asked`` is the requested label.
     """
     ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(given, asked))
     kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]

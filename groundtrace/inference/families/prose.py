@@ -75,7 +75,7 @@ class _Rows:
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
     """Return the coordinates that a reply has for the object named ``label``, as lists of ``count`` numbers (2 for
     points, 4 for boxes). ``text`` is the reply. Returns None if the reply has no coordinates in sentences or plain
-    lists, e.g. because it is JSON.
+    lists, e.g. because it is JSON, or if it is too long.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.

@@ -51,9 +51,11 @@ def read_boxes(text: str) -> Sequence[RawBox]:
 
 
 def _marked(text: str) -> list[tuple[list[float], str]]:
-    """Return the points or boxes of a reply in the form of Qwen2-VL: for each pair of ``<|box_start|>`` and
-    ``<|box_end|>``, the numbers between them, and the last label before them ("" if there is no label). Raises
-    BadReply if the reply is truncated."""
+    """Return the points or boxes of a reply in the form of Qwen2-VL.
+
+    Each pair of ``<|box_start|>`` and ``<|box_end|>`` gives one element of the result: the numbers between them, and
+    the last label before them ("" if there is no label). Raises BadReply if the reply is truncated.
+    """
     before, *opened = text.split(_BEGIN)
     found: list[tuple[list[float], str]] = []
     label = ""

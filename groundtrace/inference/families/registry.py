@@ -1,5 +1,6 @@
-"""Registers the model families by name. A family consists of models that write coordinates in the same way. Its module
-is imported when the family is used for the first time."""
+"""Registers the model families by name. A family consists of models that write coordinates in the same way. The module
+of a family is imported when the family is used for the first time.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -93,9 +93,10 @@ class Allowance:
             self._unknown += self._expected
 
     def end_request(self) -> None:
-        """Release the budget that is reserved for the request, and count the request's real cost as spent. Call this
-        method when the request has ended, even if other requests of the same call are in progress, because they may
-        wait for this part of the budget.
+        """Release the budget that is reserved for the request, and count the request's real cost as spent.
+
+        Call this method when the request has ended, even if other requests of the same call are in progress. These
+        requests may wait for the budget that is released.
         """
         self._settle(self._reported)
 

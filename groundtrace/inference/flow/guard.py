@@ -32,9 +32,9 @@ UNREACHABLE_IN_A_ROW = 5
 CALLS_BEHIND = 3
 """The number of calls in a row whose errors show that a server is busy or broken, even if the server passes its check.
 
-Only two kinds of errors count: a status from 502 to 504, and a Retry-After. If this many different calls in a row get
-such an error, the server is treated as down. If fewer calls get such an error, only these calls fail, because their
-requests may be too large for the server.
+Two kinds of errors count: no answer from the server (which includes a status from 502 to 504), and a Retry-After. If
+this many different calls in a row get such an error, the server is treated as down. If fewer calls get such an error,
+only these calls fail, because their requests may be too large for the server.
 """
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
@@ -177,7 +177,9 @@ class Guard:
             self._refuse(error)
 
     async def _checked(self, retries: int = 0) -> CallError | None:
-        """Check the endpoint. Returns the error, or None if the check succeeded."""
+        """Check the endpoint, and repeat a failed check at most ``retries`` times. Returns the error of the last check,
+        or None if the check succeeded.
+        """
         return await checked(self._check, retries, pause=self.pause)
 
     # While a server is down
@@ -205,14 +207,16 @@ class Guard:
         seconds. There are three cases:
 
         - The server demands no wait (its response has no Retry-After): the method waits ``wait_s`` seconds.
-        - The server demands a wait, and the endpoint has an outage timeout (setting ``outage_timeout_s``): the method
-          waits ``wait_s`` seconds or as long as the server demands, whichever is longer. But it waits at most until the
-          outage timer reaches the timeout. The progress display shows a long wait. If the timer has already reached the
-          timeout, the method does not wait. It then raises :class:`RunStopped` if the server has not answered any call
-          of the run, or if at least ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. Otherwise it raises
-          ``error``, so that only this call fails.
-        - The server demands a wait, and the endpoint has no outage timeout: the method waits ``wait_s`` seconds, or
-          raises ``error`` if ``wait_s`` is above ``MAX_WAIT_S``.
+        - The server demands a wait, and the endpoint has no outage timeout (its setting ``outage_timeout_s`` is 0): the
+          method waits ``wait_s`` seconds, or raises ``error`` if ``wait_s`` is above ``MAX_WAIT_S``.
+        - The server demands a wait, and the endpoint has an outage timeout: the method waits ``wait_s`` seconds or as
+          long as the server demands, whichever is longer. But it waits at most until the outage timer reaches the
+          timeout. The progress display shows a long wait.
+
+        In the third case, the timer may already have reached the timeout. The method then does not wait, but raises an
+        error. The error is :class:`RunStopped` if the server has not answered any call of the run, or if at least
+        ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. Otherwise it is ``error``, so that only this
+        call fails.
 
         The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, or
         when the server is marked as down. It is reset when any call of the endpoint gets an answer without a
@@ -263,12 +267,12 @@ class Guard:
         return self._away
 
     async def _check_again(self) -> None:
-        """Send a health check if requests had no answer, and mark the server as down if the check fails too.
+        """Check the server if requests had no answer, and mark the server as down if the check has no answer either.
 
-        If the check succeeds, the count of requests without an answer starts again at zero. There is one exception: a
-        gateway may answer the check although the server behind it answers no calls. So the server is marked as down all
-        the same if the last error was a gateway's error (status 502 to 504), and at least ``CALLS_BEHIND`` calls in a
-        row got such an error or a Retry-After.
+        If the server answers the check, the count of requests without an answer starts again at zero. There is one
+        exception: a gateway may answer the check although the server behind it answers no calls. So the server is
+        marked as down all the same if the last error was a gateway's error (status 502 to 504), and at least
+        ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. A gateway's error counts as no answer.
         """
         async with self._check_lock:
             if self._away or not self._unreachable or not self._outage.limit_s:

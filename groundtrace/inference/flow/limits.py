@@ -29,15 +29,16 @@ and the server would take turns to wait: the client for all replies, and the ser
 
 class ConcurrencyLimit:
     """Limits the number of concurrent requests, as a semaphore does, and adapts the limit to the server. A slot permits
-    one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is
-    the number of slots in use. If ``adaptive`` is False, the limit does not change.
+    one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is the
+    number of slots in use. If ``adaptive`` is False, the limit does not change.
 
-    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A full window has as
-    many requests as this process may use slots, but at least 20. The rules are:
+    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A window is full
+    when it has as many requests as this process has slots, but at least 20. The rules are:
 
     - If more than a fifth of the requests of a full window found the server overloaded, the limit falls to 0.7 times
-      the number of slots that this process may use. It falls as soon as so many requests have been counted, even if
-      the window is not full. Then a new window begins, which does not count requests that began before the fall.
+      the number of slots of this process. It falls as soon as the count of such requests is above a fifth of the
+      window's size, even if the window is not full yet. Then a new window begins, which does not count requests that
+      began before the fall.
     - If less than a tenth of a full window's requests found the server overloaded, the limit rises by a sixteenth of
       ``most``.
 
@@ -111,8 +112,11 @@ class ConcurrencyLimit:
                 place.set_exception(error)
 
     def demand(self) -> int:
-        """Return how many slots (concurrent requests) this process has needed: the largest number of requests that had
-        a slot or waited for one at the same time since the last call of this method. The result is at most the limit.
+        """Return how many slots (permits for one concurrent request) this process has needed since the last call of
+        this method.
+
+        This is the largest number of requests that had a slot or waited for a slot at the same time. The result is at
+        most the limit.
         """
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
@@ -182,7 +186,7 @@ class BytesInFlight:
 
 class Rate:
     """Limits the use of units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit.
-    After a pause, the units of about one second may be used at once.
+    After a pause, a caller may use at once as many units as the limit permits in about one second.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -209,8 +213,10 @@ class Rate:
 
 class Opening:
     """Delays an endpoint's first requests, so that they start one after the other, at least ``OPENING_GAP_S`` seconds
-    apart. ``most`` is the number of these first requests. Later requests are not delayed. Requests that start together
-    would also end together. Then the client and the server would take turns to wait for each other.
+    apart. ``most`` is the number of these first requests. Later requests are not delayed.
+
+    Without the delay, these requests would start together and end together. Then the client would wait for all replies,
+    and after that the server would wait for all new requests.
     """
 
     def __init__(self, most: int) -> None:

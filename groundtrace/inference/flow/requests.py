@@ -98,7 +98,8 @@ class Flow:
         """Request one part of the samples (replies to one prompt); ``n`` is the number of samples in this part.
 
         The caller divides the samples into parts if the endpoint cannot return all of them at once. The cost of each
-        part is reserved separately in the budget. The caller has already reserved the cost of the first part.
+        part is reserved separately in the budget. For the first part (``is_first``), the caller has already reserved
+        the cost. ``arrivals`` collects the samples and errors of all parts.
         """
         allowance = allowance_of_call()
         if allowance is None:
@@ -196,9 +197,10 @@ class Flow:
         budget allows it. If ``hedge_after_s`` is 0, no second copy is sent. If all copies fail, the last error is
         raised.
 
-        ``n`` is the number of samples to request. ``rank`` orders the requests that wait for a slot: a lower number is
-        first. Only one copy's reply is returned. The usage of the other copy is also counted if it is known. The tokens
-        of a cancelled copy are not known.
+        ``n`` is the number of samples to request. ``send`` is the function that makes one attempt. ``rank`` orders the
+        requests that wait for a slot (a permit for one concurrent request): a lower number is first. Only one copy's
+        reply is returned. The usage of the other copy is also counted if it is known. The tokens of a cancelled copy
+        are not known.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
@@ -242,10 +244,10 @@ class Flow:
         raise errors[-1]
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """Send a request once, and report to the call's guard whether the attempt failed.
+        """Send a request once with the function ``send``, and report to the call's guard whether the attempt failed.
 
         The guard is the object that handles a server that is down. ``n`` is the number of samples to request. ``rank``
-        orders the requests that wait for a slot: a lower number is first.
+        orders the requests that wait for a slot (a permit for one concurrent request): a lower number is first.
         """
         guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "the attempt was cancelled")
         try:

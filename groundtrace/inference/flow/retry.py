@@ -1,5 +1,6 @@
-"""Repeats failed requests; all retries are made here. The wait between two attempts grows exponentially and has a
-random part (jitter). If the server demands a wait (Retry-After), the module obeys.
+"""Repeats failed requests. All retries of requests are made in this module. The wait between two attempts grows
+exponentially and has a random part (jitter). If the server sends a Retry-After header, the wait is the time in this
+header, up to a limit.
 """
 
 import asyncio
@@ -27,18 +28,19 @@ end the call, it raises an exception, for example the error itself.
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
     """Return how many seconds to wait before the next attempt. ``tries`` is the number of failed attempts so far (at
-    least 1), and ``error`` is the error of the last one. If the server sent a Retry-After, the result is this time,
-    at most :data:`MAX_RETRY_AFTER_S`.
+    least 1), and ``error`` is the error of the last one. If the server sent a Retry-After header, the result is the
+    time in this header, but at most :data:`MAX_RETRY_AFTER_S`.
 
-    Otherwise the result is between half of a maximum and this maximum. ``jitter`` is a random number in [0, 1) that
-    chooses the value between them, so that callers do not retry at the same time. The maximum doubles with each
-    attempt, up to :data:`MAX_WAIT_S`. Its value after the first attempt depends on the failure:
+    Otherwise the result is a random time from ``m / 2`` to ``m`` seconds. ``jitter`` is the random number in [0, 1)
+    that determines this time. The time is random so that not all callers retry at the same moment. The maximum ``m``
+    doubles with each attempt, up to :data:`MAX_WAIT_S`. After the first attempt, ``m`` depends on the failure:
 
     - 0.2 s if the server refused the request because of its load;
     - 0.05 s after a fault unrelated to load (a broken connection, an unreadable or empty response);
     - 0.05 s after a timeout, since the caller has already waited.
 
-    Concurrent requests are limited elsewhere, by :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
+    This function does not limit the number of concurrent requests;
+    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit` limits it.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)

@@ -1,11 +1,11 @@
-"""Estimates how many tokens a request will use, before it is sent. The rate limits need this estimate."""
+"""Estimates how many tokens a request will use. The rate limits need this estimate before the request is sent."""
 
 from groundtrace.inference.request import Reply, Request, estimated_tokens
 
 
 class Sizes:
-    """Estimates how many tokens a request of one endpoint will use, from the tokens that earlier requests with the same
-    prompt used. All methods run on one event loop.
+    """Estimates how many tokens a request to one endpoint will use. The estimate is computed from the earlier requests
+    that were made from the same prompt template (the same ``prompt.name``). All methods run on one event loop.
     """
 
     def __init__(self) -> None:
@@ -13,10 +13,11 @@ class Sizes:
 
     def expected(self, request: Request, n: int) -> int:
         """Return the expected number of tokens (input plus output) of ``request`` with ``n`` samples (replies to its
-        prompt). The estimate uses the averages of the earlier replies to the same prompt.
+        prompt). The estimate uses the averages of the earlier replies to the same prompt template (the same
+        ``prompt.name``).
 
-        Before the first reply, the result is the largest number of tokens that the request may use. With a lower guess,
-        many requests that start together could exceed the rate limits.
+        Before the first such reply, the result is the largest number of tokens that the request may use. With a lower
+        guess, many requests that start together could exceed the rate limits.
         """
         if request.prompt.name not in self._seen:
             return estimated_tokens(request.prompt) + n * (request.continuation is None) * request.sampling.max_tokens

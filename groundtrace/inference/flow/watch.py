@@ -1,5 +1,5 @@
 """Watches the calls of a run in one process. Each endpoint has a guard. If the endpoint's server is down, the guard
-waits for the server, and ends the run if waiting does not help.
+waits for the server. If the server stays down for too long, the guard ends the run.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard lets calls
+    """Holds the guards of all endpoints of a run (:class:`groundtrace.inference.flow.guard.Guard`). A guard makes calls
     wait while their server is down. It ends the run if the server is down for too long or cannot answer the calls.
 
     ``settings`` are the settings of the endpoints and roles. A role is the job of a model, such as "judge", and
     ``endpoint`` is a function that returns the endpoint of a role. ``notes`` writes files about the run's requests and
-    servers, which the progress display reads.
+    servers; the progress display reads these files.
     """
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
@@ -29,14 +29,14 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard lets calls
-        wait while their server is down. It ends the run if the server is down for too long or cannot answer the calls.
+        """Return the guard of the endpoint for ``role`` (the job of a model, such as "judge"). A guard makes calls wait
+        while their server is down. It ends the run if the server is down for too long or cannot answer the calls.
         Returns None for a model in this process, which needs no guard.
 
-        The first call of this method checks all endpoints. A process makes this call before it sends its first request
-        to a server, so no paid request is wasted if another endpoint cannot be used. If all replies are in the cache,
-        nothing is checked. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint cannot answer calls,
-        or if the run has been stopped.
+        The first call in a process checks all endpoints, before the process sends its first request to a server. So no
+        money is spent on requests to one endpoint if another endpoint cannot be used. If all replies are in the cache,
+        this method is not called, and nothing is checked. Raises :class:`groundtrace.inference.errors.RunStopped` if an
+        endpoint cannot answer calls, or if the run has been stopped.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped: repeat the command to resume it", resumable=True)

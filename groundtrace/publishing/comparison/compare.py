@@ -56,8 +56,8 @@ class ComparedRun:
 class Comparison:
     """Holds the comparison of two runs.
 
-    A record's side is the set in which it ended (sft, rl or rejected); for a rejected record, also the stage and reason
-    of the rejection. A stage is a step of the pipeline.
+    A record's side is the set in which the record ended (sft, rl or rejected). For a rejected record, the side also
+    includes the stage and the reason of the rejection. A stage is a step of the pipeline.
 
     Attributes:
         runs: the two runs, A and B.
@@ -173,7 +173,7 @@ def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _same(a: RunSummary, b: RunSummary) -> str:
-    """Return the sentence that states that nothing differs."""
+    """Return the sentence that states that two runs do not differ. It also names the number of records in each set."""
     ends = [*(f"{a.counts.rows(name)} {name}" for name in a.sets), f"{a.counts.rejected_records} rejected"]
     code = "" if a.revision == b.revision else ", by other versions of the code"
     return (
@@ -193,7 +193,7 @@ def _with_traces(section: Section, both: int, other: int) -> Section:
 
 
 def _funnel(a: RunSummary, b: RunSummary) -> Section:
-    """Return a section with the stages whose numbers of read, kept or rejected records differ."""
+    """Return a table of the stages (pipeline steps) whose numbers of read, kept or rejected records differ."""
     flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
     rows: list[Sequence[object]] = []
     for name in dict.fromkeys(name for side in flows for name in side):
@@ -205,7 +205,7 @@ def _funnel(a: RunSummary, b: RunSummary) -> Section:
 
 
 def _rejections(a: RunSummary, b: RunSummary) -> Section:
-    """Return a section with the reasons of rejection whose numbers of records differ."""
+    """Return a table of the reasons of rejection whose numbers of records differ between the runs ``a`` and ``b``."""
     counts = [
         {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
     ]
@@ -219,7 +219,7 @@ def _rejections(a: RunSummary, b: RunSummary) -> Section:
 
 
 def _costs(a: RunSummary, b: RunSummary) -> Section:
-    """Return a section with the calls, tokens and costs of each role in both runs."""
+    """Return a table of the calls, tokens and costs of each role (the job of a model, such as teacher) in both runs."""
     costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
     rows: list[Sequence[object]] = []
     for role in dict.fromkeys(role for side in costs for role in side):

@@ -117,14 +117,14 @@ def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any],
 
 
 def _endpoint_defaults() -> Mapping[str, Any]:
-    """Return the defaults of an endpoint's settings, as a config holds them."""
+    """Return the default values of the settings of an endpoint (model server), in the form of a config file."""
     fields = {field.name: default_of(field) for field in dataclasses.fields(EndpointSettings)}
     plain = {name: list(each) if isinstance(each, tuple) else each for name, each in fields.items()}
     return {name: each for name, each in plain.items() if each is not dataclasses.MISSING}
 
 
 def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> list[tuple[str, str, str]]:
-    """Return the differences in recipe, input and number of records."""
+    """Return the differences in recipe (pipeline), input and number of records, as (name, value in A, value in B)."""
     (root_a, a), (root_b, b) = first, second
     found = [("recipe", a.recipe, b.recipe), ("input", a.input, b.input)]
     prints = _fingerprint(root_a), _fingerprint(root_b)
@@ -135,7 +135,7 @@ def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> l
 
 
 def _fingerprint(root: Path) -> str:
-    """Return the fingerprint of a run's input; "" if it cannot be read from the run folder."""
+    """Return the SHA-256 that identifies the content of a run's input; "" if the run folder does not hold it."""
     try:
         return str(read_json(own_file(root, "input.json"))["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -143,7 +143,7 @@ def _fingerprint(root: Path) -> str:
 
 
 def _roles(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
-    """Return the roles whose models differ between the runs."""
+    """Return the roles (jobs of a model, such as teacher) whose models differ, as (name, model in A, model in B)."""
     return [
         (f"model of the {role}", a.roles.get(role, ABSENT), b.roles.get(role, ABSENT))
         for role in dict.fromkeys((*a.roles, *b.roles))

@@ -177,7 +177,11 @@ def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap)
 
 
 def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, int, int]:
-    """Return how many ids are in the set ``name`` in both runs, only in A, only in B, and in neither run."""
+    """Return how many ids the set ``name`` contains in both runs, only in run A, only in run B, and in neither run.
+
+    Ids that only one run has read are not counted. ``tables`` is the database to which :func:`add_ends` has added its
+    tables.
+    """
     query = """SELECT count(*) FILTER (set_a = $1 AND set_b = $1), count(*) FILTER (set_a = $1 AND set_b <> $1),
         count(*) FILTER (set_a <> $1 AND set_b = $1), count(*) FILTER (set_a <> $1 AND set_b <> $1) FROM pairs"""
     both, first, second, neither = tables.execute(query, [name]).fetchall()[0]

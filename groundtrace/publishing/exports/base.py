@@ -138,7 +138,7 @@ class Writer(Protocol):
 
 
 def anything(run: Path) -> None:
-    """Accept every run: do nothing. This is the ``check`` of a format that has no requirements."""
+    """Do nothing, so that every run is accepted. A format without requirements uses this function as its ``check``."""
 
 
 @dataclass(frozen=True)

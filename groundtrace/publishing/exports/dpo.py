@@ -3,7 +3,7 @@
 A trace is a teacher's reasoning with its answer. The best trace of a question (the *kept* trace) is the trace in its
 SFT row. The worse trace is chosen from the question's other traces, which the run writes if ``write.other_traces`` is
 True. If there are traces whose answers have a lower grade than the kept trace's answer, the worse trace is one of them.
-If there are none, it is one of the traces with a lower score than the kept trace. In both cases the trace with the
+Otherwise the worse trace is one of the traces with a lower score than the kept trace. In both cases the trace with the
 lowest score is chosen. Of traces with equal scores, the first is chosen. A trace that is not known to be worse is never
 chosen, since such a pair would train the model on noise.
 """

@@ -5,7 +5,8 @@ the row in its run. OpenRLHF keeps the image column in memory and resolves relat
 the images are files with absolute paths, and the run has to be exported again after the export folder is moved.
 OpenRLHF's SFT does not use images, so only RL rows are written. OpenRLHF requests the reward of each response as soon
 as this response is complete (``openrlhf/utils/agent.py`` of 0.11.2). But if a question has several streams (prompts),
-the rewards of all its responses are computed together. So a run with several streams is refused.
+the rewards of all its responses are computed together. So a run whose questions have several streams cannot be exported
+to OpenRLHF.
 """
 
 from pathlib import Path

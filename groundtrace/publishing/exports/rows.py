@@ -56,7 +56,11 @@ def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, An
 
 
 def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
-    """Raise ExportError if the shard's images or conversations are missing, or have another type than a run writes."""
+    """Raise ExportError if the column of images or of conversations is missing, or has a wrong type.
+
+    ``file`` is the path of a shard (Parquet file of a run), and ``schema`` is the schema of the file. ``side`` is sft
+    or rl.
+    """
     for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
         kind = schema.field(column).type if column in schema.names else pa.null()
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
@@ -126,7 +130,7 @@ def _footer(file: Path) -> pq.FileMetaData:
 
 
 def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a shard as dictionaries. Raises ExportError if the file cannot be read."""
+    """Yield the rows of a shard (Parquet file) as dictionaries. Raises ExportError if the file cannot be read."""
     try:
         # With the default pre_buffer=True, the whole file would be read before the first rows are returned.
         with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:

@@ -6,8 +6,8 @@ decoded images. Coordinates are in the texts, in the frame (pixels, 0â€“1 or 0â€
 swift's own column for coordinates, ``objects``, is not used.
 
 swift passes the column ``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward
-finds the row. The column ``id`` names the row for people; swift drops it, or keeps it unused with
-``--remove_unused_columns false``.
+finds the row. The column ``id`` is only for people who read the file. swift drops this column, or keeps it without
+using it if ``--remove_unused_columns false`` is given.
 
 With ``--turns tools``, a turn with text and a call becomes two messages: the text, and then the call, with the role
 ``tool_call``. The call's result is a message of the role ``tool_response``. The column ``tools`` describes the tool as

@@ -50,7 +50,7 @@ def problems_of(card: str, files: Sequence[str]) -> list[str]:
 
 
 def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
-    """Yield the problems in the fields of the front matter."""
+    """Yield the problems in the fields of the front matter. ``files`` are the paths of the published files."""
     for name, allowed in (
         ("license", {*HUB_LICENCES, "other"}),
         ("task_categories", TASKS),

@@ -56,9 +56,9 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data of the run's owner.
 
-    ``file`` is the path of this file. Error messages of servers are removed. The file ``batch_plan.json`` states which
-    share of a training batch comes from which kind of row, and how many rows of each kind there are. These numbers of
-    rows are replaced by the numbers of published rows, which are counted in the shards (Parquet files) below the folder
+    ``file`` is the path of this file. Error messages of servers are removed. For each kind of row, the file
+    ``batch_plan.json`` states the share of a training batch that this kind has, and the number of its rows. This number
+    is replaced by the number of published rows, which is counted in the shards (Parquet files) below the folder
     ``published``. Raises PublishError for a damaged file.
     """
     try:

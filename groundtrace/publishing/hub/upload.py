@@ -165,10 +165,9 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
     """Raise HubDown if a file is missing or different in the repository, although the Hub accepted all files.
 
-    Two commits are checked. One is the new commit, ``commit``, in which all files are checked. The other is the commit
-    that the publication's tag marks. In this commit, only the shards (Parquet files) are checked. The two are normally
-    the same commit. But if the same data was published before, the tag still marks the earlier commit, which has the
-    same shards, but possibly an older data card.
+    All files are checked in the new commit, ``commit``. The shards (Parquet files) are also checked in the commit that
+    the publication's tag marks. Normally, this is the same commit. But if the same data was published before, the tag
+    still marks the earlier commit, which has the same shards, but possibly an older data card.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):

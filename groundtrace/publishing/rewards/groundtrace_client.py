@@ -223,7 +223,7 @@ def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
     """Return the score of a response; if its sandbox failed, return an unscored result instead.
 
     ``why`` is the reason why the sandbox failed; "" if it did not fail. The policy (the model in training) did not
-    cause such a failure, so the response must not get a reward.
+    cause such a failure, so its response must be neither rewarded nor punished.
     """
     if not why:
         return score
@@ -241,9 +241,11 @@ def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _figures(name: str, value: float | None) -> dict[str, float]:
-    """Return a verdict as two finite numbers, for trainers that average each key over all responses.
+    """Return a verdict (the score of one aspect of a response) as two finite numbers, with their names as keys.
 
-    The first number is the verdict's value, or 0 if it is unscored. The second number is 1 if it is scored, else 0.
+    This form is for trainers that average each key over all responses. ``name`` is the name of the verdict. The number
+    ``NAME_or_0`` is the verdict's value, or 0 if ``value`` is None (the aspect could not be scored). The number
+    ``NAME_scored`` is 1 if there is a value, else 0.
     """
     return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
 
@@ -333,7 +335,7 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the mean of each verdict over the responses in which the verdict is scored.
+    """Return the mean of each verdict (the score of one aspect of a response) over the responses that have this score.
 
     If several processes train, the result holds only the mean outcome, which is NaN if no outcome is scored. The reason
     is that each process must give TRL the means of the same verdicts, but a verdict may be scored in only some of the

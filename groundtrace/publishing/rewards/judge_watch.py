@@ -71,7 +71,7 @@ class JudgeWatch:
         """Check all endpoints once, and keep the result."""
         try:
             found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
-        except Exception:  # a defect: the last health is outdated
+        except Exception:  # a defect of the check: the result of the last check is outdated
             _log.exception("the endpoints cannot be checked")
             self._health = None
         else:

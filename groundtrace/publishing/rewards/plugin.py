@@ -136,7 +136,7 @@ def unless_lost(scored: Scored, why: str) -> Scored:
     """Return the scores of a response; if its sandbox failed, return a result without reward instead.
 
     ``why`` is the reason why the sandbox failed; "" if it did not fail. The policy (the model in training) did not
-    cause such a failure, so the response must not get a reward.
+    cause such a failure, so its response must be neither rewarded nor punished.
     """
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 

@@ -197,7 +197,8 @@ def _checked(text: str, name: str, number: int) -> str:
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
     """Raise BadRequest if the JSON object ``found`` has a field that is not in ``known``.
 
-    ``item`` is the index of the item that ``found`` is, for the error; None if ``found`` is the whole request.
+    ``item`` is for the error: if ``found`` is an item of the request, ``item`` is its index; if ``found`` is the whole
+    request, ``item`` is None.
     """
     if others := sorted(map(str, found.keys() - known)):
         raise BadRequest(

@@ -251,7 +251,8 @@ class RowReward:
 
         ``call`` holds the answers in groups, and ``found`` holds their scores in the same groups. If the setting
         ``step_responses`` is given, a step is complete after this number of responses. If it is 0, each call with
-        ``is_step`` True is a complete step. Nothing is done for a recipe that does not learn.
+        ``is_step`` True is a complete step. A recipe is the code that computes the rewards. If the recipe does not
+        learn, nothing is done.
         """
         if not self.recipe.learns:
             return
@@ -326,7 +327,7 @@ class RowReward:
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:
-        """Return the row with this id from a run folder. Before that, the images of the row are written to files."""
+        """Read the row with this id from a run folder, write its images to files, and return the row."""
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
@@ -334,7 +335,7 @@ class RowReward:
 
         ``run`` is the name or the path of a run, from a reference. If no run folders are configured, every path is
         allowed. Otherwise ``run`` is only compared with the names and paths of the configured folders, and is never
-        opened as a path.
+        opened as a path. If ``run`` is "" and one folder is configured, this folder is returned.
         """
         if not self._folders:
             return Path(run)
@@ -352,7 +353,8 @@ class RowReward:
     def _shards(self, folder: Path) -> Shards:
         """Return the RL rows of a run. The run is opened at the first call.
 
-        Raises ShardError if the run cannot be read, and ConfigError if its rows lack data for the recipe.
+        Raises ShardError if the run cannot be read. Raises ConfigError if its rows lack data that the recipe (the code
+        that computes the rewards) needs.
         """
         with self._lock:
             if folder not in self._runs:

@@ -343,7 +343,7 @@ class RewardServer:
             return Refused(
                 503, "ending", "the server is stopping: send the request again later", retry_after_s=RETRY_AFTER_S
             ).response()
-        except Exception as error:  # a defect: the client gets an error, the log the traceback
+        except Exception as error:  # a defect: the client gets an error, and the log gets the traceback
             _log.exception("a request failed")
             return Refused(
                 500, "internal", f"the server failed with {type(error).__name__}: see the server's output"

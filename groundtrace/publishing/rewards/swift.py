@@ -35,7 +35,10 @@ class Verified:
         """Return the reward of each completion.
 
         ``columns`` are the columns of the rows, one value for each completion. The column ``groundtrace`` is needed.
-        Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
+        Raises BadAnswer if this column is missing or a completion cannot be scored. Raises
+        :class:`groundtrace.publishing.rewards.plugin.Unscored` if a completion has no reward and the config has no
+        reward for this case. Raises :class:`groundtrace.rewards.rows.reward.JudgesDown` if a model server does not
+        answer.
         """
         references = columns.get(COLUMN)
         if references is None:

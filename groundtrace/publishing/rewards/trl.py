@@ -82,6 +82,10 @@ def _text(completion: Completion) -> object:
 
 
 def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:
-    """Return the mean of each verdict over the completions in which the verdict is scored."""
+    """Return the mean of each verdict over the completions that have a value for this verdict.
+
+    A verdict is the score of one aspect of a completion. ``names`` are the names of the verdicts. A verdict without any
+    value is left out.
+    """
     values = {name: [value for each in found if (value := each.value(name)) is not None] for name in names}
     return {name: sum(known) / len(known) for name, known in values.items() if known}

@@ -1,6 +1,6 @@
 """Provides Groundtrace's verifier (the code that scores responses) as a reward function of verl.
 
-It scores a single response or a batch. verl passes all arguments by keyword (``verl/trainer/ppo/reward.py``,
+The function scores a single response or a batch. verl passes all arguments by keyword (``verl/trainer/ppo/reward.py``,
 ``verl/workers/reward_manager/`` of 0.9). A manager that scores single responses passes ``data_source``,
 ``solution_str``, ``ground_truth`` and ``extra_info``. The batch manager passes lists, in arguments with plural names.
 """

@@ -1,10 +1,11 @@
 """Executes the tool calls of responses in Groundtrace's sandbox, for responses that another trainer generates.
 
-All tools of this package use this module. A tool call contains code. The code runs after the code of the earlier
-successful calls of the same response (:mod:`groundtrace.sandbox.replay`). A response answers the question of one
-training row, which a run of Groundtrace exported; the limits of the sandbox are those of this run. The environment of
-Groundtrace's own trainer executes calls in the same way. If a sandbox fails, the response is *lost*. The policy (the
-model in training) did not cause the failure, so the reward leaves the response unscored.
+All tools of this package use this module. A tool call contains code. Each call gets a new sandbox session. In this
+session, the code of the response's earlier successful calls is executed again, and then the new code
+(:mod:`groundtrace.sandbox.replay`). A response answers the question of one training row, which a run of Groundtrace
+exported. The sandbox has the same limits as in that run. Groundtrace's own trainer executes calls in the same way. If a
+sandbox fails, the response is *lost*. The policy (the model in training) did not cause the failure, so the reward
+leaves the response unscored.
 """
 
 import asyncio
@@ -63,7 +64,7 @@ class Calls:
         limits: the limits under which the code of a response is executed, and how many responses execute code at once
             in this process.
         max_images: the maximum number of images that all calls together may display; further images are left out.
-        statuses: how the code of each call so far ended, in order, such as ``ok``.
+        statuses: how the code of each finished call ended, in order, such as ``ok``.
         lost: the reason why a sandbox failed; "" if no sandbox failed.
     """
 
@@ -79,8 +80,8 @@ class Calls:
     async def run(self, code: str) -> Result:
         """Execute the code of a call, and return its result.
 
-        The variables of the earlier successful calls still exist. If another call is running, this call waits until it
-        has ended.
+        The code of the response's earlier successful calls is executed again first, so the new code can use their
+        variables. If another call of the response is running, this method waits until that call has ended.
         """
         async with self._turn:
             result = await self._result(code)

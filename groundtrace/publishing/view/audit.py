@@ -108,7 +108,8 @@ class Audit:
         strata: the number of rows in each stratum (group of records) of the run.
         rows: the records of the sample.
         reviewer: the name of the person who judges now.
-        note: a line for the user if the sample is larger or smaller than requested, else "".
+        note: a line for the user if the sample is larger or smaller than requested, or if the run no longer has some
+            of its rows; else "".
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
     """

@@ -124,7 +124,7 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     images = [
         each | {"caption": f"image {n}"} for n, each in enumerate(record["images"], 1) if each["kind"] != "overlay"
     ]
-    turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows hold it
+    turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows have a status
     kept = {name: record[name] for name in ("id", "question", "choices", "answer", "answer_type", "gold")}
     empty = {name: [] for name in ("attempts", "facts", "pointed")}
     return kept | empty | {"turns": turns, "traces": [shown], "images": images}

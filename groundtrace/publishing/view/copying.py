@@ -71,7 +71,7 @@ def export_view(
 
 
 def _record(row: dict[str, Any], place: RowPlace, images: RowImages, folder: Path) -> dict[str, Any]:
-    """Write the images of a record to the folder, and return the record as the page shows it."""
+    """Write the images of a record and a thumbnail to the folder, and return the record as the page shows it."""
     record, n = record_of(place, images) | {"n": row["n"], "other": None}, row["n"]
     for image in record["images"]:
         name = f"images/{n}-{image['column']}-{image['index']}"

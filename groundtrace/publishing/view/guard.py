@@ -28,8 +28,8 @@ class Guard:
     """Accepts requests only from the browser that opened the address with the secret ``token``.
 
     The browser needs the token only once. The server then sets an HttpOnly SameSite cookie, and redirects to the
-    address without the token. The Host header must name this machine, so that a page of another site cannot reach the
-    server under that site's name. A request that changes data must have the Origin of this server.
+    address without the token. The Host header must name this machine. This prevents DNS rebinding, by which a page of
+    another site could reach the server. The Origin header of a request that changes data must name this server.
     """
 
     def __init__(self) -> None:
@@ -62,9 +62,12 @@ class Guard:
         """Return None if the request is accepted; else the response that the browser gets instead of the data.
 
         A request with the right token in its address gets a redirect, which also sets a cookie. The browser sends this
-        cookie with all later requests. A request is refused (status 403) if its token is wrong, if it has neither the
-        token nor the cookie, if its Host header does not name this machine, or if it changes data and does not come
-        from the page of this server.
+        cookie with all later requests. A request is refused (status 403) in four cases:
+
+        - Its Host header does not name this machine.
+        - Its token is wrong.
+        - It has neither the token nor the cookie.
+        - It changes data, and does not come from the page of this server.
         """
         if not _is_this_machine(request.host):
             return web.Response(
@@ -91,7 +94,7 @@ class Guard:
 
 
 def _closed() -> web.Response:
-    """Return the response to a browser that has neither the token nor the cookie."""
+    """Return the response (status 403) to a browser whose token is wrong, or that has neither token nor cookie."""
     return web.Response(status=403, text="open the address that `beam view` printed; it holds the token of this view")
 
 

@@ -37,13 +37,14 @@ def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
 def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     """Yield one object for each line of a file of a run, in order. Yield nothing if the file is missing.
 
-    ``name`` is the file's path in the run folder ``run``. Each line is a JSON object. ``make`` is a function that
-    converts it to the result. It may raise TypeError, KeyError or ValueError for an invalid object. A killed process
-    may leave an incomplete last line, so an invalid last line without a line break is skipped. Raises
-    :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, for more than
-    :data:`MAX_LINES` lines, and if the file cannot be read.
-    Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link, and if the file is a
-    pipe or a device.
+    ``name`` is the file's path in the run folder ``run``. Each line is a JSON object. The function ``make`` converts
+    this object to the object that is yielded. ``make`` may raise TypeError, KeyError or ValueError for an invalid line.
+    A killed process may leave an incomplete last line, so an invalid last line without a line break is skipped.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, for more than
+    :data:`MAX_LINES` lines, and if the file cannot be read. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link, and if the file is a pipe or
+    a device.
     """
     file = run / name
     refuse_links(run, str(name))

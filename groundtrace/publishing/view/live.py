@@ -1,8 +1,9 @@
-"""Reads what an unfinished run has done so far, for the page of ``beam view``: requests, failures and newest replies.
+"""Reads the progress of an unfinished run for the page of ``beam view``: requests, failures and newest replies.
 
-The run's processes write this into the run folder while they work: RUN/ledger/<run>/ holds a line for each request and
-each failure (:mod:`groundtrace.inference.flow.notes`), and RUN/cache/log/ a line for each reply
-(:mod:`groundtrace.inference.cache.log`). The files are only read, so the run is not disturbed.
+While the run's processes work, they write files into the run folder. The files in RUN/ledger/<run>/ are called notes.
+They have one line for each request and each failed attempt (:mod:`groundtrace.inference.flow.notes`). The files in
+RUN/cache/log/ have one line for each reply (:mod:`groundtrace.inference.cache.log`). This module only reads the files,
+so it does not disturb the run.
 """
 
 import contextlib
@@ -76,7 +77,9 @@ class _Lines:
 
 @dataclass
 class _Sums:
-    """Holds what was counted in the notes of one run, which have a line for each request and each failed attempt.
+    """Holds the totals of one run: how many requests, replies, tokens and failed attempts were counted.
+
+    The numbers are counted in the run's notes: files with one line for each request and each failed attempt.
 
     Attributes:
         files: the reader of each file of notes.
@@ -97,7 +100,10 @@ def is_unfinished(run: Path) -> bool:
 
 
 class LiveRun:
-    """Follows the unfinished run in the folder ``run``. Only new lines are read each time."""
+    """Reads the progress of the unfinished run in the folder ``run``, each time :meth:`state` is called.
+
+    A call reads only the lines of the run's notes (lines about requests and failures) that the last call did not read.
+    """
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -106,15 +112,16 @@ class LiveRun:
         self._tails = dict[Path, tuple[int, list[LogEntry]]]()
 
     def state(self) -> Json:
-        """Return the present state, ready for JSON.
+        """Return the present state of the run, as a dict that is ready for JSON.
 
-        If the run was repeated, ``calls``, ``failures`` and ``waiting`` are those of the latest repetition. The fields:
+        If the run was repeated, ``calls``, ``failures`` and ``waiting`` are those of the latest repetition. The keys of
+        the dict are:
 
         - ``is_finished``: whether the run has written its outputs.
         - ``is_failed``: whether the run ended with an error.
         - ``calls``: the numbers of requests, replies and tokens, and the dollars, for each stage and role.
         - ``failures``: the failed attempts, the most frequent first.
-        - ``waiting``: what the processes wait for at present.
+        - ``waiting``: one message for each server that the run's processes wait for at present.
         - ``replies``: the newest replies of the cache.
         - ``per_minute``: the number of replies in the last minute. Only the end of each log file is read. So the number
           is too low if some replies of this minute are before the part that is read.
@@ -147,10 +154,13 @@ class LiveRun:
         return path.is_dir() and not is_elsewhere(path, self.run)
 
     def _add(self, notes: Path) -> None:
-        """Add the new lines of the run's notes to the sums. ``notes`` is the folder of the notes."""
+        """Read the new lines of the files in the folder ``notes``, and add their numbers to the totals.
+
+        A line is about a request or a failed attempt.
+        """
         for path in sorted(notes.glob("*.jsonl")):
             lines = self._sums.files.setdefault(path, _Lines(path))
-            with contextlib.suppress(OSError, UnsafeFile):  # a file that is gone, no file, or one of another folder
+            with contextlib.suppress(OSError, UnsafeFile):  # the file was removed, or is not a regular file of the run
                 own_file(self.run, str(path.relative_to(self.run)))
                 for line in lines.new():
                     self._add_line(path.name.partition("-")[0], line)
@@ -165,7 +175,7 @@ class LiveRun:
             self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), said] += 1
 
     def _newest(self) -> list[LogEntry]:
-        """Return the last entries of each log file, all in one list, the newest first."""
+        """Return the last entries (replies) of the newest :data:`MAX_LOGS` log files, as one list, the newest first."""
         found = []
         for path in logs(self.run / "cache" / "log")[-MAX_LOGS:]:
             with contextlib.suppress(OSError, UnsafeFile):

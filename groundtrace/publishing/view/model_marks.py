@@ -1,10 +1,10 @@
 """Converts replies of the detector, the pointer and the segmenter to marks that the page draws on the images.
 
 The replies are those of one record, from a replay (a repetition of the run's stages for this record). The marks show
-the objects against which the scorers checked a trace (:mod:`groundtrace.rewards.locating`), and the points that the
-pointer found before the trace was written. This module parses a reply with the functions with which the run parses it,
-so a mark shows the object as the run read it. A reply can have any text and any size, so the numbers of marks, notes
-and characters are limited.
+the objects with which the scorers (checks) compared a trace (:mod:`groundtrace.rewards.locating`). They also show the
+points that the pointer found before the trace was written. This module uses the same parsing functions as the run, so a
+mark is at the same position as the object that the run used. A reply can have any text and any size, so the numbers of
+marks, notes and characters are limited.
 """
 
 import hashlib
@@ -142,10 +142,10 @@ def model_marks(
 
 
 class _Reader:
-    """Parses the replies of a record's requests, those of the detector and the pointer before those of the segmenter.
+    """Parses the replies of the detector, the pointer and the segmenter for one record.
 
-    It remembers the labels of boxes and points, because the segmenter's requests contain only the coordinates of these
-    boxes and points.
+    The replies of the segmenter must be parsed last. The segmenter's requests contain only the coordinates of boxes and
+    points. So this class stores the labels of the boxes and points in the replies of the detector and the pointer.
     """
 
     def __init__(self, images: Mapping[str, ImageOfRow], family_of: Callable[[str], Family]) -> None:

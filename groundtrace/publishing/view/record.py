@@ -72,7 +72,7 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
     """Return the row's images: first the originals, then the images that code displayed, then the overlays.
 
-    For a clip, its frames take the place of the originals. ``of_code`` is the number of images that code displayed.
+    The frames of a clip count as originals. ``of_code`` is the number of images that code displayed.
     Overlays are images that were drawn for the teacher.
     """
     frames, held = row.get("frames") or [], row.get("images") or []
@@ -143,7 +143,7 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
 
 
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
-    """Return the traces of a row, after the verdict that rejected the record was marked with ``rejects`` = True.
+    """Mark the verdict that rejected the record with ``rejects`` = True, and return the traces of the row.
 
     ``traces`` are those of :func:`traces_of`, the best one first. The row names the scorer that rejected the record; if
     it names none, nothing is marked. The traces are searched in their order for a verdict of this scorer. The first

@@ -66,7 +66,7 @@ class Replays:
         ``folder`` is the folder for the temporary files of the process; the process writes its answer into it.
         """
         if self._is_closed:
-            raise InspectError("the view is ending")
+            raise InspectError("the record cannot be replayed, because `beam view` is stopping")
         asked = json.dumps(
             {
                 "run": str(self._run),

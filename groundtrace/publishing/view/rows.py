@@ -58,7 +58,7 @@ class ViewedRows:
 
     Several threads may use one instance. ``run`` is the run folder, and ``summary`` is the content of its ``run.json``.
     ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
-    ``meanings`` describes the columns that stages have added or that the user kept, by name.
+    ``meanings`` maps the name of each column that stages have added, or that the user kept, to its description.
     Each row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the
     rejected rows; within a set, rows have the order of the shards. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a shard cannot be read.
@@ -261,7 +261,8 @@ class ViewedRows:
     def _bounds(self, dimension: Dimension) -> tuple[float, float]:
         """Return the bounds of a column's histogram.
 
-        They are 0 and 1 for a score or a share, else the lowest and the highest value.
+        The bounds are the lowest and the highest finite value. In two cases, they are 0 and 1: the column has no finite
+        value, or its values differ and all are in [0, 1], such as scores and shares.
         """
         column = quoted_name(dimension.name)
         found = self._db.execute(f"SELECT min({column}), max({column}) FROM rows WHERE isfinite({column})").fetchone()

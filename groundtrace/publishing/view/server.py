@@ -290,10 +290,10 @@ class ViewServer:
 
 @web.middleware
 async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-    """Return the response of ``handler``; if ``handler`` raises an expected error, return a response with its message.
+    """Return the response of ``handler``. If ``handler`` raises an expected error, return the error's message instead.
 
-    Expected errors are those about the request or the run. The status of the response is 400 for a bad filter, and 409
-    for an error about the run.
+    Expected errors are those about the request or the run. The HTTP status of the message is 400 for a bad filter, and
+    409 for an error about the run.
     """
     try:
         return await handler(request)

@@ -42,8 +42,9 @@ class Argos(Recipe):
     alone, and the other scorers do not run. Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right
     point never lowers the reward, and a wrong point lowers it. The targets of a question are the objects that it is
     about. If there are targets, a response that points at none of them earns less than a response that points at one.
-    So even responses that all have the right answer give a gradient, as long as their pointing scores differ.
-    :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score already includes missed targets.
+    So responses that all have the right answer can have different rewards, and the policy can learn from these
+    differences. :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score already includes
+    missed targets.
 
     ``settings`` are the settings of the reward. ``scorers`` are the scorers that can run; scorers that the settings
     name are added to them.

@@ -97,10 +97,10 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Return the verdict on the form of a response, which ``case`` holds: 1 for a good form, 0 for a fault.
+    """Return the verdict on the form of a response: 1 for a good form, 0 for a fault.
 
-    :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form of all turns of the response. It accepts a
-    direct answer (without a think section), since an easy question needs no thinking.
+    ``case`` holds the response. :func:`groundtrace.rewards.trajectory_checks.form_fault` checks the form of all its
+    turns. A direct answer (without a think section) is no fault, since an easy question needs no thinking.
     """
     written = case.trajectory.written if case.trajectory is not None else ()
     fault = form_fault(written or (Turn(case.text.strip()),))

@@ -78,8 +78,8 @@ class SailRl(Recipe):
     def _judged(self) -> tuple[Scorer, ...]:
         """Return the scorers that ask the judge: first judging, then thinking.
 
-        Judging scores the decision to think or to answer directly, and thinking scores the reasoning. Judging is left
-        out if the setting ``decision`` is ``free``.
+        The scorer ``judging`` scores the decision to think or to answer directly, and ``thinking`` scores the
+        reasoning. ``judging`` is left out if the setting ``decision`` is ``free``.
         """
         decision = () if self.settings.decision == "free" else (judging.SCORER,)
         return (*decision, self._thinking)

@@ -77,10 +77,10 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Return the (width, height) of each image of a row, in pixels.
+    """Return the (width, height) of each image of a row in pixels, or only of the first image if the row has clips.
 
-    For a row with video clips, the result has only the size of the first image. ``images`` are the images of the row,
-    in order, or other objects that have a size.
+    ``images`` are the images of the row, in order, or other objects that have the sizes of these images. The images of
+    a row with video clips include the frames of the clips.
     """
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes

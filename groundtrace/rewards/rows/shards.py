@@ -1,8 +1,8 @@
 """Reads a run's shards (Parquet files): gives access to rows by index, with their images as bytes.
 
-The rows are in the order of the shards. The library ``datasets`` memory-maps them, so the set of rows can be larger
-than memory. The rows stay Arrow tables until they are used; otherwise ``datasets`` would decode their images, or copy
-them once more.
+The rows are in the order of the shards. If the shards are large (:data:`MAX_BYTES_IN_MEMORY`), the library ``datasets``
+memory-maps the rows, so the rows can be larger than memory. A row stays in an Arrow table until it is used. If the rows
+were read through ``datasets`` instead, the library would decode their images, or make another copy of the rows.
 """
 
 import contextlib
@@ -118,7 +118,7 @@ class Shards:
         """Return whether any row has a value in ``name``, a column that the pipeline can add, such as ``rubrics``.
 
         The result is False if the pipeline did not add the column. The name ``stream`` is a special case: the result is
-        True if a row has a prompt for each of several forms of response (with boxes, or only in words).
+        True if any row has streams, which are prompts for different kinds of responses (with boxes, or only in words).
         """
         if name == "stream":
             return any(self.streams)

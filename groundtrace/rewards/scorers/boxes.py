@@ -94,9 +94,9 @@ def match_group(
 ) -> tuple[Values, Values]:
     """Return the recall and the precision of each of G responses, as two arrays (G,) in [0, 1] (iVGR Eq. 2).
 
-    The recall is the mean IoU of each gold box with the best box of the response, and the precision is the mean IoU of
-    each box of the response with the best gold box. A response without boxes, or with too many boxes
-    (:func:`max_boxes`), has recall 0 and precision 0.
+    For the recall, each gold box gets its highest IoU with a box of the response; the recall is the mean of these IoUs.
+    For the precision, each box of the response gets its highest IoU with a gold box; the precision is the mean of these
+    IoUs. A response without boxes, or with too many boxes (:func:`max_boxes`), has recall 0 and precision 0.
 
     Args:
         responses: the boxes of each response.
@@ -172,7 +172,7 @@ def _reason(count: int, limit: int, of: str, recall: float, precision: float) ->
 
 
 def _places(boxes: Iterable[Box]) -> set[Place]:
-    """Return the places of the boxes. Boxes at the same place count as one, even if their labels differ."""
+    """Return the set of distinct (media_index, x1, y1, x2, y2) of the boxes; labels are ignored."""
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 

@@ -1,7 +1,7 @@
 """Scores boxes by iVGR Eq. 2, but a box matches a gold box only if its label can name the object of the gold box.
 
-The paper does not have this reward. Eq. 2 uses only positions, so a policy would not learn to name its objects. But
-crops, references and readers of the reasoning rely on the names.
+The paper does not have this reward. Eq. 2 uses only positions, so a policy would not learn to give its boxes right
+labels. But crops of boxes, references (the reasonings with which others are compared) and readers need right labels.
 
 The words of the two labels decide whether they can name the same object
 (:func:`groundtrace.schemas.labels.names_alike`). If the words do not decide it, as for synonyms and other languages, a

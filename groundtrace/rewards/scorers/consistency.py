@@ -2,7 +2,8 @@
 
 A judge compares two texts, the candidate and the reference, without seeing the image. It rates the candidate with one
 of four levels. The candidate is the textual reasoning, which is only in words. The reference is the best grounded
-reasoning (with boxes) found so far for the question. The trainer stores these references (the archive of Eq. 4).
+reasoning (with boxes) that training has found for the question. The trainer stores these references (the archive of
+Eq. 4).
 
 Deviation: a candidate that has none of the reference's content gets the lowest level, 0. By the wording of the paper, a
 candidate without this content only leaves out details, so it would get the level 0.7.
@@ -75,15 +76,15 @@ async def score_consistency(
     judgements: int = 1,
     max_apart: float | None = None,
 ) -> Verdict:
-    """Return a verdict whose value is R_consistency = α: whether a reasoning has the content of a reference.
+    """Return a verdict whose value is R_consistency = α: how well a reasoning agrees with a reference.
 
     For one judgement, α is one of the four values of :data:`LEVELS`, from 0 to 1 (iVGR §3.3). For several judgements, α
     is their mean (§5, Table 9: four judgements).
 
     Args:
-        reference_text: the reference, which is the best reasoning with boxes found for the question so far. None means
-            that the question has no reference yet; the value is then 0. Do not call this function for a question
-            without gold boxes: such a question never has a reference, and gets no consistency reward (App. B).
+        reference_text: the reference, which is the best reasoning with boxes that training has found for the question.
+            None means that the question has no reference yet; the value is then 0. Do not call this function for a
+            question without gold boxes: such a question never has a reference, and gets no consistency reward (App. B).
         reasoning: the textual reasoning (only in words) that is rated. If it is None or empty, the value is 0.
         question: the question that both texts answer.
         caller: the object with which the judge is called.
@@ -129,10 +130,10 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 def mean_of_reply(reply: CallResult) -> Reading:
     """Return the mean α of the judgements in a judge's reply, and a text with the level and reason of each judgement.
 
-    α states how well the rated reasoning agrees with the reference, which is the best reasoning with boxes so far. The
-    reply holds one or more samples, and each sample is a judgement. A judgement names a level, and α is the value of
-    this level in :data:`LEVELS`, from 0 to 1. Samples that cannot be parsed are left out. Raises BadReply if fewer than
-    half of the samples can be parsed.
+    α states how well the rated reasoning agrees with the reference, which is the best reasoning with boxes for the
+    question. The reply holds one or more samples, and each sample is a judgement. A judgement names a level, and α is
+    the value of this level in :data:`LEVELS`, from 0 to 1. Samples that cannot be parsed are left out. Raises BadReply
+    if fewer than half of the samples can be parsed, or if there are no samples.
     """
     levels, faults = [], []
     for completion in reply.completions:

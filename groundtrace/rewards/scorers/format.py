@@ -4,8 +4,9 @@ The result is a verdict, whose value is 1 if the response has this form, else 0.
 add this value with a weight. In the score of Argos Eq. 9, the verdict is a gate: the value 0 makes the whole score of
 the response 0.
 
-Deviation: the papers' format rewards check only the sections of the response, such as the think section. Here a
-response must also not have content in places that no scorer checks (:mod:`groundtrace.rewards.form`).
+Deviation: the papers' format rewards check only the sections of the response, such as the think section. Here the
+value is also 0 if the response has content, such as points, in a part of the text that no other scorer (check of a
+response) reads (:mod:`groundtrace.rewards.form`).
 """
 
 from dataclasses import replace

@@ -44,10 +44,10 @@ class JudgedRubric:
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
     """Return a verdict whose value is the share of rubrics that a response satisfies, from 0 to 1 (RuCL Eq. 5).
 
-    A rubric is one criterion of grading. Easy and hard rubrics are counted together. The evidence is one JSON object
-    for each rubric, in the order of ``rubrics``; :func:`scores_of_verdict` reads the scores from it. Without rubrics,
-    the value is None and the verdict is not applicable. If the judge fails, the value is None and the verdict has
-    failed.
+    A rubric is one criterion of grading. Easy and hard rubrics are counted together. A rubric that is not applicable
+    counts as not satisfied. The evidence is one JSON object for each rubric, in the order of ``rubrics``;
+    :func:`scores_of_verdict` reads the scores from it. Without rubrics, the value is None and the verdict is not
+    applicable. If the judge fails, the value is None and the verdict has failed.
 
     ``attempt`` is the whole text of the response, and ``caller`` is the object with which the judge is called. Raises
     BudgetUsedUp if the run's budget for model calls is used up.

@@ -3,8 +3,8 @@
 For each label, :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1). A point is on its object
 if it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-The targets are the objects that the question is about (:mod:`groundtrace.rewards.targets`). There are four deviations
-from the paper. With them, a response earns a reward only for pointing at targets:
+The targets are the objects that the question is about (:mod:`groundtrace.rewards.targets`). The score deviates from the
+paper in four ways, so that a response gets a reward only for pointing at targets:
 
 - Each point is right, wrong or neutral. A point is right if it is on its object, and this object is a target. All
   points on one target together are one right point, even if they have different labels or are in different frames of a
@@ -13,10 +13,10 @@ from the paper. With them, a response earns a reward only for pointing at target
 - A label can be too general to name the targets. An example is "object" if the targets are black circles. Then two
   scores are computed, and the higher one is used. For the first score, a point with a general label is right if it is
   on a target, and wrong if it is on another object. For the second score, all points with general labels are neutral.
-  For example, a response points at all objects of an image, and gives each point the label "object". It earns little:
-  for the first score, its points on other objects are wrong, and for the second score, it has no right point. There is
-  one exception: for clips, only one score is computed. In this score, a point with a general label is right if it is on
-  a target, and neutral if it is on another object (:func:`point_checker`).
+  For example, a response points at all objects of an image, and gives each point the label "object". Both scores of
+  this response are low: in the first score, its points on other objects are wrong, and in the second score, it has no
+  right point. There is one exception: for clips, only one score is computed. In this score, a point with a general
+  label is right if it is on a target, and neutral if it is on another object (:func:`point_checker`).
 - :func:`groundtrace.rewards.pointing_score.pointing_score` computes the value from the numbers of right and wrong
   points. The first factor of its formula is Eq. 3. The value is negative if all points are wrong. If there are targets,
   a response without points has the value 0.
@@ -150,7 +150,7 @@ clip among the question's media, and the number of the frame (None for an image)
 
 @dataclass
 class _Tally:
-    """Collects the objects at which a response points. Only points on an object of their label are counted.
+    """Collects the objects at which a response points. A point is left out if it is not on an object of its label.
 
     A target is an object that the question is about. In the examples below, the question is about black circles.
 
@@ -168,9 +168,9 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Add a point to these counts. The point is on an object that its label names; ``mask`` is the object's mask.
+        """Record the object that a point is on; ``mask`` is the object's mask. The point's label names this object.
 
-        The function first finds out whether the object is a target of the question. This may need calls of models.
+        The method first finds out whether the object is a target of the question. For this, it may call models.
         Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
         """
         place = point.media_index, point.frame
@@ -190,11 +190,11 @@ class _Tally:
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
         """Return the numbers of right and wrong points, counted in two ways.
 
-        The two ways differ only for points whose label does not name the targets, such as "object".
+        The two ways differ only for points whose label is too general to name the targets, such as "object".
 
-        In the first way, these points are right on targets and wrong on other objects. In the second way, they are
-        neutral. ``off`` is the number of points that are not on the object that their label names. ``number`` is the
-        number of targets; None if it is unknown.
+        In the first way, such a point is right if it is on a target, and wrong if it is on another object. In the
+        second way, such a point is neutral. ``off`` is the number of points that are not on the object that their label
+        names. ``number`` is the number of targets; None if it is unknown.
         """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
         return claim, PointCounts.within(_count(self.named), off, number)
@@ -232,10 +232,11 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
-    The function counts the targets (objects that the question is about) that have a point. It is unknown whether the
-    dogs in two frames are the same dog. So for each kind of object, only the targets of one frame are counted: the
-    frame in which most targets have a point. Two labels are of one kind in two cases: they can name the same objects
-    ("dog" and "brown dog"), or a point with one label is on an instance (a detected object) of the other label.
+    The function counts the targets (objects that the question is about) that have a point. Two frames of a clip may
+    show the same object. For example, it is unknown whether the dog in one frame is the dog in another frame. So for
+    each kind of object, only the targets of one frame are counted: the frame in which most targets have a point. Two
+    labels are of one kind in two cases: they can name the same objects ("dog" and "brown dog"), or a point with one
+    label is on an instance (a detected object) of the other label.
 
     The returned function takes a point. It raises CallError if a model call fails, and BadReply if a reply cannot be
     parsed. It returns one of three values:
@@ -270,15 +271,15 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
     """Return the kind of the object that a point names, e.g. "dog".
 
-    A kind is a label. ``kinds`` are the kinds found so far. The first kind that fits is returned. A kind fits in two
-    cases:
+    A kind is a label. ``kinds`` are the kinds of earlier points. The first kind that fits is returned. A kind fits in
+    two cases:
 
     - The point's label and the kind can name the same object ("brown dog" and "dog").
     - The point is on an object that is found by a search for the kind. For example, the kind is "dog", and a point with
       the label "animal" is on a dog.
 
-    If no kind fits, the point's label is returned as a new kind, without words that select an object by its place or
-    rank.
+    If no kind fits, the point's label is returned as a new kind. Words that select one of several objects are removed:
+    "third dog from the left" becomes "dog".
     """
     own = thing_of(plain_label(point.label))
     for kind in kinds:

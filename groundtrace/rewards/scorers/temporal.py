@@ -13,8 +13,9 @@ spans of time). Here, as in App. D, the statements on frames are divided into po
 
 The paper leaves some cases open. They are decided as follows:
 
-- A statement scores 0 if its moment is not in the clip, or if its frame and its time contradict each other. A point
-  without a moment also scores 0; otherwise a response could raise its score by omitting moments.
+- A statement scores 0 if its moment (the frame, time or span that it states) is not in the clip, or if its frame and
+  its time contradict each other. A point without a moment also scores 0; otherwise a response could raise its score by
+  omitting moments.
 - A response that states no moment scores 0 in two cases: the pointer (the model that points at objects) found an object
   in the clip, or the response has points.
 - A response with too many statements scores 0.

@@ -1,14 +1,15 @@
-"""Checks that a trace thinks if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
+"""Checks that a trace has reasoning if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
-A trace is a response of a teacher model, from which a policy will learn.
+A trace is a response of a teacher model. A policy is later trained on the traces. The think section is the part of a
+response for its reasoning.
 
-For a complex question, the value is 1 if the think section reasons in words. For a simple question, the value is 1 if
-the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section (``<judge>``),
+For a complex question, the value is 1 if the think section has reasoning in words. For a simple question, the value is
+1 if the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section (``<judge>``),
 which states the decision to think or to answer directly. Invisible characters, punctuation, markup, and text with fewer
 than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
 
-The curation of training data rejects a trace with the value 0. Such a trace does not follow the label of its question,
-so it would teach the opposite of the behaviour that is rewarded. This scorer checks the think section, and
+The curation of training data rejects a trace with the value 0. Such a trace contradicts the label of its question, so a
+policy would learn from it the opposite of the rewarded behaviour. This scorer checks the think section, and
 :mod:`groundtrace.rewards.scorers.judging` checks the decision in the judge section.
 """
 

@@ -1,10 +1,10 @@
 """Computes rewards for tool calls, which are executions of code (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
 
-A trajectory (a response in several turns with code) earns a reward for successful calls. The reward depends on its
-group, which is all responses to the same question. The fewer responses of the group are right, the higher the reward
-is. The reward is negative for an easy question, which most responses answer rightly. A failed execution lowers the
-reward of its turn. Our copy of the paper lacks the bodies of the equations, so they are taken from its published code,
-with three deviations:
+A trajectory (a response in several turns with code) gets a reward for successful calls. The reward also depends on the
+group of the trajectory, which is all responses to the same question. The fewer responses of the group are right, the
+higher the reward is. The reward is negative for an easy question, which most responses answer rightly. A failed
+execution lowers the reward of its turn. Our copy of the paper shows the equations without their content, so the
+equations are taken from the paper's published code, with three deviations:
 
 - μ (Eq. 5) is only the share of right answers in the group, while the published code also includes a penalty for bad
   format.

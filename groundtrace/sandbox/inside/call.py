@@ -135,7 +135,7 @@ class RunningCall:
             self._take_answer()
 
     def _take_answer(self) -> None:
-        """Parse the bytes received so far, and store the answer if these bytes hold all of it.
+        """Parse the bytes that have been received, and store the answer if these bytes hold the complete answer.
 
         The bytes may arrive one by one. If the answer is incomplete, ``_needed`` becomes the number of bytes up to the
         end of its next part. The method does nothing until this number of bytes has arrived. If the bytes are not an

@@ -46,9 +46,9 @@ class _State:
     """Holds the state of the trajectory that is not in the variables of its code.
 
     A call is one execution of code. ``module`` is the module in which the code runs. ``folder`` is the current
-    directory in which the next call starts. ``calls`` is the number of calls so far. ``drawn`` maps the number of each
-    open figure to the pixels that were shown last. ``shown`` holds the images of the running call; it is None between
-    calls.
+    directory in which the next call starts. ``calls`` is the number of successful calls, including a running call.
+    ``drawn`` maps the number of each open figure of matplotlib to the pixels that the figure had when it was last
+    shown. ``shown`` holds the images of the running call; it is None between calls.
     """
 
     module: types.ModuleType
@@ -89,9 +89,9 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
     """Answer the supervisor's requests until the supervisor ends; the function never returns.
 
     The supervisor is the first process in the sandbox. The process that calls this function holds the variables of the
-    code that was executed so far. It opens images itself (request "images"). For each other request it forks: the new
-    process does the work, such as executing code, and then holds the changed variables and calls this function with a
-    socket of its own.
+    code that was executed before. For the request "images", this process opens the images itself. For each other
+    request, it forks a new process. The new process does the work, such as executing code. Then the new process holds
+    the changed variables, and answers further requests on its own socket to the supervisor.
 
     ``control`` is the socket to the supervisor. ``limits`` holds the limits by name, such as ``memory_mb``
     (:attr:`groundtrace.sandbox.settings.SandboxSettings.limits`).
@@ -252,8 +252,8 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 def _await_threads() -> None:
     """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds, after the code of a call has run.
 
-    So a thread that is about to end is not counted as a thread that still runs. An example is the thread of a timer
-    that was cancelled.
+    Without this wait, a thread that is about to end would be counted as a thread that still runs. An example is the
+    thread of a timer that was cancelled.
     """
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
@@ -287,8 +287,11 @@ def _open_streams() -> None:
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
-    """Run the code of one call in the Python module that all calls of the trajectory share. If the value of the code's
-    last line is an image, show it."""
+    """Run the code of one call (one execution) in the Python module that all calls of the trajectory share.
+
+    ``name`` is the file name of the code in tracebacks. ``shown`` collects the images of the call. If the value of the
+    code's last line is an image, this image is added to ``shown``.
+    """
     linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(keepends=True), name)
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

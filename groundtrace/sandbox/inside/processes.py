@@ -27,9 +27,10 @@ def others() -> set[int]:
 def _status_of(pid: int, of: str = "status") -> dict[str, str]:
     """Return the fields in the status file of a process, or of one of its threads; empty if the process has ended.
 
-    The result is a dict from the name of a field to its value. The file has one line "name: value" for each field. Only
-    ``\\n`` ends a line, for this reason: a value can be the process's name, which the process chooses itself. If
-    ``\\r`` also ended a line, a name with ``\\r`` could add false fields.
+    ``of`` is the path of the file below ``/proc/<pid>``. The result is a dict from the name of a field to its value.
+    The file has one line "name: value" for each field. Only ``\\n`` ends a line, for this reason: a value can be the
+    process's name, which the process chooses itself. If ``\\r`` also ended a line, a name with ``\\r`` could add false
+    fields.
     """
     path = f"/proc/{pid}/{of}"
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace", newline="\n") as file:

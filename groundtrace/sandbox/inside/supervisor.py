@@ -292,7 +292,7 @@ class Supervisor:
         forks the process that runs the code. Raises TrajectoryLost if the processes do not end.
         """
         found: set[int] = set()
-        # All are stopped at once, the holder too: one by one, they would fork again and end before their turn.
+        # All processes, also the holder, are stopped at once. Otherwise one could fork and end before its turn.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.group, signal.SIGSTOP)
         deadline, attempt = time.monotonic() + _END_S, 0

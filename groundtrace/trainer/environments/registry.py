@@ -2,7 +2,7 @@
 
 An environment answers the turns of the model in training, e.g. with the results of its code.
 
-To add an environment, put its file here and add a line to the map.
+To add an environment, put its module into this folder, and add a line to the dict in :data:`ENVIRONMENTS`.
 """
 
 from collections.abc import Mapping

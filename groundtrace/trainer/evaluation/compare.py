@@ -46,7 +46,8 @@ class Evaluation:
         name: its folder, as the user wrote it.
         model: the model that was evaluated.
         answered: the answers of the model.
-        reward: the recipe of the reward and its options; rewards are compared only if both are equal.
+        reward: the name of the recipe (the code that computed the rewards), and its options. The rewards of two
+            evaluations are compared only if both the recipes and the options are equal.
     """
 
     name: str

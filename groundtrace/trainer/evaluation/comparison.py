@@ -140,9 +140,10 @@ def _bootstrapped(values: Mapping[str, float], groups: Mapping[str, str]) -> Est
 
 
 def _draws(groups: Sequence[Sequence[float]]) -> np.ndarray:
-    """Return the mean of the values in each draw of the bootstrap.
+    """Return the means of the bootstrap draws, (DRAWS,): for each draw, the mean of all values in the drawn groups.
 
-    A draw takes as many groups as ``groups`` has, with replacement.
+    ``groups`` holds the values of each media group (the questions with common images). A draw takes ``len(groups)``
+    groups, with replacement.
     """
     totals, sizes = np.array([sum(each) for each in groups]), np.array([len(each) for each in groups])
     generator, found = np.random.default_rng(SEED), list[np.ndarray]()

@@ -66,7 +66,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _recipe(settings: TrainerSettings, rows: Rows) -> Recipe:
     """Return the recipe that scores the responses: the configured one, or WithoutColumns if the data lack a column.
 
-    Raises ConfigError if the configured recipe needs a role without an endpoint.
+    A recipe is the code that computes the rewards of one paper. Raises ConfigError if the configured recipe needs a
+    model role, such as ``judge``, for which the config has no endpoint (model server).
     """
 
     def gives(name: str) -> bool:

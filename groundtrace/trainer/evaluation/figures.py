@@ -190,7 +190,7 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
     boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
-    - The prompt does not ask for points: it belongs to a stream of iVGR, and asks for boxes or for text only.
+    - The prompt does not request points: it belongs to a stream of iVGR, and requests boxes or text only.
     - The response has boxes but no points.
 
     In all other cases, the F1 of a response without points is 0.
@@ -207,10 +207,10 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
 def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int], tried: set[int]) -> bool:
     """Return whether the point with the index ``place`` can be matched with a box (Kuhn's algorithm).
 
-    To free a box for this point, other points may be matched with other boxes. ``hits`` holds, for each point, the
-    indices of its possible boxes. ``taken`` maps the indices of matched boxes to their points, and is updated.
-    ``tried`` holds the indices of the boxes that this search has already tried; it is also updated. These boxes are not
-    tried again.
+    To free a box for this point, points that are already matched may be matched with other boxes. ``hits`` holds, for
+    each point, the indices of its possible boxes. ``taken`` maps the index of each matched box to the index of its
+    point. ``tried`` holds the indices of the boxes that this search has already tried, and does not try again. The
+    function updates ``taken`` and ``tried``.
     """
     for box in hits[place]:
         if box not in tried:
@@ -222,7 +222,7 @@ def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int]
 
 
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
-    """Return the indices of the gold boxes that have the point's label and contain the point."""
+    """Return the indices of the gold boxes that contain the point and have the point's label, in the point's image."""
     return [
         index
         for index, box in enumerate(boxes)

@@ -19,7 +19,7 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 
     ``validations`` holds the step and the metrics of each validation. ``metric`` is the name of the metric that is
     compared. For ``loss``, the lowest value is the best. For every other metric, the highest value is the best. If
-    several validations are equally good, the first of them counts.
+    several validations are equally good, the first of them is the best.
     """
     sign = -1 if metric in LOWEST else 1
     known = [(sign * line[metric], -line["step"]) for line in validations if is_known(line.get(metric))]
@@ -27,7 +27,7 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 
 
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:
-    """Return a sentence about overfitting if there is any; else None.
+    """Return a sentence that describes the overfitting; None if there is no overfitting.
 
     There is overfitting if the reward rose and the accuracy fell in each of the last ``count`` validations. The
     sentence contains the values of both metrics. ``validations`` holds the step and the metrics of each validation. The

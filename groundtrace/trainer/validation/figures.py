@@ -43,7 +43,8 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
     of truncated answers. The result also has the verdicts (scores of one aspect of an answer) whose names are in
     ``shown``, the number of unscored answers, and the number of questions. If the rows have streams (forms of
     response), the result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. Unscored
-    answers are left out of the means. A metric without data is None.
+    answers are left out of the means of the reward, the accuracy and the verdicts, but not of the other means. A metric
+    without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     found: Figures = {

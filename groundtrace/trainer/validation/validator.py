@@ -105,7 +105,7 @@ class Validator:
 
     A validation asks the model questions on which it is not trained. It is due at the start, after every
     ``validation.every`` steps, and at the end. A step that is already validated is not validated again.
-    ``training.monitor.validations`` holds the validations so far, including those before an interruption. The
+    ``training.monitor.validations`` holds all finished validations, including those before an interruption. The
     constructor's argument ``held`` holds the questions.
     """
 
@@ -140,11 +140,11 @@ class Validator:
         save_questions(output, [drawn for each in self._questions for drawn in each.prompts])
 
     def __call__(self) -> None:
-        """Validate the model if a validation is due, and save the checkpoint as the best one if it is the best so far.
+        """Validate the model if a validation is due, and save a checkpoint if this validation is the best one.
 
         The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. Raises Overfitted
-        if the reward rose while the accuracy fell in the last validations, JudgesDown if the judges do not answer, and
-        SamplerError if answers cannot be sampled.
+        if the reward rose while the accuracy fell in each of the last ``validation.stop_after`` validations, JudgesDown
+        if the judges do not answer, and SamplerError if answers cannot be sampled.
         """
         monitor, step = self._training.monitor, self._training.progress.step
         is_due = step % self._own.every == 0 or not self._training.goes_on

@@ -59,9 +59,9 @@ def save_answers(output: Path, step: int, answered: Sequence[EvaluatedQuestion])
 
 
 def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestion]:
-    """Return the questions that the page of a training shows, with answers in the first and in the last validation.
+    """Return the questions that the page of a training shows, with answers from the first and the last validation.
 
-    ``output`` is the output folder of the training. ``validated`` holds, for each validation so far, the number of
+    ``output`` is the output folder of the training. ``validated`` holds, for each finished validation, the number of
     training steps before it. If there were no validations, the result holds the questions and sampled responses that
     the training saved last. It is empty if the training has not saved any.
     """

@@ -99,9 +99,10 @@ class TensorBoard:
 class Tracker:
     """Sends metrics to a tracker: W&B or trackio.
 
-    The tracker has a run for each training, with an id that is saved in the file ``tracker.json``. A resumed training
-    continues this run. ``sent`` maps each prefix of metrics ("" or ``validation/``) to the last step whose metrics were
-    already sent; they are not sent again. Raises UserError if the tracker cannot start.
+    The tracker records each training as a run. The id of the run is saved in the file ``tracker.json``. A resumed
+    training continues this run. ``sent`` maps each prefix of metrics ("" or ``validation/``) to the last step whose
+    metrics were already sent. The metrics up to this step are not sent again. Raises UserError if the tracker cannot
+    start.
     """
 
     def __init__(

@@ -98,9 +98,9 @@ def charts(metrics: Records, validations: Records, best: int | None = None) -> t
     """Return two lists of charts: those of the main metrics (:data:`METRICS`), and those of all other metrics.
 
     ``metrics`` holds one record for each step of the training, and ``validations`` holds one for each validation. A
-    record maps the names of metrics to values, and ``step`` to the number of finished steps. ``best`` is the step of
-    the best validation, which the charts mark; None if there is none. The second list has at most ``MAX_CHARTS``
-    charts. A metric without values, or with the value 0 at all steps, has no chart.
+    record maps the names of metrics to values, and the key ``step`` to the number of finished steps. ``best`` is the
+    step of the best validation, which the charts mark; None if there is none. The second list has at most
+    ``MAX_CHARTS`` charts. A metric without values, or with the value 0 at all steps, has no chart.
     """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
@@ -166,7 +166,7 @@ class Scale:
 
 
 def _points(records: Records, name: str) -> list[Point]:
-    """Return a metric's points: the number of finished steps, and the value."""
+    """Return the points of the metric ``name``, each as (number of finished steps, value)."""
     found = [(float(record["step"]), record.get(name)) for record in records if name]
     known = [(x, float(y)) for x, y in found if isinstance(y, int | float) and math.isfinite(y)]
     return [(x, y if abs(y) >= LEAST else 0.0) for x, y in known]

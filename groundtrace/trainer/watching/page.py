@@ -108,7 +108,7 @@ def _figure(value: float | None) -> str:
     """Return a number of the page as text; a dash for None.
 
     The number 0, and numbers with an absolute value from 0.001 to below 10, have three decimals. Other numbers are
-    written by :func:`short`.
+    shortened, e.g. to ``1,230`` or ``1e-05`` (:func:`short`).
     """
     if value is None:
         return "–"
@@ -119,7 +119,7 @@ def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> 
     """Return the numbers at the top of the page, as tuples (name, newest value, text).
 
     The text holds values to compare with the newest value: the first value and, if there are validations, the value
-    that is possible without the images.
+    that a model could reach without seeing the images.
     """
     if not validations:
         last, first = (metrics[-1], metrics[0]) if metrics else ({}, {})

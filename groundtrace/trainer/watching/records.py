@@ -45,7 +45,7 @@ def read_lines(path: Path, texts: Sequence[str] = ()) -> list[dict[str, Any]]:
 def read_steps(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a file with metrics: each has a step, and all other values are numbers or None.
 
-    The result is empty if the file is missing. Raises UserError if a line has other values, and the errors of
+    The result is empty if the file is missing. Raises UserError if a line has other values. Also raises the errors of
     :func:`read_lines`.
     """
     lines = read_lines(path)
@@ -70,7 +70,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> None:
-    """Replace the content of a file by these objects, one JSON line for each. Without objects, delete the file.
+    """Replace the content of a file by the objects ``lines``, one JSON line for each. Without objects, delete the file.
 
     A process that reads the file at the same time gets either the old or the complete new content.
     """

@@ -41,10 +41,10 @@ def failure_of(named: str, error: Exception) -> CacheCommandError:
 
 @dataclass(frozen=True)
 class Place:
-    """Holds the place of a reply cache: a file on this machine, or the location of a shared cache.
+    """Describes where a reply cache (the stored replies of models) is: on this machine, or in a shared location.
 
     A cache on this machine is the SQLite file ``path``. A shared cache consists of files that several machines upload,
-    called segments; ``location`` is the folder or URL of these files. The unused field is "".
+    called segments; ``location`` is the folder or URL of these files. The field that is not used is "".
     """
 
     path: str = ""
@@ -116,7 +116,7 @@ def opened(place: Place) -> Iterator[ReplyCache]:
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[str]:
-    """Yield the path of the cache's SQLite file; if the cache is not writable, that of a temporary copy.
+    """Yield the path of a cache's SQLite file, or the path of a temporary copy if the cache is not writable.
 
     Opening a cache imports replies from its log files into the SQLite file. So the SQLite file must be writable. The
     cache's folder, its lock and its folder of log files must be writable, too.

@@ -49,9 +49,9 @@ class RunCounts:
             traces) that the stage read, then the number of these elements for which it has a result.
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
-            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is here the number of
-            all replies to the calls. In all other :class:`Usage` objects, ``cached`` is the number of replies that
-            needed no request of their own; :func:`ledger` computes it from the number of all replies.
+            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
+            replies to the calls. This differs from all other :class:`Usage` objects, where ``cached`` is the number of
+            replies that needed no request of their own. :func:`ledger` computes that number.
         answered: The replies in which the server named another model than the requested one. For each role, the dict
             holds the number of these replies, by the name of the other model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
@@ -253,10 +253,10 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 
 
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
-    """Return a text on the differences between the ids that were read and those in the shards; "" without differences.
+    """Return a text on the differences between the ids that were read and those in the shards; "" if there are none.
 
-    A row in a shard has the record's id. If several records have the same id, only one of their rows has this id. The
-    other rows have the id, followed by ``#`` and the record's number.
+    ``read`` is the number of records that were read. A row in a shard has the record's id. If several records have the
+    same id, only one of their rows has this id. The other rows have the id, followed by ``#`` and the record's number.
     """
     db.execute(_READ)
     db.execute(_NAMES)

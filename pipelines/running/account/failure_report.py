@@ -18,7 +18,7 @@ from groundtrace.storage.places import joined
 
 @dataclass
 class PartialRun:
-    """Holds the part of a run's result that is known so far.
+    """Holds the known part of a run's result, for the page on a failed run.
 
     ``summary`` is the summary of the run; None until the records are counted.
     """
@@ -30,9 +30,9 @@ class PartialRun:
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     """Write the page RUN/failed.html if the body of the ``with`` statement raises an error, and raise the error again.
 
-    The error gets a note with the run's cost and the path of the page. Yields an object, whose ``summary`` the body
-    sets as soon as the summary of the run is known, so that the page can show it. ``plan`` holds what the run needs,
-    such as its recipe, settings, input and run folder. ``spending`` records the run's costs.
+    The error gets a note with the run's cost and the path of the page. Yields an object. The body stores the summary of
+    the run in its field ``summary`` as soon as the summary is known, so that the page can show the summary. ``plan``
+    holds what the run needs, such as its recipe, settings, input and run folder. ``spending`` records the run's costs.
     """
     made = PartialRun()
     try:

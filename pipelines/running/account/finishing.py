@@ -30,9 +30,9 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     """Check a run, replace the old outputs in its folder with the new ones, and return the complete summary.
 
     ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``summary`` holds the run's
-    counts and costs so far; the result also holds the differences from the old run. Before the checks, the function
-    stores the summary in ``made``, so that the page on a failed run (``failed.html``) can show it. If a check raises an
-    error, the old outputs stay.
+    counts and costs; the result also holds warnings and the differences from the old run. Before the checks, the
+    function stores the summary in ``made``, so that the page on a failed run (``failed.html``) can show it. If a check
+    raises an error, the old outputs stay.
     """
     folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
     blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)

@@ -54,7 +54,7 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
     change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
     raise NothingKept(
         f"this run kept no rows: {why}. The old outputs were not replaced: {output} still holds {held}. {change}. "
-        "To replace the old outputs by the empty set, add --replace (replace=True in Python)"
+        "To replace the old outputs although the new ones have no rows, add --replace (replace=True in Python)"
     )
 
 

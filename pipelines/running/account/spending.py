@@ -2,9 +2,9 @@
 
 Runs that failed, were stopped or were killed are included.
 
-RUN is the run folder. RUN/ledger/<run>/ holds the notes of a run's processes while the run lasts, i.e. files with one
-line for each request and its cost (:mod:`groundtrace.inference.flow.notes`). RUN/ledger/<run>.json holds the sum after
-the run has ended.
+RUN is the run folder. While a run lasts, RUN/ledger/<run>/ holds the notes of its processes: files with one line for
+each request and its cost (:mod:`groundtrace.inference.flow.notes`). After the run has ended, RUN/ledger/<run>.json
+holds the sum.
 
 The notes of a run that failed, was stopped or was killed stay until the next run. The reason is that workers of the
 old run may still add the costs of requests to these notes.
@@ -110,8 +110,8 @@ class Spending:
     def _has_all(self, notes: Path) -> bool:
         """Return whether the folder ``notes`` holds the notes (cost entries) of all requests of its run.
 
-        If so, the run's cost is computed from the notes. Otherwise, it is taken from the sum in the file <run>.json.
-        The result is False in two cases:
+        If the result is True, the caller computes the run's cost from the notes. Otherwise, the caller takes the cost
+        from the sum in the file <run>.json. The result is False in two cases:
 
         - There is no such folder.
         - The folder has only late notes. The sum of the run was written, and the run's notes were removed. After that,

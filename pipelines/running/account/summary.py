@@ -1,7 +1,7 @@
 """Makes the summary of a run (``run.json``) from the counts and the usage of its waves.
 
-A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, each of which
-uses more questions than the one before it.
+A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, which use more
+and more questions. Exception: if the budget is exhausted in a wave, one last wave uses the same questions again.
 
 The costs come from the notes that the run's processes write on their requests.
 """
@@ -47,9 +47,9 @@ class Wave:
     """Holds the result of one wave, which is one pass over the input.
 
     A run with a target number of SFT rows consists of one or more waves. Each wave uses all questions of the wave
-    before it, and further questions. Other runs have one wave. ``figures`` holds the counts and the usage of the wave.
-    ``files`` maps the path of each file that the wave wrote into the staging folder (the folder for new outputs) to its
-    size and digest.
+    before it, and usually further questions. Other runs have one wave. ``figures`` holds the counts and the usage of
+    the wave. ``files`` maps the path of each file that the wave wrote into the staging folder (the folder for new
+    outputs) to its size and digest.
     """
 
     figures: RunCounts
@@ -67,8 +67,8 @@ class Wave:
 
     @property
     def accepted(self) -> int:
-        """Return the number of SFT rows that this wave (a pass over the input) made. It includes rows beyond the target
-        number, which were dropped.
+        """Return the number of SFT rows that this wave (a pass over the input) made. The number includes rows beyond
+        the target number, which were dropped.
         """
         counts = self.figures.counts
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
@@ -146,10 +146,10 @@ def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: 
 
 
 def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
-    """Return how many replies of each endpoint (model server) name another model than the requested one.
+    """Return, for each endpoint (model server), how many replies name another model than the requested one.
 
-    The result maps the endpoint's name to the requested model, and to the number of replies for each other model name.
-    An endpoint is left out if all its replies name the requested model.
+    The keys of the result are the names of the endpoints. A value holds the requested model, and the number of replies
+    for each other model name. An endpoint is left out if all its replies name the requested model.
     """
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
@@ -187,8 +187,8 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """Return the numbers of truncated replies by role (such as teacher) and stage (pipeline step), and the settings
-    that the user can raise to avoid them.
+    """Return the numbers of truncated replies by role (such as teacher) and stage (pipeline step). The result also
+    names the settings that the user can raise to avoid truncation.
 
     ``found`` is :attr:`RunCounts.truncated`: for each role and stage, the number of all replies, the number of
     truncated replies, and the largest limit of tokens that a truncated reply had. ``plan`` holds the settings of the

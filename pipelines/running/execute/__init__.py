@@ -1,3 +1,3 @@
-"""Executes a planned run of a pipeline as one Beam job: starts the runner and the workers, shows the progress, and
-collects the files.
+"""Executes one pass of a planned run over the input as a Beam job: starts the runner and the workers, shows the
+progress, and collects the files.
 """

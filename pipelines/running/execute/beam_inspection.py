@@ -1,13 +1,13 @@
 """Makes Beam inspect the functions of each DoFn only once, which saves time if a pipeline runs on this machine.
 
-A DoFn is Beam's class for a step of a pipeline.
-Beam reads the signatures of all methods of a DoFn, and the source code of its method ``process``, at least eight times
-for each step. In a small run, that takes 0.4 s, a quarter of the run's CPU time. The inspected functions do not change
-during a run, so this module caches the results. For Beam's function ``get_dofn_specs``, it caches one result per class,
-because the objects of a class have the same result (:func:`_of_class` describes the exception).
+A DoFn is Beam's class for a step of a pipeline. Beam reads the signatures of all methods of a DoFn, and the source code
+of its method ``process``, at least eight times for each step. In a small run, that takes 0.4 s, a quarter of the run's
+CPU time. The inspected functions do not change during a run, so this module caches the results. For Beam's function
+``get_dofn_specs``, this module caches one result per class, because the objects of a class have the same result
+(:func:`_of_class` describes the exception).
 
-Two further results are cached. Beam makes type hints from annotations. And Beam compresses each pickled object with
-bz2, and compresses and decompresses many objects several times.
+Two further kinds of results are cached: the type hints that Beam makes from annotations, and the results of bz2. Beam
+compresses each pickled object with bz2, and compresses and decompresses many objects several times.
 
 Beam has no setting for such caches, so this module replaces internal functions of Beam. Therefore pyproject.toml pins
 Beam's version.
@@ -120,9 +120,9 @@ def _of_annotations(look: _Look) -> _Look:
 
 
 def _of_bytes(bz2: Any) -> types.SimpleNamespace:
-    """Return the two functions of the module ``bz2`` that Beam calls, as variants that cache their results.
+    """Return a replacement for the module ``bz2``: variants of the two functions that Beam calls, with a cache.
 
-    The result is not cached if the function's argument has more than :data:`MAX_CACHED_BYTES` bytes.
+    A result is not cached if the data that the function gets have more than :data:`MAX_CACHED_BYTES` bytes.
     """
 
     def cached(convert: Any) -> Any:
@@ -133,5 +133,5 @@ def _of_bytes(bz2: Any) -> types.SimpleNamespace:
 
 
 def _copied(found: Any) -> Any:
-    """Return a copy of a result, so that the caller may change its lists and sets."""
+    """Return a copy of a cached result, so that the caller may change the lists and sets in the copy."""
     return tuple(part.copy() for part in found) if isinstance(found, tuple) else found

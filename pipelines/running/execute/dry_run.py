@@ -1,5 +1,5 @@
-"""Builds a Beam job for Dataflow (Google's cloud service) as a run would, but does not submit it, and describes it
-(``--dry_run``).
+"""Builds the same Beam job for Dataflow (Google's cloud service) as a run, and describes the job instead of submitting
+it (``--dry_run``).
 """
 
 from pathlib import Path

@@ -23,13 +23,13 @@ RAISE_AGAIN_S = 0.05
 def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body of the ``with`` statement, as Ctrl-C does.
 
-    So temporary folders are removed when the command is stopped. There are two exceptions:
+    So temporary folders are removed when a signal stops the command. There are two cases without an effect:
 
-    - In other threads than the main thread, nothing is changed.
-    - A signal that already has a handler of its own, or is ignored, stays as it is. For example, ``nohup`` makes a
-      process ignore SIGHUP.
+    - If the ``with`` statement is not executed in the main thread, the function has no effect on either signal.
+    - If a signal already has a handler of its own, or is ignored, the function has no effect on this signal. For
+      example, ``nohup`` makes a process ignore SIGHUP.
 
-    Python ignores each error that is raised in a destructor. If it ignored a KeyboardInterrupt for this reason, the
+    Python ignores each error that is raised in a destructor. If Python ignores a KeyboardInterrupt for this reason, the
     KeyboardInterrupt is raised again after :data:`RAISE_AGAIN_S` seconds.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
@@ -52,7 +52,7 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
     """Call ``again`` in another thread, a moment later, if Python ignores a KeyboardInterrupt in the ``with`` body.
 
     Python ignores each exception in a destructor and in the callback of a weak reference. About one signal in 1,500 is
-    handled at such a point. Without this function, the run would then continue as if there were no Ctrl-C.
+    handled at such a point. Without this function, the run would then continue as if the user had not pressed Ctrl-C.
     """
     before = sys.unraisablehook
 
@@ -91,9 +91,9 @@ class Interrupting:
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the last signal to the main thread again, because the KeyboardInterrupt that it raised was lost.
+        """Send the last signal to the main thread again, because Python ignored the KeyboardInterrupt of this signal.
 
-        If no signal was handled so far, SIGINT is sent.
+        If this object has not handled a signal yet, SIGINT is sent.
 
         Call this method in another thread. It sends a real signal, because ``_thread.interrupt_main`` would have no
         effect while the main thread waits for a lock or a reply.

@@ -39,10 +39,10 @@ class Job:
     """Holds the outcome of a finished Beam job, which ran all stages (steps) of a pipeline.
 
     ``folder`` is the folder with its files. ``shards`` describes each shard (Parquet file of rows). ``artifacts`` maps
-    the name of each further output, such as ``rubrics.json``, to its text. ``side`` is for the stages that read only a
-    sample of the records. It has one dict for each element that such a stage read, e.g. for each trace. The dict holds
-    the element's id, the stage, the model calls for the element, and the reason if the stage failed on it. The reason
-    is "" if the stage did not fail.
+    the name of each further output, such as ``rubrics.json``, to its text. ``side`` describes the work of the stages
+    that read only a sample of the records. ``side`` has one dict for each element that such a stage read, e.g. for each
+    trace (response of the teacher model). The dict holds the element's id, the stage, the model calls for the element,
+    and the reason if the stage failed on the element ("" if it did not fail).
     """
 
     folder: Path
@@ -189,7 +189,7 @@ def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
 
 
 def _drop_unless(path: Path, sha256: str) -> None:
-    """Remove a downloaded file if its SHA-256 is not ``sha256``, the value in the manifest.
+    """Remove a downloaded file if its SHA-256 is not ``sha256``, the value in the manifest (list of the job's files).
 
     :func:`read_job` then treats the file as missing, and ignores the manifest that names the file.
     """
@@ -204,9 +204,10 @@ def read_job(folder: Path) -> Job:
     """Return the outcome (the files and further outputs) of the finished Beam job that wrote into ``folder``.
 
     A manifest is a list of the job's complete files. The last step of the job writes the manifest. Beam may run steps
-    of the job twice. Then the folder may have several manifests; they may name different files, but with the same
-    content. The result is read from the first manifest, by name, that is complete and whose files are complete. Raises
-    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is no such manifest.
+    of the job twice. Then the folder may have several manifests. They may name different files, but these files have
+    the same content. The manifests are tried in the order of their names. The result is read from the first one that is
+    complete and whose files are complete. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there
+    is no such manifest.
     """
     wrong = "it wrote no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
@@ -232,7 +233,7 @@ def jobs_in(folder: Path) -> list[Job]:
 
 
 def _job_of(path: Path) -> Job | None:
-    """Return the job that a manifest describes; None if the manifest is incomplete."""
+    """Return the job that a manifest (a list of the job's files) describes; None if the manifest is incomplete."""
     with contextlib.suppress(ValueError):
         lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
         if lines and lines[-1] == {"lines": len(lines) - 1}:

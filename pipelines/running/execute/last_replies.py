@@ -72,7 +72,8 @@ def _is_alive(path: Path) -> bool:
 class LastReplies:
     """Shows the main process that this worker process may still send requests to models, or wait for their replies.
 
-    For this, it puts a marker file into ``folder``, and removes the file after the worker's last replies.
+    For this purpose, the constructor puts a marker file into ``folder``. The file is removed after the worker's last
+    replies.
     """
 
     def __init__(self, folder: Path) -> None:

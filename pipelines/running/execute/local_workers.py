@@ -49,7 +49,8 @@ class WorkersRunner(FnApiRunner):
     def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
         """Run a pipeline as Beam does, but raise RunPaused if a worker process is killed.
 
-        The arguments and the result are those of Beam's method. RunPaused is raised only in the main thread.
+        The arguments and the result are those of Beam's method. Raises PipelineError if a worker process cannot start.
+        If this method is called in another thread than the main thread, neither error is raised.
         """
         with self._template.running():
             if threading.current_thread() is not threading.main_thread():  # which alone handles signals

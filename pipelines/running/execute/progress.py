@@ -97,7 +97,7 @@ class RunView:
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """Return one line of text on how far the run is now; "" before the first stage or request."""
+        """Return one line of text on the present progress of the run; "" before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text()]
         if not stages and so_far.requests:
@@ -123,7 +123,7 @@ class RunView:
         the numbers that this process counts during the run, such as the number of finished records
         (:func:`groundtrace.stages.plumbing.metrics.board`). The run's summary reads the durations from these counts.
         """
-        self.watch()  # a short run ends before anything else does
+        self.watch()  # in a short run, this may be the only call after the start
         live = board()
         for name, (wall_s, in_flight_s) in self._left.seconds().items():
             if name in live:  # an expected stage may get no record, if earlier stages reject all
@@ -177,7 +177,7 @@ def stages_before(stages: StageList) -> StagesBefore:
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """Return how many records a stage (step of the pipeline) gets: the number that the stage before it has kept so far.
+    """Return how many records a stage (step of the pipeline) gets: the number that the stage before it has kept by now.
 
     ``stage`` is the name of the stage. ``stages`` holds the counts of each stage that has begun. ``before`` maps the
     name of a stage to the stage before it. The result is None if the stage before is unknown or has not begun.
@@ -208,7 +208,7 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(so_far: RunningTotals) -> str:
-    """Return the tokens, the cost and the failed requests of a run so far as text; "" if all of them are 0."""
+    """Return the tokens, the cost and the failed requests in ``so_far`` as text; "" if all of them are 0."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
     taken = [", ".join(parts)] if parts else []

@@ -20,7 +20,7 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 @dataclass
 class RunningTotals:
-    """Holds the sums of a run so far.
+    """Holds sums over the requests that a run has sent by now.
 
     ``requests`` is the number of requests, ``tokens`` the number of input and output tokens, and ``usd`` the cost in
     dollars. ``failed_tries`` is the number of failed requests. ``rate_limited`` is the number of failed requests that a
@@ -49,7 +49,7 @@ class NotesReader:
 
     def read(self) -> RunningTotals:
         """Read the notes (one line for each request, with its cost) that were added since the last call, and return the
-        sums over all notes so far.
+        sums over all notes that were read by now.
         """
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):

@@ -1,20 +1,21 @@
-"""Estimates the time that a run still needs, from the run so far and from an earlier run with the same settings.
+"""Estimates the time that a run still needs, from its progress and from an earlier run with the same settings.
 
 The work of each stage (step of the pipeline) is counted in units. A unit is one call of a model, or one record if the
 stage makes no calls. The time left of a stage is the number of its units left, multiplied by the seconds for one unit.
 The estimate is the sum of these times over all stages, plus the seconds in which no stage will work. These values are
 computed as follows:
 
-* Units of a stage: the number in the earlier run, scaled to the number of records of this run. It is corrected if the
-  stages before have so far kept more or fewer of their records than in the earlier run. If this stage has finished at
-  least :data:`MIN_UNITS` records, its units for each record are those measured in this run. There is one exception: if
-  the stage reads only a sample of the records, the number is not corrected.
-* Measured seconds for one unit: the wall time of the stage divided by its units. Only the latter half of the stage's
-  time so far counts. So a slow start, or a start from the cache, soon has no effect.
-* Expected seconds for one unit: those of the earlier run, multiplied by a factor. For example, the factor is 2 if this
-  run is half as fast. It is the time for this run's units so far, at the measured seconds for one unit, divided by the
-  time that the earlier run needed for the same number of units. It is computed over the stages that have made at least
-  :data:`MIN_UNITS` calls in the latter half of their time so far.
+* Units of a stage: the number in the earlier run, scaled to the number of records of this run. This number is corrected
+  in two cases. First, the stages before have kept a larger or smaller share of their records than in the earlier run.
+  Second, this stage has finished at least :data:`MIN_UNITS` records. Then its units for each record are those that were
+  measured in this run. There is one exception: if the stage reads only a sample of the records, the number is not
+  corrected.
+* Measured seconds for one unit: the wall time of the stage divided by its units. Only the second half of the stage's
+  wall time until now counts. So a slow start, or a start from the cache, soon has no effect.
+* Expected seconds for one unit: those of the earlier run, multiplied by a factor. The factor compares two times for the
+  units that this run has finished: the time at the measured seconds for one unit, divided by the time that the
+  earlier run needed for as many units. For example, the factor is 2 if this run is half as fast. Only stages that have
+  made at least :data:`MIN_UNITS` calls in the second half of their wall time are included in the factor.
 * Seconds for one unit: the weighted mean of the measured and the expected seconds. The weight of the expected seconds
   is :data:`PRIOR_UNITS`. The weight of the measured seconds is the number of measured units. There is one exception: if
   fewer than :data:`PRIOR_UNITS` units were measured, only the expected seconds count.
@@ -38,7 +39,7 @@ MIN_UNITS = 5
 Two measurements need this minimum:
 
 - The seconds that the stage needs for one call show how fast this run is compared to the earlier run. Only the calls in
-  the latter half of the stage's time count.
+  the second half of the stage's wall time count.
 - The share of records that the stage keeps is measured together with its units for each record. All records that the
   stage has finished count.
 """
@@ -55,7 +56,7 @@ _NOT_BEGUN = StageProgress()
 
 @dataclass
 class _Watched:
-    """Holds how far one stage (step of the pipeline) is: its wall time, in-flight time and units so far.
+    """Holds the progress of one stage (step of the pipeline): its wall time, in-flight time and units.
 
     A unit is one model call, or one record if the stage makes no calls. The in-flight time is the sum of the durations
     of the calls. ``points`` holds earlier values of the pair (wall time, units).
@@ -67,7 +68,7 @@ class _Watched:
     points: deque[tuple[float, int]] = field(default_factory=lambda: deque([(0.0, 0)]))
 
     def latter_half(self) -> tuple[float, int]:
-        """Return the wall time and the number of units (calls or records) in the latter half of the stage's time."""
+        """Return the seconds and the number of units (calls or records) in the second half of the stage's wall time."""
         while len(self.points) > 2 and self.points[1][0] <= self.wall_s / 2:
             self.points.popleft()
         since_s, before = self.points[0]
@@ -153,8 +154,8 @@ class TimeLeft:
         """Return the ratio of this run's time to the expected time for the same work, e.g. 2.0 if this run needs twice
         as long.
 
-        The times are summed over the stages that have made at least :data:`MIN_UNITS` calls of models in the latter
-        half of the stage's time so far. The result is None if there is no such stage yet.
+        The times are summed over the stages that have made at least :data:`MIN_UNITS` calls of models in the second
+        half of the stage's wall time until now. The result is None if there is no such stage yet.
         """
         expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
         for name, watched in self._watched.items():

@@ -170,7 +170,7 @@ def _ignore_stop_signals() -> None:
 
 
 class Template:
-    """Controls the template process of one run.
+    """Controls the template of one run, i.e. the process from which the run's workers are forked.
 
     ``folder`` is a temporary folder that exists as long as the run needs workers. ``command`` is the shell command that
     starts a worker. The command ends with exit code 0 if the worker finishes its work.
@@ -293,10 +293,9 @@ class _Worker(socketserver.StreamRequestHandler):
 
 
 def leave() -> None:
-    """End this process at once.
+    """Run the exit handlers of this process, and then end the process without freeing its objects.
 
-    Exit handlers run, but objects are not freed. Freeing them would take a second for each worker, and Beam waits for
-    one worker after another.
+    Freeing the objects would take a second for each worker, and Beam waits for one worker after another.
     """
     atexit._run_exitfuncs()
     os._exit(0)

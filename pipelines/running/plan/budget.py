@@ -56,8 +56,8 @@ class RunBudget:
         """Return the settings of the models with this budget added, so that all workers of a run share it.
 
         :class:`groundtrace.inference.coordination.budget.Budget` enforces the budget. ``models`` are the settings
-        without the budget. They are returned unchanged if the run has no limit, or if ``models.notes`` is empty. This
-        field names the folder into which workers write the cost of their requests.
+        without the budget; ``models.notes`` is the folder into which workers write the cost of their requests.
+        ``models`` is returned unchanged if the run has no limit, or if ``models.notes`` is empty.
         """
         if not self.bounded or not models.notes:
             return models

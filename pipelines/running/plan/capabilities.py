@@ -96,8 +96,8 @@ def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> 
     """Check whether a judge can grade gold answers in free text, and return two lists of lines: problems and notes.
 
     A judge is a model that grades answers. A problem prevents a useful run, and a note does not. Both lists are empty
-    if the judge is a real model (not the embedded engine), or if ``scan`` has found no free text. Otherwise one list
-    has one line, and the other is empty:
+    if the judge is a real model, or if ``scan`` has found no free text. The embedded engine (code without a neural
+    network) is not a real model. In all other cases, one list has one line, and the other is empty:
 
     - If a stage (step of the pipeline) rejects records with free text as their gold answer, the line names this stage.
       The line is a problem if all records of the input have free text and reach this stage. Otherwise it is a note.
@@ -110,7 +110,8 @@ def check_judge(models: ModelsSettings, scan: AnswerScan, stages: StageList) -> 
     if not scan.free_texts or models.judges_text:
         return [], []
     number = f"{scan.free_texts} of the first {counted(scan.records, 'record')}"
-    # A stage with the reason as a failure (reason_in_text) asks first: an answer equal to the gold answer is right.
+    # A stage with this reason among its failures (reason_in_text) calls the model anyway: an answer equal to the gold
+    # answer can be graded as right without a judge.
     stage = next((each for each in stages if UNGRADABLE in each.reasons and UNGRADABLE not in each.failures), None)
     if stage is None:
         return [], [

@@ -54,12 +54,15 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
 
 
 def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
-    """Refuse the embedded engine as pointer, detector or segmenter in a run in which another role has a real model.
+    """Raise ConfigError if the embedded engine is pointer, detector or segmenter, and another role has a real model.
 
-    The engine finds only drawn shapes. On photographs it finds neither objects nor masks, so that good traces would be
-    rejected. A real model in a role other than a judge shows that the images may be photographs. There are two
-    exceptions. If the setting ``allow_embedded`` is True, nothing is refused. As pointer or detector (but not as
-    segmenter), the engine is accepted if the user's config sets this role; ``named`` holds the roles that it sets.
+    The embedded engine is a part of Groundtrace without a neural network, and finds only drawn shapes. On photographs
+    it finds neither objects nor masks, so that good traces (responses of the teacher) would be rejected. The images may
+    be photographs if a role other than a judge has a real model. There are two exceptions:
+
+    - If the setting ``allow_embedded`` is True, no error is raised.
+    - The engine may be pointer or detector (but not segmenter) if the user's config sets this role. ``named`` holds the
+      roles that the user's config sets.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

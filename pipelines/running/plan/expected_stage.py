@@ -47,6 +47,7 @@ def unit_seconds(wall_s: float, in_flight_s: float, units: float) -> float:
     durations of its calls. ``units`` is the number of its calls, or of its records if it makes no calls. A larger run
     may have more calls at the same time. If the processor is the limit, the wall time per unit stays the same in the
     larger run. If the latency of a server is the limit, the in-flight time per unit stays the same. The result is the
-    geometric mean of both times, whose error is small in both cases. It is 0 if the stage did nothing.
+    geometric mean of these two times per unit, because the error of this mean is small in both cases. The result is 0
+    if the stage did nothing.
     """
     return math.sqrt(wall_s * in_flight_s) / units if units else 0.0

@@ -305,9 +305,10 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
     """Return the model calls of stages whose input is limited by an earlier stage, each with a growth factor.
 
     ``summary`` holds the counts of an earlier run, from which a larger run is forecast. The growth factor is the number
-    of a stage's calls in the larger run, divided by the number of its calls in the earlier run. ``records`` is this
-    ratio for the input's records. For example, a stage keeps at most 1000 questions. Then the stages after it read at
-    most 1000 questions in the larger run, and their growth factor can be smaller than ``records``.
+    of a stage's calls in the larger run, divided by the number of its calls in the earlier run. ``records`` is the
+    number of input records of the larger run, divided by that of the earlier run. For example, a stage keeps at most
+    1000 questions. Then the stages after it read at most 1000 questions in the larger run, and their growth factor can
+    be smaller than ``records``.
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in stages:

@@ -67,7 +67,7 @@ def find_input(
     _check_columns(rows, found)
     sources = (replace(each, storage=storage, root=found.media_root) for each in found.sources)
     found = replace(found, sources=tuple(sources))
-    if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
+    if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows; a row may be several records
         sources = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(sources))
     return _with_files(found, rows, storage)

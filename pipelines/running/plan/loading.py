@@ -32,8 +32,8 @@ def load_recipe(name: str) -> "Recipe":
     """Import the recipe (the Python file of a pipeline) that the command line names, and return its description.
 
     ``name`` is the name or the file of a bundled recipe, or the file of a user's recipe. A user's file may import
-    modules beside it and use prompts from a folder ``prompts`` beside it. Raises :class:`PipelineError` if the recipe
-    is not found or cannot be imported.
+    modules beside it and use prompts from a folder ``prompts`` beside it. Raises :class:`PipelineError` if the file is
+    not found, cannot be imported, or does not define the variable ``RECIPE``.
     """
     from groundtrace.stages.plumbing.recipe import Recipe  # imports Beam, and a wrong name does not need it
 

@@ -152,8 +152,9 @@ class LocalRun:
 
         ``fingerprint`` is a digest of the input's content. A run folder, an empty folder and a missing folder are
         accepted; any other folder is refused. If ``resume`` is True, a run folder that belongs to another input is
-        refused as well. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of the folders in the run
-        folder is a link: another person may have made the run folder, and a run would write and delete files elsewhere.
+        refused as well. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if a file or folder that a run writes
+        into, such as ``.staging``, is a link. The reason is that another person may have made the run folder. Through
+        such a link, a run would write and delete files outside the run folder.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
@@ -191,7 +192,7 @@ class LocalRun:
         return marker.exists() and _fingerprint_of(self.root) != fingerprint
 
     def _outputs(self) -> list[str]:
-        """Return the names of the outputs in the folder. ``run.json``, which names the artifacts, is last."""
+        """Return the names of the outputs in the folder. ``run.json``, which names the further outputs, is last."""
         file = self.root / "run.json"
         try:
             summary = read_json(file if file.exists() else self.staging / _REPLACED / file.name)

@@ -71,8 +71,8 @@ def sample_records(
     Args:
         sources: The files of the input.
         rows: The config's section ``[input]``, with which they are read: e.g. which column holds the question.
-        roots: Two folders: the data folder with the images and clips, and the run folder. The temporary folder takes
-            the place of the run folder.
+        roots: Two folders: the data folder with the images and clips, and the run folder. The temporary folder is used
+            instead of the run folder.
         video: The settings for clips; None if clips are not accepted.
         may_lack_question: Whether a record may have images and no question.
 

@@ -97,10 +97,11 @@ class StoreRun(LocalRun):
     def locked(self) -> Iterator[None]:
         """Lock the run folder in the store, so that only this process writes into it in the body of the ``with``.
 
-        The lock is a lease, which expires if this process ends. While it is held, the notes on the run's costs are
-        uploaded. If the run fails, failed.html is uploaded at the end. Raises :class:`groundtrace.storage.lease.Held`
-        if another process holds the lease. Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`
-        if another process has changed the folder since this process read it.
+        The lock is a lease, which expires if this process ends. While this process holds the lease, the notes on the
+        run's costs are uploaded. If the run fails, failed.html is uploaded at the end. Raises
+        :class:`groundtrace.storage.lease.Held` if another process holds the lease. Raises
+        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process has changed the folder
+        since this process read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
@@ -185,8 +186,8 @@ class StoreRun(LocalRun):
         """Replace the old outputs in the store with the outputs of the working copy on this machine.
 
         ``run.json`` is written last: a folder without it holds no finished run. If ``keep_previous`` is True, the old
-        outputs are kept in RUN/previous. Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has
-        lost the lock of the folder. It then changes nothing more.
+        outputs are kept in RUN/previous. If this process loses the lock of the folder, the method changes nothing more
+        and raises :class:`groundtrace.storage.lease.Lost`.
         """
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()
@@ -203,7 +204,7 @@ class StoreRun(LocalRun):
         (self.target / SUMMARY).unlink(missing_ok=True)
         for name in self._mine(sorted(new - {SUMMARY})):
             self._put(name)
-        gone = {name for name in old - new if "/" in name or name in self._found}  # else the user's
+        gone = {name for name in old - new if "/" in name or name in self._found}  # other files are the user's
         for name in self._mine(sorted(gone - {SUMMARY})):
             (self.target / name).unlink(missing_ok=True)
         self._lease.check()
@@ -212,8 +213,9 @@ class StoreRun(LocalRun):
     def _mine(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items. Before each item, check that this process still holds the lease (lock) of the run folder.
 
-        A lease can expire while its process is suspended, e.g. after a minute. Without the check, the process could
-        then write into the run of another process. Raises :class:`groundtrace.storage.lease.Lost` if the lease is lost.
+        The lease expires, for example, if this process is suspended for more than a minute. Another process may then
+        use the run folder. Without the check, this process would write into the same folder. Raises
+        :class:`groundtrace.storage.lease.Lost` if this process no longer holds the lease.
         """
         assert self._lease is not None
         for item in items:
@@ -241,7 +243,7 @@ class StoreRun(LocalRun):
 
 
 def _versions(folder: RemotePath) -> dict[str, str]:
-    """Return the files in the folder, each with a version that changes with its content."""
+    """Map the path of each file in the folder to the file's version, a text that changes if the content changes."""
     return {str(path.relative_to(folder)): stat.version for path, stat in folder.walked().items()}
 
 

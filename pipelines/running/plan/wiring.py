@@ -57,9 +57,10 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     to the recipe's ``build`` together with ``settings``, the config.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
-    raises it if the function of a stage is run outside the stage's own transform, e.g. in a plain ``beam.ParDo``: the
-    reports would not list this stage. Raises :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages
-    or two columns have the same name. Raises the errors of ``build``.
+    raises PipelineError if the function of a stage is run outside the stage's own transform, e.g. in a plain
+    ``beam.ParDo``: the reports would not list this stage. Raises
+    :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the same name. Raises
+    the errors of ``build``.
     """
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
@@ -220,12 +221,12 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Raise PipelineError if a recipe does the work of a stage (pipeline step) in a place that does not list the stage.
+    """Raise PipelineError if a recipe does the work of a stage (pipeline step) but does not list the stage.
 
     Work means that records are processed or models are called. The work must be inside a DraftStage (a Beam transform).
     The outermost DraftStage around the work must list the stage, as its own ``stage`` or in ``inner``. Otherwise the
     stage would be missing in the funnel (records left after each stage), the data card and the output of
-    ``beam validate``.
+    ``beam validate``. ``seen`` holds the work that was found in the pipeline.
     """
     for stage, node in seen.working:
         outer = _outermost(node)
@@ -243,7 +244,12 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
 
 
 def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
-    """Refuse a DAG that loses records: each output of a stage must be used by a transform or returned by ``build``."""
+    """Raise PipelineError if a recipe loses the records that a stage (pipeline step) rejects, or those that it keeps.
+
+    ``node`` is the stage in Beam's DAG. ``taken`` holds the collections that are used, e.g. as the input of another
+    stage. If the stage can reject records, it must have an output for them, and this output must be used. At least one
+    of the stage's outputs for kept records must be used, too.
+    """
     stage, outputs = node.transform.stage, node.outputs
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):

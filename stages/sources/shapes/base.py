@@ -1,7 +1,7 @@
 """Defines the base class of a shape. A shape is a layout of input rows, such as the conversations of LLaVA.
 
-A shape converts rows that are nested, or that need data of another file. After this, the column map (``input.columns``)
-can be applied to them.
+A shape converts rows that are nested, or that need data of another file. The column map (``input.columns``) is then
+applied to the converted rows.
 """
 
 import abc
@@ -110,7 +110,7 @@ class Shape(abc.ABC):
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
         """Return the paths of the files that this shape (layout of rows) needs besides the rows, e.g. a file of boxes.
-        The paths are relative to the input's folder. () means that it needs none.
+        The paths are relative to the input's folder. An empty tuple means that the shape needs no other files.
 
         The content of these files is part of the input's fingerprint.
         """

@@ -166,7 +166,11 @@ def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
 
 
 def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
-    """Return the media of a conversation in the order in which they are shown."""
+    """Return the media of a conversation in the order in which they are shown.
+
+    The media are in the contents of the ``turns``, or in other columns of the ``row``. Raises BadRow if both hold
+    media. Also raises BadRow if the questions have placeholders, but not one for each medium.
+    """
     parts = [medium for turn in turns for medium in turn.media]
     by_kind = {"image": _listed(row, "images", "image"), "video": _listed(row, "videos", "video")}
     if any(part is not None for part in parts):

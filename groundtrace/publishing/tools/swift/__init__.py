@@ -36,8 +36,9 @@ _STATE, _RESULT = "_groundtrace_state", "_groundtrace_result"
 class CodeScheduler(_multi_turn.MultiTurnScheduler):
     """Executes the code of each turn of a response in Groundtrace's sandbox, as a multi-turn scheduler of ms-swift.
 
-    A response ends after ``max_turns`` turns (an option of ms-swift). It ends earlier with a turn that has no code, a
-    fault in its form, or text after its code. A subclass can change the two attributes.
+    A response ends after ``max_turns`` turns (an option of ms-swift). It ends earlier if a turn has no code, has text
+    after its code, or has a wrong form, such as a tool call that cannot be parsed. A subclass can change the two
+    attributes.
 
     Attributes:
         sessions: the number of responses that execute code at once in each process; None means the sandbox's default.
@@ -50,9 +51,10 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     async def on_turn_end(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Execute the code of a new turn, if the turn has code and is not the last turn of the response.
 
-        ``infer_request`` holds the response so far, ``response_choice`` is the new turn, and ``current_turn`` is its
-        number. Return a dict: ``done`` states whether the response is complete. ``rollout_infos`` holds how the code of
-        each call so far ended; if a sandbox failed, it also holds the reason for this failure.
+        ``infer_request`` holds the earlier turns of the response, ``response_choice`` is the new turn, and
+        ``current_turn`` is the number of the new turn. Return a dict with two keys. ``done`` states whether the
+        response is complete. ``rollout_infos`` states how the code of each call ended, and why a sandbox failed ("" if
+        none failed).
         """
         written = read_turn(str(response_choice.message.content or ""))
         is_last = self.check_finished(infer_request, response_choice, current_turn)
@@ -65,9 +67,9 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     def step(self, infer_request: Any, response_choice: Any, current_turn: int) -> dict[str, Any]:
         """Append the result of the new turn's code to the messages, with the images that the code displayed.
 
-        ``infer_request`` holds the response so far; its messages and images are extended. ``response_choice`` (the new
-        turn) and ``current_turn`` (its number) are not used. Return a dict with the request under ``infer_request``,
-        and all its images so far under ``rollout_infos``.
+        ``infer_request`` holds the messages and images of the response; this method extends both. ``response_choice``
+        (the new turn) and ``current_turn`` (its number) are not used. Return a dict: ``infer_request`` is the extended
+        request, and ``rollout_infos`` holds all of its images.
         """
         result: Result = getattr(infer_request, _RESULT)
         infer_request.messages.append({"role": "tool", "content": result.marked_text})
