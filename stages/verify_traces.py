@@ -57,7 +57,8 @@ class VerifySettings:
       is on its object and, for a question that counts objects, each of these objects has a point.
     - ``counting`` compares the points with the counted objects.
     - ``temporal`` compares the statements about a clip with the clip's frames. Its value is the mean over the
-      categories of statements. If the points are scored, it is at most their score for pointing.
+      categories of statements. If the points are scored, this value is at most the score of
+      the points.
 
     A verdict is not applicable if the trace has nothing that its scorer could check. Such a verdict does not reject the
     trace. A verdict has failed if its scorer could not check the trace. Such a verdict rejects the trace. ``gate``

@@ -90,8 +90,8 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 class CascadeSettings:
     """Holds the settings of the reward of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format.
 
-    Judging scores the decision to think or to answer directly, thinking scores the reasoning, outcome scores the final
-    answer, and format scores the form of the response.
+    Each term is a score: ``judging`` of the decision to think or to answer directly, ``thinking`` of the reasoning,
+    ``outcome`` of the final answer, and ``format`` of the form of the response.
     """
 
     alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
@@ -127,9 +127,9 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 class AdditiveSettings:
     """Holds the weights of the additive reward, which is a weighted mean of judging, thinking, outcome and format.
 
-    Judging scores the decision to think or to answer directly, thinking scores the reasoning, outcome scores the final
-    answer, and format scores the form of the response. The defaults are those of the baseline of SAIL-RL §4.5: judging,
-    thinking and outcome have equal weights, and the format has the weight 0.
+    Each term is a score: ``judging`` of the decision to think or to answer directly, ``thinking`` of the reasoning,
+    ``outcome`` of the final answer, and ``format`` of the form of the response. The defaults are those of the baseline
+    of SAIL-RL §4.5: judging, thinking and outcome have equal weights, and the format has the weight 0.
     """
 
     judging_weight: Weight = 1.0
@@ -160,8 +160,8 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 class StreamSettings:
     """Holds the weights of the terms in the rewards of iVGR, for responses with boxes and for responses only in words.
 
-    Consistency scores whether a response in words has the content of a good response with boxes. The paper adds the
-    terms without weights.
+    The term ``consistency`` is a score of how well a response in words agrees with a good response with boxes. The
+    paper adds the terms without weights.
     """
 
     format_weight: Weight = 1.0

@@ -11,8 +11,8 @@ from groundtrace.config.settings import PositiveWeight, Weight, settings
 class MachineSettings:
     """Describes the machine on which a training is to run, for estimates of its memory.
 
-    ``server_gib`` is the memory that a server for sampling needs on the training's GPUs; 0 if the server uses other
-    GPUs.
+    ``server_gib`` is the memory, in GiB, that a server for sampling uses on each GPU of the training; 0 if the server
+    uses other GPUs.
     """
 
     gpus: Annotated[PositiveInt, "--estimate: the number of GPUs over which the training is sharded"] = 1

@@ -42,13 +42,14 @@ def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
 
     ``data`` is the output folder of a run (a pipeline's execution), from whose texts the tokenizer is learnt. ``seed``
     is the seed of the random weights. An image that is larger than a square with the side ``image_side_px`` is shrunk
-    to the area of this square. Raises ShardError if the run has no rows. Raises UserError if ``out`` is not empty or
-    cannot be written, or if ``image_side_px`` is too small.
+    to the area of this square. Raises ShardError if the run has no rows. Raises UserError if none of the rows can be
+    used, if ``out`` is not empty or cannot be written, or if ``image_side_px`` is too small.
     """
     if image_side_px < MIN_IMAGE_SIDE_PX:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
     with new_folder(out) as folder:
-        found = list(_texts(data))
+        if not (found := list(_texts(data))):
+            raise UserError(f"no row in {data} can be used for training: repeat the run, or use another run")
         prompts, responses = ([text for texts in side for text in texts] for side in zip(*found, strict=True))
         phrases = shared_sentences(prompts)
         weights = make_tiny_model(folder, [*prompts, *responses], seed, image_side_px, phrases)

@@ -97,12 +97,12 @@ def _check_saved(folder: Path) -> None:
     parts = [folder] if state.is_file() else []
     _check_files(folder, [str(splits)])
     if splits.is_file():
-        names = [*_texts(_value_of(splits, "splits"))]
+        names = [*_texts(_value_of(splits, "splits"), splits)]
         _check_names(names)
         parts += [folder / name for name in names]
     for part in parts:
         _check_files(folder, [str(part / state.name), str(part / _INFO)])
-        named = _texts(_value_of(part / state.name, "_data_files"))
+        named = _texts(_value_of(part / state.name, "_data_files"), part / state.name)
         _check_files(folder, [str(part / name) for name in named])
 
 
@@ -125,7 +125,7 @@ def _check_header(folder: Path) -> None:
     for name, configs in _headers(folder):
         for config in filter(lambda each: isinstance(each, dict), configs if isinstance(configs, list) else []):
             check_keys(folder / name, config)
-            for pattern in _texts([config.get("data_files"), config.get("data_dir")]):
+            for pattern in _texts([config.get("data_files"), config.get("data_dir")], folder / name):
                 if _leaves(pattern):
                     raise InputError(
                         f"the file {folder / name} names data files outside its folder ({pattern!r} in 'configs'): "
@@ -152,8 +152,8 @@ def _headers(folder: Path) -> Iterator[tuple[str, Any]]:
         yield header.name, values.get("configs") if isinstance(values, dict) else None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts in nested lists and mappings.
+def _texts(value: Any, file: Path) -> Iterator[str]:
+    """Yield all texts in nested lists and mappings. ``value`` was read from ``file``, which errors name.
 
     In YAML, a list can contain the same list several times, or contain itself. So a short file can have more texts than
     the memory can hold. Raises InputError for more than :data:`MAX_VALUES` values.
@@ -164,8 +164,7 @@ def _texts(value: Any) -> Iterator[str]:
         count += 1
         if count + len(left) > MAX_VALUES:
             raise InputError(
-                f"the header of the data set has more than {MAX_VALUES} values that name data files: shorten "
-                "the entry 'configs' in README.md or .huggingface.yaml"
+                f"{file} has more than {MAX_VALUES} values that name data files or splits: shorten the list of files"
             )
         if isinstance(item, str):
             yield item

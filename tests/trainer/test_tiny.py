@@ -46,6 +46,13 @@ def test_a_point_outside_the_image(tmp_path: Path, write_shards: Callable[..., P
         texts_of(Shards(run, "sft", tmp_path / "cache")[0])
 
 
+def test_a_run_without_a_usable_row(run: Command, tmp_path: Path, write_shards: Callable[..., Path]) -> None:
+    found = [traced(draft, TEXT.replace('"25"', '"250"')) for draft in drafts(IDS[0])]
+    data = write_shards(tmp_path / "bad", rows_of(found, "sft", "grounded_cot"), "sft")
+    ran = run.words(["tiny", str(tmp_path / "model"), "--data", str(data)], tmp_path)
+    ran.check_refused(2, f"no row in {data} can be used for training: repeat the run, or use another run")
+
+
 @pytest.mark.parametrize(
     ("prompts", "shared"),
     [
