@@ -109,13 +109,13 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """Return the visible form of a text (:func:`visible`), or its beginning and its end if it is too long.
+    """Return the visible form of a text (:func:`visible`) as one part, or only its beginning and its end as two parts.
 
     The visible form is made in two steps. First, invisible characters are removed. Then look-alike characters are
-    replaced, and special tokens are broken up by a blank; this can make the text longer.
+    replaced, and special tokens are broken up by a blank; the second step can make the text longer.
 
-    The text is too long if it has more than ``limit`` characters after the first or after the second step. The
-    beginning and the end are in the visible form, too, and have at most ``limit // 2`` characters each.
+    Two parts are returned if the text has more than ``limit`` characters after either step. Each part is in the visible
+    form, and has at most ``limit // 2`` characters.
     """
     text = _without_invisible(text)
     if len(text) <= limit:

@@ -140,10 +140,11 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
 
 
 def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
-    """Reduce some of the counts in ``left``, all by about the same factor, so that their sum is at most ``most``.
+    """Reduce in ``left`` the counts of the given ``keys``, all by about the same factor, so that the sum of these
+    counts is at most ``most``.
 
-    ``left`` maps each key to its number of questions. ``keys`` holds those entries of ``left`` that are reduced; the
-    other entries do not change. Nothing changes if the sum of the counts in ``keys`` is not above ``most``.
+    ``left`` maps each key to its number of questions. ``keys`` is a copy of those entries of ``left`` that are to be
+    reduced. Nothing changes if the sum of the counts in ``keys`` is not above ``most``.
     """
     total = sum(keys.values())
     if total <= most:

@@ -164,8 +164,10 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
 
 
 async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
-    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or refuses
-    the request.
+    """Return the detector's boxes of a target in one image.
+
+    ``target`` is the name of a kind of thing, and ``index`` is the index of the image ``medium`` among the question's
+    media. The result is empty if the detector does not know this name, or refuses the request because of it.
 
     A box over nearly the whole image is left out, because it would contain the boxes of every response, right or wrong.
     """

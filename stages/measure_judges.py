@@ -92,9 +92,9 @@ class JudgeReport:
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
     """Put (plant) a fault into copies of a response, one copy for each judge, and return the copies.
 
-    The keys of the result are the names of the scorers. A scorer is code that lets the judge model make one verdict.
-    Its copy has a fault that this verdict should report. Fixed rules make the faults. A value is None if the rules
-    cannot make the fault for this scorer in this response. ``question`` is the question that the response answers.
+    The result maps the name of each scorer to a copy. A scorer is code that lets the judge model make one verdict. The
+    copy has a fault that this verdict should report. Fixed rules make the faults. The value is None instead of a copy
+    if the rules cannot make the scorer's fault in this response. ``question`` is the question that was answered.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)

@@ -80,13 +80,13 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """Yield one value that joins the media of a draft (a question with its data) into one media group, i.e. a group of
-    questions connected by common images.
+    """Yield a value which states that the media of a draft (a question with its data) belong to one media group, i.e.
+    to one group of questions connected by common images.
 
-    The value is ``("all", (None, hashes))``: a constant key, and a :data:`Use` with the pixel hashes of the media. A
-    :data:`Use` with a question's id would also assign this question to the group. Here the id is None, because earlier
-    stages may not have selected this question. (:func:`_use` yields the values that assign the selected questions.) For
-    a draft with fewer than two media, nothing is yielded.
+    The value is ``("all", (None, hashes))``. "all" is a constant key, with which Beam brings all values to one worker.
+    ``hashes`` are the pixel hashes of the draft's media. None is in place of the question's id: the draft may be one
+    that earlier stages did not select, and its question must then not become a part of the group. (:func:`_use` makes
+    the values with ids, for the selected drafts.) Nothing is yielded for a draft with fewer than two media.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

@@ -177,12 +177,12 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Read the judge model's reply about a trajectory (a response with code), and return the share of judgements that
+    """Read the judge model's judgements on a trajectory (a response with code), and return the share of judgements that
     find no fault, and a reason.
 
-    A fault is a statement that the results of the code do not support. The reason is that of the first judgement that
-    finds a fault. If no judgement finds a fault, the reason is a sentence with the number of judgements. Raises
-    BadReply if a judgement has the wrong form.
+    ``reply`` holds the samples of one call; each sample is one judgement. A fault is a statement that the results of
+    the code do not support. The reason is that of the first judgement that finds a fault. If no judgement finds a
+    fault, the reason is a sentence with the number of judgements. Raises BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()
     for completion in reply.completions:
@@ -270,10 +270,10 @@ async def verified(
 def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
     """Return the verdict on the calls (executions of the trajectory's code): its value is the share that succeeded.
 
-    A call succeeded if its code ended without an error, had output, and did not only pretend to do work. ``computes``
-    is True if the question can be answered by calculation alone, without the image. If ``computes`` is False, code that
-    does not use the image is a pretence. So every call that succeeded has used the image, and the reason of the verdict
-    states this fact.
+    ``found`` has one entry for each turn; None for a turn without code. A call succeeded if its code ended without an
+    error, had output, and did not only pretend to do work. ``computes`` is True if the question can be answered by
+    calculation alone, without the image. If ``computes`` is False, calls whose code does not use the image do not count
+    as successes. The reason of the verdict then states that the successful calls looked at the image.
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

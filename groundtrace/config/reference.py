@@ -50,11 +50,10 @@ class ConfigSection:
         path: The dotted path of the section, such as ``trace``; "" for the top level.
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
-        entries: The default content of a section that maps names to values; ``()`` for all other sections. There are
-            two kinds of such sections. The section ``endpoints`` maps each name to a group of settings (a model
-            server). It has one entry for each server that exists by default, such as ``endpoints.colour``. The section
-            ``roles`` maps each name to a single value. It has one entry, which holds all names with default values,
-            and these values.
+        entries: The default content of a section that maps names to values; ``()`` for all other sections. If each
+            value is a group of settings, there is one entry for each default name: the section ``endpoints`` has an
+            entry for each model server that exists by default, such as ``endpoints.colour``. If each value is a single
+            value, as in the section ``roles``, one entry holds all default names and their values.
     """
 
     path: str

@@ -1,7 +1,7 @@
 """Finds the equations and comparisons of numbers in a text, such as "2 + 1 = 3" or "3 > 2", and checks them.
 
 Numbers are digits or words (English, German or French), and "plus", "minus" and "times" are read as signs. Words after
-a number are ignored: "2 squares on the left + 1 on the right = 3 squares".
+a number may name what is counted: "2 squares on the left + 1 on the right = 3 squares". Only the numbers are checked.
 """
 
 import operator

@@ -2,8 +2,8 @@
 
 The engine judges the complexity of a question by the number of steps in which it would answer the question itself. It
 writes traces (reasoning and answers) from the shapes that it finds. It judges texts only by their words and their
-arithmetic. If the engine cannot read a question or an image, its reply is "cannot judge". If it can check nothing in a
-text, it raises CallError.
+arithmetic. If the engine cannot read the question or the image, it judges complexity and quality as "cannot_judge", and
+the answer of its trace is "cannot read". For all other kinds of prompts that it cannot answer, it raises CallError.
 """
 
 import json

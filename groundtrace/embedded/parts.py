@@ -61,7 +61,7 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
     - The clause is a conclusion ("so there is none").
     - The clause is about the whole image ("there is none in the image").
     - The sentence already names the object before ``clause``: in the clause that names the part ("the left box has a
-      square, but no other"), or in a later clause.
+      square, but no other"), or between that clause and ``clause``.
     - The clause begins with "and" ("and no square"), and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]

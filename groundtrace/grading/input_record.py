@@ -190,8 +190,8 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
 def _has_no_question(fields: Mapping[str, object]) -> bool:
     """Return True if a record has neither a question nor an answer, and False if it has at least one of them.
 
-    Raises InvalidRecord if a record without both has choices, boxes or an answer_type, because these belong to a
-    question.
+    Raises InvalidRecord if a record with neither of them has choices, boxes or an answer_type, because these belong to
+    a question.
     """
     values = (fields.get("question"), fields.get("answer"))
     if not all(value is None or (isinstance(value, str) and not value.strip()) for value in values):

@@ -49,7 +49,8 @@ class Continuation:
     """Holds a text whose log-probability a model computes. ``given`` is the beginning of a reply, and ``text`` is its
     continuation. The model returns the log-probability of ``text`` after ``given``.
 
-    For P(ŷ|q,r,v), Eq. 5 of the paper Argos, ``given`` is the reasoning r and ``text`` the answer ŷ.
+    For P(ŷ|q,r,v), Eq. 5 of the paper Argos, ``given`` is the reasoning r and ``text`` the answer ŷ. The question q and
+    the image v are in the prompt.
     """
 
     given: str

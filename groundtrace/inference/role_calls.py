@@ -145,7 +145,7 @@ def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = 
     out.
 
     The appended text is made from the prompt file :data:`PROMPT`. The name of the result consists of the names of
-    ``prompt`` and of this file. The SHA-256 of the result is the digest of the SHA-256 values of both.
+    ``prompt`` and of this file. The SHA-256 of the result is a digest of the SHA-256 values of ``prompt`` and the file.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, shown_problem = quoted.texts

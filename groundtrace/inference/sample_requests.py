@@ -71,13 +71,15 @@ class SampleRequests:
         stored: dict[str, CachedReply],
         noted: list[Reply],
     ) -> dict[str, CachedReply]:
-        """Request the samples from the server, cache them, and return them.
+        """Send ``request``, cache its samples, and return them by cache key.
 
-        If the request fails, its error is raised, except in one case. In this case, an earlier request with a smaller
-        ``max_tokens`` returned truncated samples, which ``asked`` holds. The new request has a larger ``max_tokens``,
-        and the server rejects it, for example because the model's context is too small for so many tokens. Then the
-        truncated samples are returned. They are also cached as the replies to the new request, so that the new request
-        is not sent again.
+        ``asked`` is the call that needs the samples, and ``wanted`` are their cache keys. If the reply arrives in
+        parts, ``stored`` gets the cached samples of each part, and ``noted`` gets the part, whose usage is then noted.
+
+        If the request fails, its error is raised, with one exception: the server rejects the request (for example,
+        because the model's context is too small for so many tokens), and ``asked`` already holds all wanted samples,
+        truncated at a smaller ``max_tokens``. Then these truncated samples are returned. They are also cached as the
+        replies to this request, so that it is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)

@@ -49,8 +49,9 @@ class Balance:
             as lengths) are in this order; otherwise the largest class comes first.
         distinct: the number of all classes, including those that ``classes`` omits.
         others: the number of rows in the omitted classes; None if no class is omitted.
-        evenness: for each set (sft, rl), how evenly its rows are distributed: H / ln K, from 0 (one class) to 1 (equal
-            classes). None if the property has only one class, or if the set has no rows.
+        evenness: for each set (sft, rl), how evenly its rows are distributed, from 0 (one class) to 1 (equal classes).
+            It is H / ln K, with the entropy H of the set's rows over the classes, and the number of classes K. None if
+            the property has only one class, or if the set has no rows.
     """
 
     name: str

@@ -74,12 +74,14 @@ class Publication:
 
     @property
     def share_alike(self) -> list[str]:
-        """Return the Hub's ids of the share-alike licences of the published rows, for a sentence of the card.
+        """Return the Hub's ids of the share-alike licences that a sentence of the data card must name.
 
-        A share-alike licence demands that adapted material has the same licence. If the list is empty, the card does
-        not have this sentence. The list is empty in two cases. In the first case, no published row has a share-alike
-        licence. In the second case, there is only one share-alike licence, and it is the strictest licence of all
-        published rows. The sentence is then not needed, because the card always names the strictest licence.
+        These are the share-alike licences of the published rows. Such a licence demands that adapted material has the
+        same licence. The list is empty, and the card lacks the sentence, in two cases:
+
+        - No published row has a share-alike licence.
+        - There is only one share-alike licence, and it is the strictest licence of all published rows. The card always
+          names the strictest licence, so the sentence is not needed.
         """
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}

@@ -278,8 +278,8 @@ def _add_run(
 ) -> list[Path]:
     """Add the views of a run to the database, and return the files that the views read.
 
-    ``scratch`` is a folder for files of the views. ``within`` is the database schema of the views; "" for the default
-    one.
+    For a set without shards, a Parquet file without rows is written to the folder ``scratch``, and the view reads it.
+    ``within`` is the database schema of the views; "" for temporary views outside any schema.
     """
     shards = {name: shards_of(run, name, accepts_links=True) for name in SHARDS}  # see columns_of
     for name, schema in SHARDS.items():

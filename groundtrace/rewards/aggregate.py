@@ -106,7 +106,7 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     value of ``thinking`` is 1 (:mod:`groundtrace.rewards.scorers.thinking`). So the response can reach the reward 1.
 
     The product judging · thinking · outcome is 0 if any of these factors is 0. If no factor is 0 and a factor has no
-    value, the result is None. Otherwise the response would be rewarded for a property that was not judged.
+    value, the result is None. A product without this factor would reward a property that was not judged.
 
     The format has no value in two cases:
 

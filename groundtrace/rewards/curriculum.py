@@ -32,10 +32,10 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """Return φ(``done``) of RuCL Eq. 8, for a logistic φ. φ states how the weight of the hard rubrics grows.
+    """Return φ(``done``) of RuCL Eq. 8, for a logistic φ: the finished share of the growth of the hard rubrics' weight.
 
-    ``done`` is the share of the steps of this growth that is done, in [0, 1]. The curve is centred at 0.5. It is scaled
-    so that φ(0) = 0 and φ(1) = 1.
+    ``done`` is the finished share of the steps in which the weight grows, in [0, 1]. The curve is centred at 0.5. It is
+    scaled so that φ(0) = 0 and φ(1) = 1.
     """
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 

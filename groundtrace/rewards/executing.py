@@ -77,8 +77,8 @@ async def executions(
             selectivity of the calls: how much more their outputs show these objects than the rest of the image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed. It is also raised if a call was stopped
-            in a later run (for example, at its time limit), but not in the first run: the outputs of these two runs
+        groundtrace.sandbox.errors.SandboxLost: if a run could not be completed, or if a call that was not stopped in
+            the first run was stopped in a later run (for example, at its time limit). The outputs of these two runs
             cannot be compared.
     """
     codes = [turn.code for turn in turns if turn.code]

@@ -105,9 +105,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question. If the response has an answer that is not known to be right, the caller has replaced
-            the gold answer by this answer. It is a fault if the reasoning concludes another answer than
-            ``question.answer``.
+        question: the question, with the response's own answer as ``question.answer``. The gold answer is there instead
+            if the response's answer is known to be right, or if the response has no answer. It is a fault if the
+            reasoning concludes another answer than ``question.answer``.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)

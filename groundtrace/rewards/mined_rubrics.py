@@ -166,10 +166,10 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """Return how many attempts were graded, and the share of them with a right answer, with its confidence interval.
+    """Return how many judged responses had their answer graded, and the share of right answers among them.
 
-    The share and the interval are None if no attempt was graded. In the paper of RuCL, this share is the pass rate of
-    candidate 20 in Table 6: a proposed rubric (criterion of grading) that requires a right answer.
+    The share has a confidence interval; both are None if no answer was graded. In the paper of RuCL, this share is the
+    pass rate of candidate 20 in Table 6: a proposed rubric (criterion of grading) that requires a right answer.
     """
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None

@@ -45,9 +45,10 @@ class PointCounts:
             ``number``.
         wrong: the number of wrong points. A point is wrong if it is not on the object that its label names. Points on
             more than ``number`` objects count as wrong, too. For example, if the question is about 3 objects, and the
-            response points at 5 objects as targets, 2 of these points are wrong. The scorer ``spatial``, which checks
-            points in images (:mod:`groundtrace.rewards.scorers.spatial`), counts in two ways. In one of these ways, a
-            point with a general label, such as "object", is also wrong if it is on an object that is not a target.
+            response points at 5 objects as targets, 2 of these points are wrong. A point with a general label, such as
+            "object", on an object that is not a target is wrong or neutral: for images, the scorer ``spatial`` computes
+            the score by each of these two rules, and uses the higher score
+            (:mod:`groundtrace.rewards.scorers.spatial`).
         number: the number of targets of the question; None if it is unknown.
     """
 

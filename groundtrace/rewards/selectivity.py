@@ -237,9 +237,10 @@ def _lines(output: Output) -> Counter[str]:
 
 
 def _excess(objects: float, elsewhere: float) -> float:
-    """Return (objects - elsewhere) / (objects + elsewhere), but at least 0.
+    """Return the selectivity (objects - elsewhere) / (objects + elsewhere), but at least 0.
 
-    If only ``objects`` is infinite, the result is 1. If ``elsewhere`` is infinite, it is 0.
+    ``objects`` measures how much an output shows the question's objects, and ``elsewhere`` how much it shows the rest
+    of the image. If only ``objects`` is infinite, the result is 1. If ``elsewhere`` is infinite, the result is 0.
     """
     if math.isinf(objects):
         return 0.0 if math.isinf(elsewhere) else 1.0

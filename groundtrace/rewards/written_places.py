@@ -3,10 +3,10 @@
 Such coordinates are a fault (:mod:`groundtrace.rewards.form`), because scorers check coordinates only in tags. There is
 one exception: they are no fault if the question is about coordinates.
 
-:func:`place_in_prose` finds a position in a usual spelling, such as "(120, 45)". :func:`place_in_words` is stricter,
-and finds coordinates in any spelling, such as "at 120, 45". It is needed for responses that must have only words
-(iVGR §3.2, the textual stream): a model that is trained on responses with coordinates would learn to write coordinates.
-It is also used for all other responses.
+Every response is searched in two ways. :func:`place_in_prose` finds a position in a usual spelling, such as
+"(120, 45)". :func:`place_in_words` finds coordinates in any spelling, such as "at 120, 45". The second search is needed
+most for responses that must have only words (iVGR §3.2, the textual stream): a model that is trained on responses with
+coordinates would learn to write coordinates.
 
 Numbers alone are never coordinates, so counts, tables, dates and sums are not found. Numbers are coordinates only in
 one of these forms: in brackets; with names of axes, sides or corners; as a pair after a preposition of place; in

@@ -84,9 +84,9 @@ def parents() -> dict[str, Path]:
 def _own_groups(controller: str) -> list[Path]:
     """Return the folders of the Linux control groups (cgroups) to which this process belongs.
 
-    ``controller`` is the limited resource, ``memory`` or ``pids``. If they exist, the result has the folder of the
-    group for this controller (version 1 of control groups), and the folder of the group for all controllers (version
-    2).
+    ``controller`` is the limited resource, ``memory`` or ``pids``. In version 1 of control groups, the process has a
+    group for this controller; in version 2, it has one group for all controllers. The result has the folders of these
+    groups that exist.
     """
     folders = []
     with contextlib.suppress(OSError):

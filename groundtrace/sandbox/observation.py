@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the code ended without an error. If so, the next call continues from the code's state."""
+        """Return whether the code ended without an error, so that the next call begins with the state after it."""
         return self.status in ("ok", "silent")
 
     @property
@@ -160,7 +160,11 @@ def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
-    """Return the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
+    """Return the image with the raw RGB pixels ``data``. ``size`` is its height and width, as a list.
+
+    The data is never given to an image decoder, because model-written code made the data. Raises BadObservation if
+    ``size`` is invalid or does not fit the data, or if the image has more than ``max_pixels`` pixels.
+    """
     if not isinstance(size, list) or len(size) != 2:
         raise BadObservation("the size of an image in the sandbox's answer is not a height and a width")
     height, width = map(_count, size)

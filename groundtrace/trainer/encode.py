@@ -222,10 +222,10 @@ def _assembled(
 ) -> Sample:
     """Return the pieces of a conversation as one sample: their tokens with a loss mask, and the images.
 
-    Each piece is a pair of its token ids and a bool, which is True if its tokens count in the loss. Each image token in
-    the other pieces belongs to one of ``images``, in order. An image token is repeated, so that it occurs once for each
-    merged patch of its image. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of image
-    tokens, before they are repeated, differs from the number of images.
+    Each piece is a pair of its token ids and a bool, which is True if its tokens count in the loss. In the pieces that
+    do not count, each image token belongs to one of ``images``, in order. Such a token is repeated, so that it occurs
+    once for each merged patch of its image. ``id`` is the row's id, for error messages. Raises UnusableRow if the
+    number of these image tokens, before they are repeated, differs from the number of images.
     """
     ids: list[int] = []
     mask: list[bool] = []

@@ -57,7 +57,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return all existing turns of the model and observations, such as results of tools, as one response.
+        """Return the turns and observations (such as results of tools) so far as one response of the model.
 
         The response is complete after :meth:`take` has returned None.
         """

@@ -89,11 +89,10 @@ def _may_be_read(path: str, output: Path) -> bool:
 def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str, torch.Tensor]:
     """Return the trained weights of a checkpoint, after a check of their types and of the LoRA rank.
 
-    ``found`` is the entry of the checkpoint with these weights. ``settings`` also come from the checkpoint, and contain
-    the rank of the LoRA adapters that the base model gets. With a wrong rank, these adapters could have any size. So
-    the rank in ``settings`` must be equal to the rank of the adapters in ``found``. The size of the adapters in
-    ``found`` is limited by the size of the checkpoint's files. Raises CheckpointError if the two ranks differ, or if
-    ``found`` is not a dict of tensors.
+    ``found`` is the entry of the checkpoint with these weights. ``settings`` also come from the checkpoint. Their LoRA
+    rank determines the size of the adapters that are added to the base model, so a false rank could fill the memory.
+    Therefore this rank must be equal to the rank of the adapters in ``found``, which cannot be larger than the
+    checkpoint's files. Raises CheckpointError if the two ranks differ, or if ``found`` is not a dict of tensors.
     """
     if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
         raise CheckpointError(f"{checkpoint} has no weights in optimiser.masters: choose another checkpoint")

@@ -250,8 +250,8 @@ def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.
 
     ``weights`` are the weights of ``model`` by name. In the result, the weights have the names of a model without
     adapters. For example, ``q_proj.base_layer.weight`` becomes ``q_proj.weight``, and the adapters' own weights are
-    left out. There is one exception: a sharded weight is returned without its adapter. :func:`_gathered_state` does not
-    use this weight until it is gathered.
+    left out. There is one exception: the adapter of a sharded weight is not merged into the weight. The caller
+    :func:`_gathered_state` ignores such a weight, and calls this function again when the weight is gathered.
     """
     state = {name.replace(".base_layer", ""): value for name, value in weights.items() if ".lora_" not in name}
     for name, layer in model.named_modules():

@@ -72,7 +72,7 @@ def check_model_files(folder: Path) -> None:
 
     - A checked file cannot be read.
     - A checked file names a file outside its own folder, or has a value for one of the keys :data:`PATH_KEYS`.
-    - The folder has an adapter (:data:`ADAPTER`).
+    - ``folder`` itself has the file :data:`ADAPTER`, which describes an adapter such as LoRA.
 
     Also raises the errors of :func:`own_files`, which checks all files.
     """

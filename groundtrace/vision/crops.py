@@ -126,7 +126,7 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 
 
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
-    """Return the smallest rectangle in whole pixels that contains the corners.
+    """Return the smallest rectangle in whole pixels that contains the padded box ``corners`` (x1, y1, x2, y2).
 
     The width and the height of the rectangle are at least ``min_side_px``. If a side of the image is shorter than
     ``min_side_px``, the rectangle has the full length of this side.

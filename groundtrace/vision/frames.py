@@ -7,7 +7,7 @@ library molmo-utils chooses the moments at which frames are taken. It uses its r
 
 - It computes a time as the frame index divided by the mean rate, in float32.
 - For H.264 in AVI, all its times are 0. This gives 32 copies of one frame.
-- Its fast reader fails on some tiny images. Another reader then replaces it, which keeps every frame in memory.
+- Its fast reader fails on some clips with tiny frames. It then uses another reader, which keeps every frame in memory.
 
 Therefore molmo-utils does not read the real clip. It reads a substitute clip: a file of blank frames with the frame
 times of the real clip. In the substitute clip, molmo-utils chooses the moments. Each moment is divided by the duration

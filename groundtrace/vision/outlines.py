@@ -59,9 +59,9 @@ def outline(pixels: np.ndarray) -> Outline:
 def _traced(pixels: np.ndarray) -> list[np.ndarray] | None:
     """Return the polygons of a mask as arrays (N, 2) in half pixels; None if the mask exceeds a limit.
 
-    The mask is drawn at twice its size. Each pixel is drawn with its edges, so it is three half pixels wide and high:
-    the pixel in row r and column c covers the rows 2r to 2r + 2 and the columns 2c to 2c + 2. Gaps and holes of one
-    pixel stay open. For example, if only the row r is empty between set rows, the drawn row 2r + 1 is empty.
+    The mask is drawn at twice its size, with an additional row or column of half pixels for each edge between pixels.
+    The pixel in row r and column c is drawn together with its edges, as the rows 2r to 2r + 2 and the columns 2c to
+    2c + 2. A gap of one pixel stays open: if only the row r is empty between set rows, the drawn row 2r + 1 is empty.
     """
     edges = np.count_nonzero(pixels[1:] != pixels[:-1]) + np.count_nonzero(pixels[:, 1:] != pixels[:, :-1])
     if pixels.size > MAX_AREA_PX or edges > MAX_EDGES:

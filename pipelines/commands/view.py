@@ -155,7 +155,10 @@ def _follow(run: Path, port: int) -> int:
 
 
 def _serve(app: Any, port: int, notes: Sequence[str], query: str) -> None:
-    """Serve the application until a signal arrives. Print ``notes`` and the URL of the first page, with ``query``."""
+    """Serve the aiohttp application ``app`` until a signal arrives.
+
+    First print ``notes``, one line for each, and the URL of the first page, which ends in the query string ``query``.
+    """
     from aiohttp import web
 
     with stopped_by_signals() as stopped, http_loop() as on_loop:

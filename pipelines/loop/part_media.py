@@ -25,7 +25,7 @@ class PartMedia:
     """Puts the media of records into the folders of the parts.
 
     ``store`` opens the media of the input. ``folder`` is the folder into which the store has written the embedded
-    media.
+    media, i.e. the media that the input's rows contain as bytes.
     """
 
     def __init__(self, store: MediaStore, folder: Path) -> None:

@@ -197,9 +197,10 @@ def _from_the_root(error: BaseException) -> Iterator[BaseException]:
     """Yield the root cause of an error, then the errors that the root cause led to, and then earlier errors.
 
     The user gets the message of the root cause. The errors that the root cause led to are yielded in order; ``error``
-    is the last of them. Earlier errors are those that were being handled when the root cause was raised. For example, a
-    stage raises an error, and Beam raises a new error while it handles the error of the stage. If the new error is the
-    root cause, the error of the stage is an earlier error.
+    is the last of them. The root cause is the last error in the chain of ``__cause__``. Earlier errors are those that
+    were being handled when the root cause was raised (``__context__``). For example, Beam handles the error of a stage,
+    and raises a new error without ``from``. Then the new error is the root cause, and the stage's error is an earlier
+    error.
     """
     *outer, root = causes(error)
     yield root

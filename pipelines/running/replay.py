@@ -88,8 +88,8 @@ class Replayed:
 def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. If it is "", a run
-    that needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a run that
+    needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
     The reason is that somebody else may have made the run
     (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Also raises UserError if the run, its stored replies,
     its input or its pipeline cannot be read any more, or if the input does not have the record.
@@ -136,8 +136,8 @@ class _Unwritten(MediaStore):
     """Replaces a MediaStore when only the ids of records are needed: it does not write the media that rows contain."""
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Return a made-up name. The base class writes the drawn image to a file and returns its path, but a replay
-        needs no such file."""
+        """Return a made-up URI. The base class writes the medium to a file and returns the URI of this file, but the
+        search for a record's id needs no such file."""
         return f"unwritten.{ext}"
 
 
@@ -201,7 +201,10 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
 
 
 def _marked(calls: list[Json], row: Json, models: ModelsSettings) -> ModelMarks:
-    """Return the boxes, points and masks in the replies to ``calls``. The replies are in the cache of ``models``."""
+    """Return the boxes, points and masks in the replies to ``calls``, the model calls that were made for a record.
+
+    ``row`` is the record's output row, which holds the images. The replies are in the cache of ``models``.
+    """
     keys = [key for each in calls if each["role"] in ROLES for key in each["stored"]]
     with closing(ReplyCache(models.cache_path)) as cache:
         replies = {key: kept.completion for key, kept in cache.get(keys).items()}

@@ -42,7 +42,8 @@ class VerifiedTrace(Trace):
     A verdict is the result of a scorer, i.e. of code that checks one property of a response. ``is_kept`` is True if the
     stage ``verify`` of a run would keep the response. Otherwise ``reason`` is the reason of the rejection, such as
     ``low_grounding``, and ``detail`` explains it. For a kept response, both are "". ``floors`` maps the name of a
-    scorer to the minimum value of its verdict. The key ``final`` is for the minimum value of the score.
+    scorer to the minimum value: a response whose verdict has a lower value is rejected. The key ``final`` is for the
+    minimum score. Scorers without a minimum are left out.
     """
 
     is_kept: bool = False

@@ -129,9 +129,9 @@ def _register(kind: type) -> None:
     """Register a record type with Beam, so that PackedCoder, our compressing coder, encodes its records.
 
     A field of a record type may have another record type as its type. Beam checks the fields when the schema (fields)
-    of a type is registered. It accepts such a field only if RowCoder, Beam's own coder, is then registered for the
-    field's type. So this function first registers RowCoder for the new type and for all earlier record types. Then it
-    registers the schema of the new type. At last it registers PackedCoder for all these types.
+    of a type is registered. At this moment, RowCoder, Beam's own coder, must be registered for the types of the fields.
+    So this function first registers RowCoder for the new type and for all earlier record types. Then it registers the
+    schema of the new type. Finally it registers PackedCoder for all these types.
     """
     _KINDS.append(kind)
     for each in _KINDS:

@@ -215,9 +215,9 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_result(stage: Stage, before: object, after: object) -> None:
-    """Check what the function of a stage (step of the pipeline) returned for ``before``, the stage's input.
+    """Check the result of a stage's function. ``before`` is the input of the function, and ``after`` is its result.
 
-    Raises TypeError if it returned None instead of a draft (a question with its data), and the errors of
+    Raises TypeError if ``after`` is None and a draft (a question with its data) was needed, and the errors of
     :func:`check_added`.
     """
     if after is None and isinstance(before, Draft) and not stage.is_sample:

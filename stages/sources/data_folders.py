@@ -7,9 +7,10 @@ the Hub's cache may refer to other files of the same data set (:func:`groundtrac
 
 The library reads a name with ``::`` as a chain of files, so it opens another file than the one with this name. For
 example, for a file with the name ``a.csv::b.csv`` it opens ``a.csv``. Such names are also dangerous in a zip archive.
-For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library then reads
-``/home/me/b.docx`` as the path of another archive, because a .docx file is a zip archive. It opens the file ``a/c.txt``
-in this private file of the user. So ``::`` is forbidden in the names of files, and in the names that an archive holds.
+For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library reads this
+name as "the file ``a/c.txt`` in the archive ``/home/me/b.docx``". A .docx file is a zip archive. So the library opens
+this private file of the user and reads from it. Therefore ``::`` is forbidden in the names of files, and in the names
+that an archive holds.
 """
 
 from collections.abc import Iterable, Iterator
@@ -185,7 +186,7 @@ def _leaves(pattern: str) -> bool:
 
 
 def _media_endings(builder: "datasets.DatasetBuilder") -> tuple[str, ...]:
-    """Return the endings of media files, such as ".png", if the data set is a folder of media; otherwise ().
+    """Return the endings of media files, such as ".png", if ``builder`` reads a folder of media; otherwise ().
 
     The library only lists media files and does not open them. So they need no check before the library reads the data
     set. Each of these files is the medium of a record. The later check of the record's media refuses a link to a file

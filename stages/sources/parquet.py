@@ -195,10 +195,10 @@ def _line(error: Exception) -> str:
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
-    """Return the paths of those parts of a column that are read without the bytes of media files.
+    """Return the paths of the parts of a column that must be read if the bytes of media are not needed.
 
-    If the column has subfields, these are all subfields except ``bytes``. The result is the column itself if it has no
-    subfields, or if ``bytes`` is its only subfield.
+    These parts are all subfields of the column except ``bytes``. If the column has no subfields, or only the subfield
+    ``bytes``, the result is the column itself.
     """
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]

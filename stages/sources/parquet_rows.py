@@ -62,8 +62,8 @@ def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[
     """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
 
     ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts,
-    even those that are not read. The second list has only columns that are read. If it is not empty, the caller reads
-    at most :data:`MEDIA_ROWS` rows in a batch.
+    even those that are not read. The second list has only columns that are read. If the second list is not empty, the
+    caller reads at most :data:`MEDIA_ROWS` rows in a batch.
     """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]

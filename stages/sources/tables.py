@@ -238,8 +238,10 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """Return a copy of the row in which cells with a JSON list are converted to lists. Only the cells of columns whose
-    field may be a list are converted.
+    """Return a copy of the row in which cells with a JSON list are converted to lists.
+
+    Only these columns are converted: the columns of the fields choices, boxes and media, and the ``list_columns`` of
+    the shape (layout of rows). ``rows`` holds the settings, which name the shape and the columns of the fields.
     """
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
     columns |= SHAPES.named(rows.shape).list_columns

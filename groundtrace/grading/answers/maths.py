@@ -255,11 +255,11 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _power_bound(latex: str, at: int) -> int:
-    """Return the product of all whole numbers in the exponent at the offset ``at``; 1 if the exponent has none.
+    """Return an estimate of the exponent at the offset ``at``: the product of its whole numbers; 1 if it has none.
 
-    The product is an estimate of the exponent's value. The value is rarely larger, and then usually by little: the
-    product is 99 for ``^{1+99}`` and for ``^(3 \\cdot 33)``. A 0 is counted as 1. The result is more than any limit if
-    the exponent has a factorial.
+    The exponent's value is rarely larger than the product, and then usually by little: the product is 99 both for
+    ``^(3 \\cdot 33)``, whose value is 99, and for ``^{1+99}``, whose value is 100. A 0 is counted as 1. The result is
+    more than any limit if the exponent has a factorial.
     """
     if latex[at : at + 1] in {"{", "("}:
         exponent = latex[at : _group_end(latex, at)]

@@ -85,9 +85,10 @@ def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[in
 
 
 def _is_also_by_letter(predicted: str, choices: tuple[str, ...], mentioned: frozenset[int]) -> bool:
-    """Return whether the answer also names the mentioned option by its letter, and has no negation.
+    """Return whether an answer that contains the words of an option also has this option's letter, and no negation.
 
-    An example is "Paris, France is B".
+    ``mentioned`` holds the position (from 0) of this option. For example, the result is True for "Paris, France is B"
+    if the second option is "Paris".
     """
     return _NEGATION.search(predicted) is None and inner_letters(predicted, choices) == mentioned
 

@@ -212,9 +212,11 @@ def _as_one(found: re.Match[str]) -> str:
 def _compare_expression(predicted: str, gold: str) -> Comparison:
     """Compare a calculation with a gold (correct) quantity by math-verify.
 
-    The result is undecided if the calculation has another unit than the gold, because math-verify ignores units. The
-    result is also undecided if math-verify cannot read one of the two, or if a different value may be an angle in
-    radians.
+    The result is undecided in these cases:
+
+    - The calculation has another unit than the gold, because math-verify ignores units.
+    - math-verify cannot read one of the two, or the calculation is only a rounded value of the gold.
+    - The values differ, and the gold is an angle in degrees: the calculation may be the same angle in radians.
     """
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]

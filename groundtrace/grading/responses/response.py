@@ -71,7 +71,9 @@ class Response:
 
 @dataclass(frozen=True)
 class _Span:
-    """Holds the offsets of a section in the text. ``start`` and ``end`` include the tags; the other two do not."""
+    """Holds the offsets of a section in the text: ``start`` and ``end`` with its tags, ``inner_start`` and
+    ``inner_end`` without them.
+    """
 
     start: int
     inner_start: int
@@ -150,8 +152,9 @@ def parse_points(text: str) -> tuple[Point, ...]:
 def parse_boxes(text: str) -> tuple[Box, ...]:
     """Return all boxes in tags ``<box>[x1,y1,x2,y2]</box>`` of a text, in order. Never raises.
 
-    A box's label is the attribute ``alt`` or, without it, ``label``; it is "" without both. Values are as written. But
-    the corners are sorted so that x1 <= x2 and y1 <= y2, because a model may write any two opposite corners.
+    A box's label is the attribute ``alt`` or, without it, ``label``; it is "" if the tag has neither attribute. Values
+    are as written. But the corners are sorted so that x1 <= x2 and y1 <= y2, because a model may write any two opposite
+    corners.
     """
     return tuple(box for tag in scan_tags(text) for box in _boxes_of(tag))
 

@@ -73,8 +73,8 @@ def _taken(kept: CachedReply, name: str) -> Completion:
     """Return a copy of the reply in ``kept``. Its ``taken_from`` is ``name``, the run in whose cache the reply was
     found.
 
-    ``made_s`` of the copy is the time at which the reply was first stored. If the run ``name`` had itself copied the
-    reply from another cache, the time of that earlier copy is not used.
+    ``made_s`` of the copy is the time at which the reply was first stored in any cache. If the run ``name`` had itself
+    copied the reply from another cache, ``kept.completion`` has this time. Otherwise, this time is ``kept.created_s``.
     """
     copied_before = bool(kept.completion.taken_from)
     made_s = kept.completion.made_s if copied_before else kept.created_s

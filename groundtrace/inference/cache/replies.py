@@ -280,8 +280,8 @@ def check_files(path: Path) -> None:
     pipe or a device.
 
     ``path`` is the cache's SQLite file. Through a link, which another person may have made, the cache would change or
-    delete files outside of its folder. If a file is a pipe, the cache would wait for it forever. There is one
-    exception: the cache's folder itself may be a link.
+    delete files outside of its folder. Only the cache's folder itself may be a link. If a file is a pipe, the cache
+    would wait for it forever.
 
     The error is also raised in two further cases:
 

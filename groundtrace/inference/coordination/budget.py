@@ -287,9 +287,9 @@ class Budget:
         """Read the state of the budget from the shared file into memory, when no other process uses the file any more.
 
         The state is the amounts that all processes have spent. ``db`` is the open file. This process's reservation (the
-        expected cost of its requests in progress) is already in memory. The file has a copy of the reservation, which
-        must not count any more. So the number of requests in this copy is set to 0. The caller is
-        :class:`groundtrace.inference.coordination.peers.Peers`.
+        expected cost of its requests in progress) is already in memory. The file has a copy of the reservation. When
+        this copy is deleted, the file adds it to the spending, unless its number of requests is 0. So this number is
+        set to 0. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
         """
         if self._is_read:
             self._read(db)

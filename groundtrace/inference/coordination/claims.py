@@ -44,8 +44,9 @@ class Claims:
         wait for each other.
 
         The caller has already looked for the replies in the cache. ``had_joined`` is True if this process was already
-        registered at that time. Other processes on this machine (peers) may have cached replies since then. So the
-        method reads the cache again after it has claimed the keys, in two cases:
+        registered in the file of :class:`groundtrace.inference.coordination.peers.Peers` at that time. Other processes
+        on this machine (peers) may have cached replies since then. So the method reads the cache again after it has
+        claimed the keys, in two cases:
 
         - ``had_joined`` is False. A process that is not registered does not notice its peers.
         - This process has a peer now, or had one earlier.
@@ -72,8 +73,9 @@ class Claims:
         - This process may not send requests yet: a peer is just registering, or has not written its claims yet.
 
         The caller has read the cache before this call. ``had_joined`` is True if this process was already registered
-        at that time. A peer may have added replies since then if ``had_joined`` is False, or if this process has ever
-        had a peer. In both cases, the cache is read again.
+        in the file of :class:`groundtrace.inference.coordination.peers.Peers` at that time. A peer may have added
+        replies since then if ``had_joined`` is False, or if this process has ever had a peer. In both cases, the cache
+        is read again.
         """
         if not self._peers.join():
             return None

@@ -2,10 +2,11 @@
 folder. The other processes are called the peers of a process.
 
 The shared state consists of claims (requests that one process sends for all), slots of endpoints (one for each
-concurrent request), and budgets. A process that is alone has this state in memory, so that coordination takes no time.
-A second process registers in the file and wakes the first process. The second process sends no request until the first
-process has written its state into the file. From then on all changes are transactions in the file. The last remaining
-process reads the state back into memory.
+concurrent request), the times at which an endpoint's limits per minute permit the next request, and budgets of runs. A
+process that is alone has this state in memory, so that coordination takes no time. A second process registers in the
+file and wakes the first process. The second process sends no request until the first process has written its state into
+the file. From then on all changes are transactions in the file. The last remaining process reads the state back into
+memory.
 
 A process registers with its first request. Processes detect at once whether another process is still running
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
@@ -85,8 +86,8 @@ class Part(Protocol):
 
 class Peers:
     """Connects this process with its peers: the other processes of this machine that use the same ``folder``. Peers
-    share the limits and budgets of endpoints: a file in this folder holds who uses how much (the shared state). If
-    ``folder`` is None, this process never has peers.
+    share the limits of endpoints, the budgets of runs, and replies to the same request. A file in this folder holds who
+    uses how much, and who sends which request (the shared state). If ``folder`` is None, this process never has peers.
 
     ``has_peers`` is True while the process has peers. The state of this process is then in the shared file, otherwise
     in memory. ``had_peers`` is True if the process has ever had peers. Both attributes change only while ``lock`` is

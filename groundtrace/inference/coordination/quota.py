@@ -2,9 +2,9 @@
 minute. A slot permits one concurrent request.
 
 A process that is alone has all slots of the endpoint. Processes that share the endpoint (peers) divide the slots. Each
-peer gets as many slots as it has requests to send. If the slots do not suffice, the peers get equal parts. Every
-``BEAT_S`` seconds a process with peers adjusts its slots. It takes slots that others gave back, and gives back slots
-that it does not need.
+peer gets at least as many slots as it has requests to send. If the slots do not suffice, the peers that want more than
+an equal part get equal parts of what the others leave (:func:`divided`). Every ``BEAT_S`` seconds a process with peers
+adjusts its slots. It takes slots that others gave back, and gives back slots that it does not need.
 
 For the requests and tokens per minute, all processes share one schedule: the time at which the next request may be
 sent. A request is entered into the schedule at the moment when it is sent, never earlier.

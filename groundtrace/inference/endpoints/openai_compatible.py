@@ -1,7 +1,7 @@
 """Sends requests to servers with OpenAI's chat API, which vLLM, SGLang, OpenAI and others provide.
 
 OpenAI's official client is not used. It needs several times the CPU time per call, so it cannot send enough requests to
-keep a fast server busy (benchmarks/bench_saturation.py measures both).
+keep a fast server busy (benchmarks/bench_saturation.py measures the CPU time and the calls per second).
 """
 
 import base64

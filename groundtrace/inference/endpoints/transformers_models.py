@@ -4,7 +4,8 @@ process.
 The endpoint's model is a local folder or a hub id. The checkpoint's config determines the class of the model
 (:data:`MODELS`). The class determines the prompts that the model answers:
 
-- Grounding DINO and OWLv2 answer ``detect`` prompts with boxes: the pseudo-boxes b* = g(o) of the paper Argos, §3.1.
+- Grounding DINO and OWLv2 answer ``detect`` prompts with the boxes of a named object. The paper Argos, §3.1, calls them
+  pseudo-boxes: b* = g(o), with the detector g and the object o.
 - SAM 2 and SAM answer ``segment`` prompts with the masks of given boxes. These are the masks of Argos, Eq. 1.
 - SAM 2 and SAM answer ``segment_points`` prompts with the masks at given points, which a pointing model found.
 
@@ -90,8 +91,8 @@ class VisionModel(Protocol):
 
 @dataclass(eq=False)
 class _Batch:
-    """Holds prompts about one image that wait for the model's thread. ``answers`` holds a text or an error for each
-    prompt."""
+    """Holds the waiting prompts about one image, until the model's thread answers them. ``answers`` holds a text or an
+    error for each prompt."""
 
     part: MediaPart
     prompts: list[RenderedPrompt] = field(default_factory=list)

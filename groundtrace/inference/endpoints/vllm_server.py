@@ -313,7 +313,9 @@ def _lists(body: bytes | None, model: str) -> bool:
 
 
 def _stop(guard: "subprocess.Popen[bytes]") -> None:
-    """Terminate the guard, which stops the server, and wait for both."""
+    """Ask the guard (the process that runs the server) to stop the server and to end, and wait until the guard has
+    ended. A guard that does not end within ``STOP_LIMIT_S`` seconds is killed.
+    """
     guard.terminate()
     try:
         guard.wait(STOP_LIMIT_S)

@@ -5,8 +5,8 @@ vision-coordinates of platform.claude.com. The prompt must request pixels explic
 image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: the size to which an image is reduced depends on the model. :data:`CLAUDE` is right for Claude 4.7 and
-later, :data:`CLAUDE_1568` for earlier models. If an image is so small that the earlier models do not reduce it, both
-give the same coordinates.
+later, :data:`CLAUDE_1568` for earlier models. If an image is so small that the earlier models do not reduce it, these
+two descriptions give the same coordinates.
 """
 
 from dataclasses import replace

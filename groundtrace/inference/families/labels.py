@@ -67,13 +67,13 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     holds all points or boxes of the reply, and ``label`` is the requested label. Each label of the reply is compared
     with the requested label (:func:`closeness`). There are four cases:
 
-    - No item has a label: all items are returned.
-    - At least one label is close to the requested label: the items with the closest label and the items without a label
-      are returned. E.g. if "red dog" was requested, and the reply has the labels "red dog" and "dog", the "dog" items
-      are dropped.
-    - No label is close, but the reply has only one label: all items are returned, since the model may have used another
-      word for the object, such as "sofa" for "couch". But a label that contradicts the requested one, such as "blue
-      dog" for "red dog", is an error.
+    - No point or box has a label: all of them are returned.
+    - At least one label is close to the requested label: the points or boxes with the closest label, and those without
+      a label, are returned. E.g. if "red dog" was requested, and the reply has the labels "red dog" and "dog", those
+      with the label "dog" are dropped.
+    - No label is close, but the reply has only one label: all points or boxes are returned, since the model may have
+      used another word for the object, such as "sofa" for "couch". But a label that contradicts the requested one, such
+      as "blue dog" for "red dog", is an error.
     - No label is close, and the reply has several labels: this is an error, since the reply is about other objects.
 
     The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.

@@ -3,11 +3,11 @@
 
 The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 
-Known limits: Moondream has two separate calls: ``/v1/point`` for pointing, and ``/v1/detect`` for detection. In these
-two calls the model does not generate the coordinates as text. They return at most 50 instances. The chat call of
-Moondream (``/v1/chat/completions``) is documented only for questions. But the prompts of this family are sent as chat
-requests, and request JSON in the form that the two calls return. So good results need a gateway that answers such a
-chat request by one of the two calls. The replies have no labels.
+Known limits: Moondream's API has two paths for coordinates: ``/v1/point`` and ``/v1/detect``. They return at most 50
+instances, and the model does not generate these coordinates as text. The path for chat, ``/v1/chat/completions``, is
+documented only for questions. But this project sends the prompts of this family to the path for chat. The prompts
+request JSON in the form that the two paths for coordinates return. So good results need a gateway that passes such a
+chat request to one of these two paths. The replies have no labels.
 """
 
 from groundtrace.inference.families.base import Family

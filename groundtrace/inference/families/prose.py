@@ -101,8 +101,8 @@ def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None
 def _written(text: str) -> Iterator[_Rows]:
     """Find the coordinates in the reply ``text``. Yields the coordinates in each pair of brackets, in order.
 
-    Brackets with other content than numbers are skipped. If brackets are nested, as in ``[[1, 2], [3, 4]]``, the outer
-    pair is one item. Raises BadReply if a bracket does not close, if the brackets mix single numbers and groups of
+    Brackets with other content than numbers are skipped. Nested brackets, as in ``[[1, 2], [3, 4]]``, give one element
+    for the outer pair. Raises BadReply if a bracket does not close, if the brackets mix single numbers and groups of
     numbers, or if a number cannot be read.
     """
     at = 0

@@ -215,12 +215,13 @@ class Guard:
 
         In the third case, the timer may already have reached the timeout. The method then does not wait, but raises an
         error. The error is :class:`RunStopped` if the server has not answered any call of the run, or if at least
-        ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. Otherwise it is ``error``, so that only this
-        call fails.
+        ``CALLS_BEHIND`` calls in a row got either no answer or a Retry-After. Otherwise it is ``error``, so that only
+        this call fails.
 
         The outage timer measures how long the run has waited for the server. It starts with the first Retry-After, or
         when the server is marked as down. It is reset when any call of the endpoint gets an answer without a
-        Retry-After, or ends with an error that has a Retry-After. Raises :class:`RunStopped` if the run is stopped.
+        Retry-After. It is also reset when a call has failed because of a Retry-After, so that the next call may wait
+        for the whole timeout again. Raises :class:`RunStopped` if the run is stopped.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
@@ -272,7 +273,7 @@ class Guard:
         If the server answers the check, the count of requests without an answer starts again at zero. There is one
         exception: a gateway may answer the check although the server behind it answers no calls. So the server is
         marked as down all the same if the last error was a gateway's error (status 502 to 504), and at least
-        ``CALLS_BEHIND`` calls in a row got no answer or a Retry-After. A gateway's error counts as no answer.
+        ``CALLS_BEHIND`` calls in a row got either no answer or a Retry-After. A gateway's error counts as no answer.
         """
         async with self._check_lock:
             if self._away or not self._unreachable or not self._outage.limit_s:

@@ -32,13 +32,12 @@ class ConcurrencyLimit:
     one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is the
     number of slots in use. If ``adaptive`` is False, the limit does not change.
 
-    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. A window is full
-    when it has as many requests as this process has slots, but at least 20. The rules are:
+    The limit rises in small steps and falls by a factor. Finished requests are counted in windows. The size of a window
+    is the number of slots of this process, but at least 20 requests. The rules are:
 
-    - If more than a fifth of the requests of a full window found the server overloaded, the limit falls to 0.7 times
-      the number of slots of this process. It falls as soon as the count of such requests is above a fifth of the
-      window's size, even if the window is not full yet. Then a new window begins, which does not count requests that
-      began before the fall.
+    - As soon as the requests that found the server overloaded are more than a fifth of the window's size, the limit
+      falls to 0.7 times the number of slots of this process, even if the window is not full yet. Then a new window
+      begins, which does not count requests that began before the fall.
     - If less than a tenth of a full window's requests found the server overloaded, the limit rises by a sixteenth of
       ``most``.
 

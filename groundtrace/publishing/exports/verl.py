@@ -13,8 +13,9 @@ verl adds further keys to ``extra_info``.
 
 With ``--turns tools``, the rows hold further data. SFT rows have the column ``tools``, and each of their messages has
 the field ``tool_calls``. RL rows have the column ``agent_name``, which selects verl's tool agent. Their ``extra_info``
-has the fields ``need_tools_kwargs`` and ``tools_kwargs``. The latter holds the row's reference, and the limits of the
-sandbox that executes code. verl passes both to the method ``create`` of the tool ``execute_python_code``.
+has the fields ``need_tools_kwargs`` and ``tools_kwargs``. ``tools_kwargs`` holds the row's reference, and the limits of
+the sandbox that executes code. verl passes the reference and the limits to the method ``create`` of the tool
+``execute_python_code``.
 """
 
 from pathlib import Path

@@ -56,10 +56,11 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data of the run's owner.
 
-    ``file`` is the path of this file. Error messages of servers are removed. For each kind of row, the file
-    ``batch_plan.json`` states the share of a training batch that this kind has, and the number of its rows. This number
-    is replaced by the number of published rows, which is counted in the shards (Parquet files) below the folder
-    ``published``. Raises PublishError for a damaged file.
+    ``file`` is the path of this file. Error messages of servers are removed. The file ``batch_plan.json`` divides the
+    RL rows into parts: the rows of a part have the same streams (prompts for one question). For each part, the file
+    states its share of a training batch, and its number of rows. This number is replaced by the number of published
+    rows, which is counted in the shards (Parquet files) below the folder ``published``. Raises PublishError for a
+    damaged file.
     """
     try:
         content = read_json(file)
@@ -72,7 +73,7 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """Return the number of published RL rows whose question has exactly these ``streams`` (ways to ask it)."""
+    """Return the number of RL rows in the folder ``published`` with exactly these ``streams`` (prompts of the row)."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 

@@ -214,7 +214,8 @@ def compute_score(
 def _lost_in(info: object) -> str:
     """Return the reason why the sandbox of a response failed; "" if it did not fail.
 
-    Our tools for verl and ms-swift write the reason to the response's ``info``.
+    ``info`` is verl's ``extra_info`` or ms-swift's ``rollout_infos`` of the response. Groundtrace's tools for these
+    trainers, which execute the code of responses, write the reason there.
     """
     return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
 

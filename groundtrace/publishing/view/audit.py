@@ -82,10 +82,11 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
     ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample.
 
-    At least :data:`MIN_PER_REASON` ids of each reason of rejection are drawn (or all, if a reason has fewer). The rest
-    of the sample are kept rows, at least ``count // 2`` of them. So the sample has more than ``count`` ids if there are
-    many reasons. If there are too few kept rows, all of them are drawn, and the sample can have fewer than ``count``
-    ids.
+    About half of the sample are rejected records. Each reason of rejection has a share of this half in proportion to
+    its number of records, but at least :data:`MIN_PER_REASON` ids (or all, if it has fewer). The rest of the sample are
+    kept rows, at least ``count // 2`` of them. So the sample has more than ``count`` ids if there are many reasons. If
+    there are too few kept rows, all of them are drawn, with more rejected records, and the sample can have fewer than
+    ``count`` ids.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}

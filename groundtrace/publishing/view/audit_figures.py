@@ -26,8 +26,8 @@ class AuditFigures:
         recall: the share of all right rows that were kept. It is None in three cases: the verification rejected no row,
             no trace was judged as right, or there is a reason of rejection with no trace that was judged as right or
             wrong.
-        kappas: for each other reviewer, the agreement with this reviewer as Cohen's kappa, and the number of traces
-            that both of them judged.
+        kappas: for each other reviewer, Cohen's kappa (the agreement with the reviewer who judged the most traces), and
+            the number of traces that both reviewers judged.
     """
 
     sample: int

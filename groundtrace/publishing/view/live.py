@@ -190,8 +190,9 @@ class LiveRun:
 def _entries_at_the_end(path: Path) -> list[LogEntry]:
     """Return the last entries (replies) of a log file, in the order of the file.
 
-    The last :data:`_TAIL_BYTES` bytes of the file are read. If they contain no valid entry, a larger part is read. The
-    result is empty if there is no valid entry in the whole file, or in a part longer than :data:`MAX_LINE_BYTES`.
+    The last :data:`_TAIL_BYTES` bytes of the file are read. If they contain no valid entry, a larger part is read, and
+    so on. The result is empty if a part of more than :data:`MAX_LINE_BYTES` bytes, or the whole file, has no valid
+    entry.
     """
     size, tail = path.stat().st_size, _TAIL_BYTES
     while True:

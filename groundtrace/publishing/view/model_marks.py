@@ -77,7 +77,7 @@ class _NotDrawn(ValueError):
 
 
 def images_of(row: Mapping[str, Any], requests: Iterable[Json]) -> dict[str, ImageOfRow]:
-    """Return the images of a row that were sent to the :data:`ROLES`, by the SHA-256 of their files.
+    """Return the images of a row that the detector, the pointer or the segmenter got, by the SHA-256 of their files.
 
     ``row`` has the columns ``images`` and ``frames``, or ``media`` for a rejected record. ``requests`` are the model
     calls for this row, which :func:`model_marks` also takes. Images that cannot be decoded are left out.
@@ -107,8 +107,8 @@ def model_marks(
     images: Mapping[str, ImageOfRow],
     family_of: Callable[[str], Family],
 ) -> ModelMarks:
-    """Return the marks (points, boxes and masks of objects) in the replies of the :data:`ROLES`, at most
-    :data:`MAX_MARKS` of each role.
+    """Return the marks (points, boxes and masks of objects) in the replies of the detector, the pointer and the
+    segmenter, at most :data:`MAX_MARKS` of each role.
 
     ``requests`` are the calls as :func:`groundtrace.inference.request_log.log_request` writes them, and ``replies``
     are their stored replies by cache key. ``images`` are the images of the record (:func:`images_of`). ``family_of``

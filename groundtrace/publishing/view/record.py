@@ -33,7 +33,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
     - A point of a kept trace has ``off`` = True if it is not on its object, according to the detector or segmenter.
     - The verdict that rejected the record has ``rejects`` = True.
-    - ``pointed`` holds the points that the pointer found; it is empty for a record that was not rejected.
+    - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
+      that was not rejected.
     - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the shard (the row's Parquet file) has changed.

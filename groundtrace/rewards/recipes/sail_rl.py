@@ -45,11 +45,11 @@ class SailRl(Recipe):
     judging, thinking and outcome. The judge is not called if a known factor of this product is 0. So judging is not
     scored if the answer is wrong, and thinking is not scored if judging is 0.
 
-    R_format is 1 for a response of the form in §3.4: a judge section, a think section, and a boxed answer
-    (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a direct answer.
-    Deviation: the paper compares the decision in the judge section only with the label of the question. Here the
-    response must also follow its decision. R_think is 0 if a response decides to answer a simple question directly, but
-    its think section is not empty.
+    The value of the format (R_format) is 1 for a response of the form in §3.4: a judge section, a think section, and a
+    boxed answer (:data:`groundtrace.rewards.form.JUDGED_FORM`). The think section has only words, and is empty for a
+    direct answer. Deviation: the paper compares the decision in the judge section only with the label of the question.
+    Here the response must also follow its decision: the value of the thinking (R_think) is 0 if a response decides to
+    answer a simple question directly, but its think section is not empty.
 
     The setting ``decision`` is one of the strategies of Table 5. With ``label``, the label of the question (simple or
     complex) determines the right decision. With ``always``, all questions are treated as complex, and with ``never`` as

@@ -230,8 +230,9 @@ class Reward:
     async def scored(self, part: Part) -> list[list[Scored]]:
         """Return the scores of the responses to one question, with a list for each prompt of ``part``.
 
-        If endpoints do not answer, the scoring is tried again for ``wait_s`` seconds (a setting). After this time,
-        JudgesDown is raised. This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        ``part`` holds the prompts of the question, each with the responses to it. If endpoints do not answer, the
+        scoring is tried again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised. This coroutine
+        must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         while True:

@@ -89,7 +89,10 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
 
 
 async def _score(case: Case) -> Verdict:
-    """Return the first judge's verdict; the verdict of a second judge, if any, is added to the evidence."""
+    """Return the first judge's verdict on the reasoning of a response, which ``case`` holds.
+
+    The verdict of a second judge, if the run has one, is added to the evidence.
+    """
     judged = (case.question, case.response.think, case.answer)
     verdict = await score_reasoning(*judged, case.caller)
     if second_judge.ROLE not in case.served.roles:

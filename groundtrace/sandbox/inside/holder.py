@@ -46,7 +46,7 @@ class _State:
     """Holds the state of the trajectory that is not in the variables of its code.
 
     A call is one execution of code. ``module`` is the module in which the code runs. ``folder`` is the current
-    directory in which the next call starts. ``calls`` is the number of successful calls, including a running call.
+    directory in which the next call starts. ``calls`` is the number of successful calls, plus 1 while a call runs.
     ``drawn`` maps the number of each open figure of matplotlib to the pixels that the figure had when it was last
     shown. ``shown`` holds the images of the running call; it is None between calls.
     """

@@ -53,7 +53,7 @@ class Answered:
             (0–1; None if unscored), its text, and its reward (None if unscored).
         golds: maps the id of a question to its gold answers. There are several only if several questions have this id.
         groups: maps the id of a question to its media group (the questions with common images). A question is left out
-            if the file does not name its group, because an earlier version of the trainer wrote it.
+            if its group is unknown, because an earlier version of the trainer wrote the file of the answers.
     """
 
     figures: Mapping[str, Mapping[str, float]]

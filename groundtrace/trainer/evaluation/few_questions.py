@@ -8,11 +8,12 @@ ENOUGH = 100
 
 
 def note_few(count: int, what: str) -> str | None:
-    """Return a warning of one line if there are few questions; None if there are enough.
+    """Return a warning of one line if there are few questions; None if there are enough, or no questions.
 
-    ``count`` is the number of questions, and ``what`` is ``evaluation`` or ``validation``. The warning contains two
-    half-widths of Wilson's 95 % interval of the accuracy. One is for an accuracy of 0 or 1, for which the interval is
-    smallest. The other is for an accuracy of 0.5. Several answers to a question do not make the interval smaller
+    ``count`` is the number of questions, and ``what`` is ``evaluation`` or ``validation``. The warning contains three
+    half-widths of Wilson's 95 % interval of the accuracy. The first is for an accuracy of 0 or 1, for which the
+    interval is smallest, and the second for an accuracy of 0.5. The third is for an accuracy of 0.5 with ``ENOUGH``
+    questions. Several answers to a question do not make the interval smaller
     (:func:`groundtrace.trainer.evaluation.figures.eval_figures`).
     """
     if not 0 < count < ENOUGH:

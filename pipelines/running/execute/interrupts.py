@@ -85,7 +85,7 @@ class Interrupting:
         self._last_s = float("-inf")
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        """Raise KeyboardInterrupt, unless this signal came within :data:`SAME_STOP_S` of the last one."""
+        """Raise KeyboardInterrupt, unless this method raised it in the last :data:`SAME_STOP_S` seconds."""
         if time.monotonic() - self._last_s > SAME_STOP_S:
             self.number, self._last_s = number, time.monotonic()
             raise KeyboardInterrupt

@@ -5,16 +5,17 @@ stage makes no calls. The time left of a stage is the number of its units left, 
 The estimate is the sum of these times over all stages, plus the seconds in which no stage will work. These values are
 computed as follows:
 
-* Units of a stage: the number in the earlier run, scaled to the number of records of this run. This number is corrected
-  in two cases. First, the stages before have kept a larger or smaller share of their records than in the earlier run.
-  Second, this stage has finished at least :data:`MIN_UNITS` records. Then its units for each record are those that were
-  measured in this run. There is one exception: if the stage reads only a sample of the records, the number is not
+* Units of a stage: the number of records that it will get, multiplied by its units for each record. The number of
+  records is that of the earlier run, scaled to the input of this run. It is corrected if the stages before keep a
+  larger or smaller share of their records than in the earlier run. The units for each record are those of the earlier
+  run. When the stage has finished at least :data:`MIN_UNITS` records, those measured in this run replace them. There is
+  one exception: if a stage reads only a sample of the records, its units in the earlier run are scaled, and nothing is
   corrected.
 * Measured seconds for one unit: the wall time of the stage divided by its units. Only the second half of the stage's
   wall time until now counts. So a slow start, or a start from the cache, soon has no effect.
-* Expected seconds for one unit: those of the earlier run, multiplied by a factor. The factor compares two times for the
-  units that this run has finished: the time at the measured seconds for one unit, divided by the time that the
-  earlier run needed for as many units. For example, the factor is 2 if this run is half as fast. Only stages that have
+* Expected seconds for one unit: those of the earlier run, multiplied by a factor, which is 2 if this run is half as
+  fast. The factor is a ratio of two times, each of them for the units that this run has finished: their time at the
+  measured seconds for one unit, and their time at the seconds for one unit of the earlier run. Only stages that have
   made at least :data:`MIN_UNITS` calls in the second half of their wall time are included in the factor.
 * Seconds for one unit: the weighted mean of the measured and the expected seconds. The weight of the expected seconds
   is :data:`PRIOR_UNITS`. The weight of the measured seconds is the number of measured units. There is one exception: if

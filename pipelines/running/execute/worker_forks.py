@@ -305,8 +305,8 @@ def end_with(parent: int, folder: Path) -> None:
     """Start a thread that ends this worker process when its run ends.
 
     The run has ended if the process with the id ``parent`` has ended, or if ``folder`` was removed. The thread checks
-    both twice a second. When the run is stopped, the driver waits for the last replies of this process before it
-    removes the folder.
+    both twice a second. When the run is stopped, the main process of the run waits for the last replies to this
+    worker before it removes the folder.
     """
     last = LastReplies(folder)
 

@@ -54,11 +54,12 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
 
 
 def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
-    """Raise ConfigError if the embedded engine is pointer, detector or segmenter, and another role has a real model.
+    """Raise ConfigError if the embedded engine is pointer, detector or segmenter, but a real model has a further role.
 
-    The embedded engine is a part of Groundtrace without a neural network, and finds only drawn shapes. On photographs
-    it finds neither objects nor masks, so that good traces (responses of the teacher) would be rejected. The images may
-    be photographs if a role other than a judge has a real model. There are two exceptions:
+    The roles of the judges do not count. The embedded engine is a part of Groundtrace without a neural network, and
+    finds only drawn shapes. If a real model is used for a role such as teacher, the images may be photographs. On
+    photographs, the engine finds neither objects nor masks, so that good traces (responses of the teacher) would be
+    rejected. There are two exceptions:
 
     - If the setting ``allow_embedded`` is True, no error is raised.
     - The engine may be pointer or detector (but not segmenter) if the user's config sets this role. ``named`` holds the

@@ -105,13 +105,16 @@ class LocalRun:
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Mark the run folder as belonging to this input, and remove unfinished outputs of an interrupted run.
+        """Prepare the run folder for a run: write ``input.json``, and remove unfinished outputs of an interrupted run.
+
+        The file ``input.json`` states to which input the folder belongs.
 
         Args:
             input_name: The name of the input, for messages.
             fingerprint: A digest of the input's content.
             resume: If it is True, a folder that belongs to another input is refused. If it is False, such a folder is
-                accepted. It then still belongs to the other input until :meth:`commit` replaces its outputs.
+                accepted, and belongs to the other input until :meth:`commit` replaces its outputs: the new
+                ``input.json`` is in the staging folder until then.
             fresh: Whether to ignore stored replies of models from before this command. If it is False, cached replies
                 are used, even those of another input, because the cache finds them by the content of their requests.
 
@@ -184,9 +187,9 @@ class LocalRun:
             )
 
     def _is_others(self, fingerprint: str) -> bool:
-        """Return whether the run folder belongs to another input: its marker file has another digest of the input.
+        """Return whether the run folder belongs to another input: its ``input.json`` has another digest of the input.
 
-        ``fingerprint`` is the digest of this run's input. Without a marker file, the result is False.
+        ``fingerprint`` is the digest of this run's input. Without an ``input.json``, the result is False.
         """
         marker = self.root / RUN_MARKER
         return marker.exists() and _fingerprint_of(self.root) != fingerprint
@@ -288,7 +291,7 @@ def _is_artifact(name: str) -> bool:
 
 
 def _fingerprint_of(root: Path) -> object:
-    """Return the digest of a run's input. It is read from the marker file in the run folder ``root``."""
+    """Return the digest of a run's input. It is read from ``input.json`` in the run folder ``root``."""
     return read_json(own_file(root, RUN_MARKER))["fingerprint"]
 
 

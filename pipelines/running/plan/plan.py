@@ -49,8 +49,8 @@ class RunArguments:
         overrides: Changes of the config, each in the form ``a.b=c``.
         limit: The number of records to read from the beginning of the input; None for all.
         cache: The folder of the reply cache (the stored replies of models); None for the cache in the run folder.
-        resume: True to refuse a run folder that belongs to another input or holds a run of more records; False to
-            replace the outputs in such a folder.
+        resume: True to refuse a run folder that belongs to another input, or holds a finished run that has read more
+            records than this run will read; False to replace the outputs in such a folder.
         beam_options: The options for Beam.
         target_sft: The target number of SFT rows; None for no target.
         budget: The spending limits.

@@ -182,11 +182,12 @@ class _Outputs(dict[Any, PCollection]):
 
 
 class _StageVisitor(PipelineVisitor):
-    """Collects nodes of a pipeline, and the inputs of all nodes. A node is one step in Beam's graph.
+    """Collects the stages of a pipeline from Beam's graph, and the nodes that do the work of each stage.
 
-    A stage is a node that contains smaller nodes. ``stages`` holds the nodes of all stages. ``working`` holds pairs of
-    a stage and a node that works for it: the stage's own node, or a smaller node that processes the stage's records or
-    calls its models. ``taken`` holds all collections that are inputs of a node.
+    A node is one transform in Beam's graph. Each stage has a node, which usually contains smaller nodes. ``stages``
+    holds the nodes of all stages. ``working`` holds (description of a stage, node) pairs. The node is the stage's own
+    node, or a node that runs the stage's function on elements. ``taken`` holds all collections that are inputs of a
+    node.
     """
 
     def __init__(self) -> None:
@@ -221,12 +222,12 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Raise PipelineError if a recipe does the work of a stage (pipeline step) but does not list the stage.
+    """Raise PipelineError if a recipe runs the function of a stage (pipeline step) but does not list the stage.
 
-    Work means that records are processed or models are called. The work must be inside a DraftStage (a Beam transform).
-    The outermost DraftStage around the work must list the stage, as its own ``stage`` or in ``inner``. Otherwise the
-    stage would be missing in the funnel (records left after each stage), the data card and the output of
-    ``beam validate``. ``seen`` holds the work that was found in the pipeline.
+    The step that runs the function must be inside a DraftStage (a Beam transform). The outermost DraftStage around this
+    step must hold the stage's description, in ``stage`` or in ``inner``. Otherwise the stage would be missing in the
+    funnel (records left after each stage), the data card and the output of ``beam validate``. ``seen`` holds the steps
+    that were found in the pipeline.
     """
     for stage, node in seen.working:
         outer = _outermost(node)

@@ -59,7 +59,7 @@ class Shape(abc.ABC):
 
     A new shape needs a file with its class and an instance of it, and one line in
     :data:`groundtrace.stages.sources.shapes.registry.SHAPES`. A shape has no state. The column map (``input.columns``)
-    reads the fields that a shape adds to a row as if they were columns of the input.
+    can name the fields that a shape adds to a row, like columns of the input.
 
     The class variable ``name`` is the name of the shape in the setting ``input.shape``, and ``title`` is its name in
     messages. ``gives`` has the fields that the shape adds to a row. ``is_expanding`` is True if a row may contain
