@@ -145,8 +145,8 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
         raise PromptError(
-            f"prompt {prompt} has missing {what}s {missing}, unknown {what}s {unknown}: use exactly the names that its "
-            "file declares"
+            f"prompt {prompt}: the {what}s do not match those that its file declares (missing: {missing}, unknown: "
+            f"{unknown}): use exactly the declared names"
         )
 
 
@@ -183,7 +183,8 @@ def load_prompt(name: str) -> Prompt:
             return parse_prompt(name, file.read_bytes())
     if retired := retired_prompts().get(name):
         raise PromptError(
-            f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}: use a newer version"
+            f"the prompt {name} was removed; the Git revision {retired.revision[:12]} still has its file: use a newer "
+            "version of the prompt"
         )
     raise PromptError(f"there is no prompt {name!r}; use one of {', '.join(prompt_names())}")
 
@@ -229,7 +230,7 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
         raise PromptError(
-            f"prompt {name}: the file is not valid ({' '.join(str(error).split())}): correct it"
+            f"prompt {name}: the file is not valid ({' '.join(str(error).split())}): correct the file"
         ) from error
 
 
@@ -239,8 +240,8 @@ def _parse(name: str, data: bytes) -> Prompt:
         raise PromptError(f"prompt {name}: the file must have exactly the fields {sorted(_FIELDS)}")
     if f"{fields['id']}.v{fields['version']}" != name:
         raise PromptError(
-            f"prompt {name}: id and version in the file are {fields['id']}.v{fields['version']}: rename the file, or "
-            "correct them"
+            f"prompt {name}: the id and version in the file give the name {fields['id']}.v{fields['version']}, which "
+            "is not the name of the file: rename the file, or correct the id or the version"
         )
     if not isinstance(fields["user"], list):
         raise PromptError(f"prompt {name}: the field `user` must be a list of parts")

@@ -292,7 +292,7 @@ def _described(written: bytes) -> Mapping[str, Mapping[str, Any]]:
     except (ValueError, RecursionError):
         listed = None
     if not isinstance(listed, list) or not all(_is_description(each) for each in listed):
-        raise ValueError("the descriptions of its columns are damaged")
+        raise ValueError("the descriptions of the columns are damaged")
     return {each["name"]: {key: value for key, value in each.items() if key != "name"} for each in listed}
 
 

@@ -108,11 +108,11 @@ def parse_object(text: str) -> dict[str, Any]:
     than :data:`groundtrace.schemas.safe_files.MAX_BRACKETS` lists and objects, which would fill the memory.
     """
     if has_many_brackets(text):
-        raise NotAnObject(f"not readable: the line has more than {MAX_BRACKETS} lists and objects")
+        raise NotAnObject(f"the line has more than {MAX_BRACKETS} lists and objects")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotAnObject(f"not JSON: {error}") from error
+        raise NotAnObject(f"the line is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise NotAnObject("not a JSON object")
+        raise NotAnObject("the line is not a JSON object")
     return found

@@ -357,7 +357,7 @@ class RunSummary:
             known["paid"] = PaidFigures(**fields["paid"])
         summary = checked_value(cls, asdict(cls(**known)))
         if not {*summary.sets} <= {*TRAINING_SETS}:
-            raise ValueError(f"sets must be some of {', '.join(TRAINING_SETS)}")
+            raise ValueError(f"the field 'sets' must contain only {', '.join(TRAINING_SETS)}")
         return summary
 
 

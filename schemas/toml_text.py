@@ -30,7 +30,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     if found := _LONG_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise ValueError(f"a key of more than {MAX_DEPTH} parts at line {line}")
+        raise ValueError(f"the key at line {line} has more than {MAX_DEPTH} parts")
     try:
         values = tomllib.loads(text)
     except RecursionError:

@@ -59,7 +59,7 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
                 yield number, parse_object(text)
             except NotAnObject as error:
                 raise ValueError(
-                    f"benchmark: line {number} of {path} must be a JSON object ({error}): correct this line"
+                    f"benchmark: line {number} of {path} cannot be used ({error}): write one JSON object on this line"
                 ) from error
 
 

@@ -304,7 +304,7 @@ class IngestRecords(DraftStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sources:
-            raise ValueError("the input has no sources to read")
+            raise ValueError("IngestRecords has no sources: pass the sources of the input, such as context.sources")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 

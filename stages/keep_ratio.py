@@ -37,7 +37,8 @@ def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | No
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
         raise ValueError(
-            f"the ratio has no weight for the class {unnamed[0]!r}, only for {', '.join(ratio)}: add a weight above 0"
+            f"the ratio has no weight for the class {unnamed[0]!r}, only for {', '.join(ratio)}: add a weight above 0 "
+            "for this class"
         )
     weights = {name: Fraction(str(ratio[name])) for name, count in counts.items() if count}
     if not weights:

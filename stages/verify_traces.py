@@ -108,8 +108,8 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
         raise ValueError(
-            f"the scorers of the recipe and of verify.scorers must have different names, and one must be "
-            f"'{outcome.NAME}', got {', '.join(names)}"
+            f"the scorers of the recipe and of verify.scorers must have different names, and one of them must have "
+            f"the name '{outcome.NAME}', got {', '.join(names)}"
         )
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)

@@ -102,7 +102,10 @@ def mean_of_scored(values: Sequence[float | None]) -> float:
     """
     missing = sum(value is None for value in values)
     if missing:
-        raise RuntimeError(f"{missing} of {len(values)} replies are missing: see the errors of the server, and repeat")
+        raise RuntimeError(
+            f"{missing} of {len(values)} replies are missing: correct the errors that the model's server reports, and "
+            "run lmms-eval again"
+        )
     return sum(value for value in values if value is not None) / len(values)
 
 

@@ -36,7 +36,9 @@ class Groups:
     def __init__(self, config: Any, wait_s: float = WAIT_S) -> None:
         self._score = get_custom_reward_fn(config)
         if self._score is None:
-            raise ValueError("reward.custom_reward_function.path is not set: name the file of the reward function")
+            raise ValueError(
+                "reward.custom_reward_function.path is not set: set it to the path of the reward function's Python file"
+            )
         self._rollouts = config.actor_rollout_ref.rollout.n
         self._wait_s = wait_s
         self._waiting: dict[tuple[str, str], list[tuple[dict[str, Any], asyncio.Future[dict[str, float]]]]] = {}
@@ -59,7 +61,9 @@ class Groups:
             return await asyncio.wait_for(own, self._wait_s)
         except TimeoutError as error:
             said = f"{len(group)} of {size} responses to the question {question[1]} arrived within {self._wait_s:g} s"
-            raise TimeoutError(f"{said}: keep the rows of a question in one batch (data.shuffle=false)") from error
+            raise TimeoutError(
+                f"only {said}: set data.shuffle=false, so that all rows of a question are in one batch"
+            ) from error
 
     async def _settle(self, group: list[tuple[dict[str, Any], asyncio.Future[dict[str, float]]]]) -> None:
         names = {"data_source": "data_sources", "solution_str": "solution_strs", "ground_truth": "ground_truths"}

@@ -48,7 +48,8 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
         raise ConfigError(f"{path}: {EXTENDS} must be the path of a config in quotes, got {extended!r}")
     if depth == MAX_DEPTH:
         raise ConfigError(
-            f"{path}: more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: correct the key {EXTENDS}"
+            f"{path}: more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: remove the key {EXTENDS} "
+            "from one of them"
         )
     return merged(read_config(_place(path, extended, bundled), bundled, depth + 1, path), values)
 
@@ -95,7 +96,7 @@ def _parsed(path: str, bundled: Path | None, named_in: str) -> dict[str, Any]:
         source = f", which {named_in} extends" if named_in else ""
         raise ConfigError(f"cannot read the config {path}{source}: {error.strerror}{remedy}") from error
     except ValueError as error:
-        remedy = 'sections begin with [name], and texts are in "quotes"'
+        remedy = 'correct the file (sections begin with [name], and texts are in "quotes")'
         raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 
 

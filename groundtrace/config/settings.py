@@ -228,7 +228,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(
-                f"--set {override!r}: {part} is a key with a value, not a section with keys: correct the key"
+                f"--set {override!r} cannot be used, because {part} is a key with a value, not a section: leave out "
+                f"the keys after {part}"
             )
     values[last] = value
 

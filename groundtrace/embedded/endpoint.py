@@ -96,8 +96,8 @@ class ClassicalEndpoint:
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
             raise EndpointError(
-                f"the setting 'model' of an endpoint of the kind 'classical' must be one of {', '.join(HANDLERS)}, "
-                f"got {settings.model!r}: correct it"
+                f"an endpoint of the kind 'classical' has the unknown model {settings.model!r}: set its key 'model' to "
+                f"one of {', '.join(HANDLERS)}"
             )
         self.settings = settings
         self._media = media

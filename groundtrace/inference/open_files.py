@@ -49,7 +49,7 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
     except (ValueError, OSError) as error:
         largest = max(most, key=most.__getitem__)
         raise TooFewFiles(
-            f"{sum(most.values())} requests in flight need {needed} open files, and this process may open {soft}: "
+            f"{sum(most.values())} requests in flight need {needed} open files, but this process may open only {soft}: "
             f"raise the limit (`ulimit -n {needed}`, as root if necessary), or reduce "
             f"endpoints.{largest}.max_concurrency, which is {most[largest]}"
         ) from error
@@ -62,6 +62,6 @@ def check_for_workers() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < MIN_FILES_OF_WORKERS:
         raise TooFewFiles(
-            f"worker processes need {MIN_FILES_OF_WORKERS} open files, and this process may open {soft}: raise the "
-            f"limit (`ulimit -n {MIN_FILES_OF_WORKERS}`), or leave out --direct_running_mode"
+            f"worker processes need {MIN_FILES_OF_WORKERS} open files, but this process may open only {soft}: raise "
+            f"the limit (`ulimit -n {MIN_FILES_OF_WORKERS}`), or leave out --direct_running_mode"
         )

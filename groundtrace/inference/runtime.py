@@ -105,7 +105,8 @@ async def _without_exit(work: Coroutine[Any, Any, T]) -> T:
         return await work
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(
-            f"code of a stage tried to end the process ({error!r}): raise another exception instead"
+            f"the code of a stage (a step of the pipeline) tried to end the process ({error!r}): change the code to "
+            "raise another exception"
         ) from error
 
 

@@ -118,7 +118,8 @@ class Rows:
             except (pa.ArrowException, TypeError) as error:
                 given = f"{value!r:.{MAX_REPR_CHARS}}"
                 raise InspectError(
-                    f"where({name}={given}) does not fit the column's type, {table[name].type}: {error}"
+                    f"where({name}={given}) does not fit the column's type, {table[name].type} ({error}): pass a value "
+                    "of this type"
                 ) from error
         return Rows(self.folder, self.set, table, self.input)
 

@@ -62,7 +62,8 @@ async def verify(
     if grader is None:
         names = ", ".join(scorer.name for scorer in scorers) or "none"
         raise UserError(
-            f"the scorers must include {outcome.NAME}, which grades the answer, got {names}: add {outcome.NAME}"
+            f"the scorer {outcome.NAME}, which grades the answer, is not among the scorers ({names}): add "
+            f"{outcome.NAME} to them"
         )
     graded = await grader.verdict(case)
     if graded.value is None or graded.value < gate.tau:

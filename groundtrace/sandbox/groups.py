@@ -146,7 +146,7 @@ def _set_limit(folder: Path, controller: str, limit: int) -> None:
     """
     files = [folder / name for name in _LIMITS[controller] if (folder / name).exists()]
     if not files:
-        raise FileNotFoundError(f"the control group {folder} must have a file {' or '.join(_LIMITS[controller])}")
+        raise FileNotFoundError(f"the control group {folder} has no file {' or '.join(_LIMITS[controller])}")
     files[0].write_text(str(limit), "ascii")
     for swap in _SWAP if controller == "memory" else ():
         with contextlib.suppress(OSError):  # not every kernel counts it

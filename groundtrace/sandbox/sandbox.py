@@ -23,6 +23,7 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 _STARTERS = 2
 _POLL_S = 0.01
+_CLOSED = "the sandbox is closed, so it runs no more code: create another Sandbox"
 
 
 class Sandbox:
@@ -89,7 +90,7 @@ class Sandbox:
             starting = self._callers.submit(self._start, images)
         except RuntimeError:  # the sandbox was closed meanwhile
             self._places.release()
-            raise SandboxLost("the sandbox is closed") from None
+            raise SandboxLost(_CLOSED) from None
         try:
             return await asyncio.wrap_future(starting)
         except BaseException:  # cancelled, or the event loop has ended (GeneratorExit)
@@ -137,7 +138,7 @@ class Sandbox:
             is_closed = self._is_closed
         if is_closed:  # another thread has closed the sandbox
             session.close()
-            raise SandboxLost("the sandbox is closed")
+            raise SandboxLost(_CLOSED)
         return session
 
     def _next(self) -> Future[Process]:
@@ -147,7 +148,7 @@ class Sandbox:
         """
         with self._lock:
             if self._is_closed:
-                raise SandboxLost("the sandbox is closed")
+                raise SandboxLost(_CLOSED)
             started = self._warm.popleft() if self._warm else self._starters.submit(Process.start, self.settings)
             self._warm_up()
             return started

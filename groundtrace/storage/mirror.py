@@ -57,7 +57,8 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or root}"
         raise StorageError(
-            f"{folder} cannot be copied to this machine ({why}): correct the cause and try again"
+            f"{folder} cannot be copied to this machine ({why}): check that {root} is writable and that its disk "
+            "is not full, and run the same command again"
         ) from error
     raise StorageError(f"{folder} keeps changing while it is copied: wait until the run that writes it has ended")
 

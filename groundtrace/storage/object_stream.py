@@ -55,7 +55,9 @@ class ObjectStream(io.RawIOBase):
             return 0
         data = self._read(self._at, end)
         if not data:
-            raise OSError(f"{self.name} became shorter while it was read: wait until no process writes it")
+            raise OSError(
+                f"{self.name} became shorter while it was read: wait until no process writes it, and read it again"
+            )
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -213,7 +213,10 @@ class RemotePath:
             return
         self._put(lambda store: store.put_file(str(file), self.url))
         if (here := file.stat().st_size) != (there := self.stat().st_size):
-            raise OSError(f"{self.url} was not uploaded completely: the store holds {there} of {here} bytes: try again")
+            raise OSError(
+                f"{self.url} was not uploaded completely (the store holds {there} of {here} bytes): run the same "
+                "command again"
+            )
 
     def copy_to(self, other: "RemotePath") -> None:
         """Copy the object to the path ``other`` in the same store.

@@ -120,8 +120,8 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
     for what, size, limit in (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES)):
         if size > limit:
             raise ShardFault(
-                f"{file} has {what} of {size / 2**20:,.0f} MiB without images, but at most {limit // 2**20:,} MiB are "
-                "read: shorten the texts of the input, and repeat the run"
+                f"{file} has {what} with {size / 2**20:,.0f} MiB in total, not counting images, but at most "
+                f"{limit // 2**20:,} MiB are read: shorten the texts of the input, and repeat the run"
             )
 
 
@@ -149,5 +149,5 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
         texts = [part for part in parts if not part.isdecimal()]
         return f"({' + '.join([*texts, str(numbers)])})" if texts else str(numbers)
     if pa.types.is_map(kind):
-        raise ValueError("it has a column of maps, which a run never writes")
+        raise ValueError("one of its columns has the type map, which a run never writes")
     return str(_NUMBER_BYTES)

@@ -169,12 +169,13 @@ def _check_sizes(file: Path) -> None:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]
         if len(sizes) < len(parts.infolist()) or sum(sizes) > file.stat().st_size:
             raise ValueError(
-                f"the parts of {file.name} are compressed, or larger than this file; the trainer writes no such file"
+                f"the parts of {file.name} are compressed, or together larger than the file, which the trainer "
+                "never writes"
             )
         for name in (name for name in parts.namelist() if name.endswith(".pkl")):
             for operation, argument, _ in pickletools.genops(parts.read(name)):
                 if operation.name == "GLOBAL" and str(argument).endswith(" bytearray"):
-                    raise ValueError(f"{file.name} makes a bytearray, which the trainer never writes")
+                    raise ValueError(f"{file.name} contains a bytearray, which the trainer never writes")
 
 
 def _unreadable(path: Path, error: Exception) -> CheckpointError:

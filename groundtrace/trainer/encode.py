@@ -174,7 +174,8 @@ def _pieces(
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
         raise UnusableRow(
-            f"{id}: an assistant turn contains {MARK}, but only turns of other roles may contain it: remove it"
+            f"{id}: an assistant turn contains {MARK}, but only turns of other roles may contain it: remove {MARK} "
+            "from this turn"
         )
     between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
     if len(between) != len(answers) + 1:

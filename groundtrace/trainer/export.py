@@ -45,9 +45,9 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
             settings = dataclasses.replace(settings, path=model)
         elif not _may_be_read(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
-                f"{checkpoint} names the base model {settings.path!r}, which is neither in the training's output "
-                "folder nor a Hub id that run.json in this folder has, too: to export with this model, whose files "
-                "then become part of OUT, pass its path as --model"
+                f"{checkpoint} names the base model {settings.path!r}, but this model is not in the training's output "
+                "folder, and run.json in this folder does not name it as a Hub id: if it is the right model, pass its "
+                "path as --model (its files then become part of OUT)"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")
@@ -95,7 +95,10 @@ def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str,
     checkpoint's files. Raises CheckpointError if the two ranks differ, or if ``found`` is not a dict of tensors.
     """
     if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
-        raise CheckpointError(f"{checkpoint} has no weights in optimiser.masters: choose another checkpoint")
+        raise CheckpointError(
+            f"{checkpoint} has no trained weights, because its entry optimiser.masters holds no tensors: choose "
+            "another checkpoint"
+        )
     ranks = {master.shape[0] for name, master in found.items() if ".lora_A." in str(name) and master.ndim}
     if ranks != ({settings.lora_rank} if settings.lora_rank else set()):
         raise CheckpointError(

@@ -104,9 +104,9 @@ def refuse_if_too_large(step: Step, available: int) -> None:
     found = step.estimate()
     if found.total <= available:
         return
-    sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
+    sums = " + ".join(f"{_gib(size)} for {name}" for name, size in found.parts if size)
     raise DoesNotFit(
-        f"a step needs {sums} = {_gib(found.total)}, but {_gib(available)} are available. "
+        f"a training step needs {_gib(found.total)} of memory ({sums}), but {_gib(available)} are available. "
         f"{advice(step, found.total, available)}"
     )
 

@@ -99,8 +99,8 @@ def own_files(folder: Path) -> list[Path]:
     for path in found:
         if path.is_symlink() and is_elsewhere(path, folder):
             raise UnsafeFile(
-                f"{path} is a link that leads out of {folder}, which may come from a stranger: replace the link by a "
-                "copy of the file, or remove it"
+                f"{path} is a link that leads out of {folder}, so a private file could become part of the output: "
+                "replace the link by a copy of the file, or remove the link"
             )
         refuse_special(path)
     return [path for path in found if path.is_file()]

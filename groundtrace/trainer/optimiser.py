@@ -48,7 +48,10 @@ class Optimiser:
             if weight.requires_grad:
                 self._add(name, weight)
         if not self.masters:
-            raise ValueError("the model has no weights to train: requires_grad is False for all of them")
+            raise ValueError(
+                "the model has no weights to train, because requires_grad is False for all of its weights: set it to "
+                "True for at least one weight"
+            )
         self._optimisers = list(self._make())
 
     def _add(self, name: str, weight: nn.Parameter) -> None:

@@ -158,7 +158,8 @@ def parts_of(
     held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
-            f"no row has the streams of any part of {FILE} ({'; '.join(map(_named, plan))}): correct or remove the plan"
+            f"no row has the streams of any part of {FILE} ({'; '.join(map(_named, plan))}): correct the "
+            "plan, or remove it"
         )
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if not rows[frozenset(part.streams)]]

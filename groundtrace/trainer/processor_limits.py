@@ -35,7 +35,8 @@ def check_image_processor(image_processor: Any, settings: ModelSettings) -> None
     """
     if "image_grid_thw" not in getattr(image_processor, "model_input_names", ()):
         raise ModelError(
-            f"{settings.path} has an image processor of another kind of model in {FILES}: download the model again"
+            f"the image processor of {settings.path} (in {FILES}) does not cut images into patches, so it belongs to "
+            "another kind of model: download the model again"
         )
     size = image_processor.size
     found = {
@@ -60,6 +61,9 @@ def bound_images(image_processor: Any, settings: ModelSettings) -> None:
         return
     size = image_processor.size
     if settings.max_pixels < size["shortest_edge"]:
-        raise ModelError(f"model.max_pixels must be at least this model's minimum of {size['shortest_edge']} pixels")
+        raise ModelError(
+            f"model.max_pixels must be at least this model's minimum of {size['shortest_edge']} pixels, got "
+            f"{settings.max_pixels}"
+        )
     bound = min(settings.max_pixels, size["longest_edge"])
     image_processor.size = type(size)(**{**dict(size), "longest_edge": bound})

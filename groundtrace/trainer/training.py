@@ -212,8 +212,8 @@ class Training:
         self._stops.release()
         if self._max_idle_steps and self._idle_steps >= self._max_idle_steps:
             raise NothingLearnt(
-                f"{self._idle_steps} consecutive steps had no gradient, because {idle}: change the config or the data, "
-                "or raise max_idle_steps"
+                f"{self._idle_steps} consecutive steps had no gradient, because {idle}: change the section [reward] or "
+                "[rollout] of the config, use other data, or raise max_idle_steps"
             )
 
     def save_best(self) -> None:

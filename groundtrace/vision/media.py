@@ -236,7 +236,7 @@ class MediaStore:
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(
-                f"the extension must have 1 to 8 lower-case letters and digits, without a dot, got {ext!r}"
+                f"the file extension must be 1 to 8 lower-case letters or digits without a dot, got {ext!r}"
             )
         relative = f"media/{sha256_bytes(data)}.{ext}"
         _write(place(self.run_root, self.storage) / relative, data)

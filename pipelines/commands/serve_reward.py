@@ -70,7 +70,7 @@ def _not_negative(text: str) -> int:
 def _seconds(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"the number of seconds must be above 0, got {text}")
+        raise argparse.ArgumentTypeError(f"the number of seconds must be finite and above 0, got {text}")
     return number
 
 

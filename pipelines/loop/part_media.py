@@ -56,8 +56,8 @@ class PartMedia:
             return
         if target == side / EMBEDDED:
             raise SplitError(
-                f"the medium {relative!r} of the input has the name of the folder in which `beam loop` stores embedded "
-                "media: rename this file"
+                f"the media file {relative!r} of the input has the same name as the folder in which `beam loop` stores "
+                "embedded media: rename the file"
             )
         if os.path.lexists(target):
             return

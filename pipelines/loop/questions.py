@@ -127,14 +127,14 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
         division = read_division(folder.parent)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SplitError(
-            f"{folder} does not hold the questions of an earlier run of this loop: choose another --output"
+            f"{folder} lacks files of an earlier `beam loop`, or these files are damaged: choose another --output"
         ) from error
     if differing:
         named = {"input": "--input", "rows": "[input] of the curation's config"}
         keys = ", ".join(named.get(key, f"held_out.{key}") for key in differing)
         raise SplitError(
-            f"{folder} holds questions that were made with another {keys}, and models were trained on them: choose "
-            "another --output"
+            f"the questions in {folder} were made with other values of {keys}, and models were trained on them: "
+            "restore these values, or choose another --output"
         )
     return division
 

@@ -228,10 +228,12 @@ def _check_rows(loop: Loop, step: Step) -> None:
     summary = read_summary(loop.out / wanted[0], checked=False)
     if not summary.counts.rows(wanted[1]):
         reasons = ", ".join(f"{name} {n}" for name, n in summary.counts.by_reason.most_common(3))
-        remedy = "change the config of the curation" if step.name == SFT else "change rl.set, such as its difficulty"
+        remedy = (
+            "change the config of the curation" if step.name == SFT else "change settings in rl.set, such as difficulty"
+        )
         raise UserError(
-            f"the step {step.name} needs {wanted[1]} rows, but {loop.out / wanted[0]} has none (rejected records: "
-            f"{reasons or 'none'}). Read report.html in this folder, {remedy}, and run the same command again"
+            f"the step {step.name} needs {wanted[1]} rows, but {loop.out / wanted[0]} has no such rows (rejected "
+            f"records: {reasons or 'none'}). Read report.html in this folder, {remedy}, and run the same command again"
         )
 
 

@@ -75,7 +75,7 @@ class ServeSettings:
 
     def __post_init__(self) -> None:
         if own := next((name for name in OWN_KEYS if name in self.endpoint), ""):
-            raise ValueError(f"endpoint has the key {own!r}, which the loop sets itself: remove this key")
+            raise ValueError(f"endpoint has the key {own!r}, which `beam loop` sets itself: remove this key")
         settings_from(EndpointSettings, {**self.endpoint, "kind": self.kind or "vllm", "model": "MODEL"})
 
 

@@ -41,11 +41,10 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     again = f"start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
-        raise InspectError(f"the config of {run} extends another file, which a replay reads only on request: {again}")
+        raise InspectError(f"the config of {run} extends another file, which is read only on request: {again}")
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the input {printable(place)} of the run is not on this machine. A replay reads it "
-            f"only on request: {again}"
+            f"the run uses {printable(place)}, which is not on this machine and is read only on request: {again}"
         )
     with installed_code_only(f"only on request: {again}"):
         yield

@@ -38,9 +38,7 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
-        raise UserError(
-            f"run() has no argument {unknown!r}{near(unknown, known)}; its arguments are {', '.join(known)}"
-        )
+        raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
     with without_beam_logs():
         execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)

@@ -197,7 +197,9 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
                 shown = [{key: each[key] for key in each if key != "variables"} for each in calls]
                 made = (end["passed"], shown, traces_of(row), marked.marks, marked.notes)
                 return Replayed(name, stage, reason, detail, *made)
-    raise InspectError(f"the stages put the record {record_id!r} in no set (sft, rl, rejected): run the pipeline again")
+    raise InspectError(
+        f"the pipeline did not return the record {record_id!r} in sft, rl or rejected: run the pipeline again"
+    )
 
 
 def _marked(calls: list[Json], row: Json, models: ModelsSettings) -> ModelMarks:

@@ -52,9 +52,11 @@ class RunSettings:
         judge = self.roles.get("judge")
         if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError(
-                "roles.judge is the teacher's endpoint: choose another endpoint, or set allow_self_judging = true"
+                "roles.judge names the same endpoint as roles.teacher: choose another endpoint for the judge, or set "
+                "allow_self_judging = true"
             )
         if judge and self.roles.get("second_judge") == judge:
             raise ValueError(
-                "roles.second_judge is the judge's endpoint: choose another endpoint, or leave roles.second_judge empty"
+                "roles.second_judge names the same endpoint as roles.judge: choose another endpoint for the second "
+                "judge, or leave roles.second_judge empty"
             )

@@ -152,7 +152,7 @@ def verify(
     if kind not in ANSWER_TYPES:
         raise UserError(f"verify() has the unknown answer_type {kind!r}: use one of {', '.join(ANSWER_TYPES)}")
     if not answer.strip():
-        raise UserError("verify() has an empty answer: pass the gold answer")
+        raise UserError("the argument answer of verify() is empty: pass the gold answer")
     if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
         raise UserError(f"verify() cannot keep replies in {cache}, because it is not a folder: pass a folder as cache")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
@@ -232,11 +232,11 @@ def _check_arguments(function: Callable[..., object], given: Mapping[str, object
 def _medium(path: Path, store: MediaStore) -> MediaRef:
     try:
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is not a file: correct its path in media")
+            raise UserError(f"{path} is not a file: correct this path in the argument media")
         uri = store.write_drawn(path.read_bytes(), path.suffix.lstrip(".").lower() or "bin")
     except (OSError, ValueError) as error:  # the latter for a path with a null byte
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"cannot read {str(path)!r}: {reason}; correct its path in media") from error
+        raise UserError(f"cannot read {str(path)!r} ({reason}): correct this path in the argument media") from error
     checked = check_medium(uri, store, VideoSettings())
     if checked.ref is None:
         raise UserError(

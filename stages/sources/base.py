@@ -142,7 +142,7 @@ class RowSettings(ShapeSettings):
         except RegistryError as error:
             raise ValueError(f"shape {error}") from error
         if self.number_ids and self.file_ids:
-            raise ValueError("number_ids and file_ids are both set: choose one")
+            raise ValueError("number_ids and file_ids are both set: remove one of them")
         for name in self.keep:
             if not name.strip() or "." in name:
                 raise ValueError(

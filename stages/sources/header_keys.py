@@ -32,14 +32,15 @@ def check_keys(file: Path, config: Mapping[Any, Any]) -> None:
     for key, value in config.items():
         if key not in _ALLOWED:
             raise InputError(
-                f"the file {file} has the key {excerpt(key)} in 'configs', which is not read from a data folder: "
-                f"remove it, or convert the data to Parquet (allowed keys: {', '.join(sorted(_ALLOWED))})"
+                f"the file {file} has the key {excerpt(key)} in 'configs', which is not allowed: remove this "
+                f"key, or convert the data to Parquet (allowed keys: {', '.join(sorted(_ALLOWED))})"
             )
         allowed, expected = _ALLOWED[key]
         if not allowed(value):
-            shown = excerpt(value) if isinstance(value, str | int | float) else f"of the type {type(value).__name__}"
+            named = f"a value of the type {type(value).__name__}"
+            shown = f"the value {excerpt(value)}" if isinstance(value, str | int | float) else named
             raise InputError(  # a list is not shown: in YAML, it may contain itself or be huge
-                f"the file {file} has the value {shown} for the key {key!r} in 'configs': "
+                f"the file {file} has {shown} for the key {key!r} in 'configs': "
                 f"set it to {expected}, or convert the data to Parquet"
             )
 

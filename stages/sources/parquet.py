@@ -53,7 +53,10 @@ class Parquet(Format):
         shards of a run, the user has to name a folder of shards inside the run folder.
         """
         if is_run_folder(path):
-            raise InputError(f"{name} is a run folder: set --input to the run's input, or to a folder of shards in it")
+            raise InputError(
+                f"{name} is a run folder: set --input to the input of this run, or to its Parquet files, such as "
+                f"{name}/sft"
+            )
         files, root = _files(path)
         if not files:
             raise NothingHere("no .parquet file")

@@ -88,8 +88,8 @@ def _rows_of(batch: pa.RecordBatch, types: Mapping[str, pa.DataType], path: str,
         size = _checked_bytes(row, path, first + index)
         if size > MAX_ROW_BYTES:
             raise InputError(
-                f"{path}, row {first + index}: the row has {size} bytes of texts, media and lists, the "
-                f"limit is {MAX_ROW_BYTES}: shorten or remove this row"
+                f"{path}, row {first + index}: the row has {size} bytes of texts, media and lists, but "
+                f"the limit is {MAX_ROW_BYTES}: shorten or remove this row"
             )
         yield from _decoded(row, types).to_pylist()
 
@@ -108,7 +108,7 @@ def _checked_bytes(batch: pa.RecordBatch, path: str, first: int) -> int:
             if is_text and longest > MAX_CELL_BYTES:
                 number = first + next(index for index in range(len(column)) if _has_long(column.slice(index, 1)))
                 raise InputError(
-                    f"{path}, row {number}, column {name}: the text has {longest} bytes, the limit is "
+                    f"{path}, row {number}, column {name}: the text has {longest} bytes, but the limit is "
                     f"{MAX_CELL_BYTES}: shorten this text, or remove the row"
                 )
             total += _computed("sum", lengths)

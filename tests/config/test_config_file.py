@@ -106,7 +106,7 @@ def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[
         ('extends = " "', "extends must be the path of a config in quotes"),
         (
             'extends = "mine.toml"',
-            f"more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: correct the key extends",
+            f"more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: remove the key extends",
         ),
         (
             'extends = "none.toml"',

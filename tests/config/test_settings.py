@@ -101,7 +101,7 @@ WRONG = [
     ("endpoints.coarse.frame=percent", "endpoints.coarse.frame must be 'molmo100', 'molmo1000', "),
     ("roles.chef=colour", "roles.chef must be one of policy, teacher, "),
     ("roles.judge=clour", "roles.judge must be one of coarse, colour, edges, got 'clour'"),
-    ("allow_self_judging=false", "roles.judge is the teacher's endpoint"),
+    ("allow_self_judging=false", "roles.judge names the same endpoint as roles.teacher"),
 ]
 
 
@@ -165,7 +165,7 @@ def test_an_empty_name_is_not_the_defaults(name: str) -> None:
         (None, "cannot read the config"),
         (b"[attempt\nk = 6", "is not TOML"),
         (b"\xff\xfe", "is not TOML"),
-        (b"a" + b".a" * 60_000 + b" = 1", "is not TOML: a key of more than 20 parts at line 1"),
+        (b"a" + b".a" * 60_000 + b" = 1", "is not TOML: the key at line 1 has more than 20 parts"),
         (b"x = " + b"[" * 9_000, "is not TOML: nested too deeply"),
         (b"x = " + b"9" * 5_000, "is not TOML: "),
         (b"[attempt]\nkk = 6", "unknown key attempt.kk; did you mean attempt.k"),

@@ -236,7 +236,9 @@ def test_pass_rates_need_a_policy_only(ran: dict[str, Ran]) -> None:
     assert "teacher" not in ran["beam validate pass_rates.py --input questions/"].out
     refused = _run('beam validate pass_rates.py --input questions/ --set roles.policy=""')
     assert refused.code == 2
-    assert "roles.policy must name an endpoint: the stage attempt sends requests to it" in refused.err
+    assert (
+        "roles.policy is not set, but the stage attempt sends requests to this role: set roles.policy to" in refused.err
+    )
 
 
 @pytest.mark.usefixtures("ran")

@@ -121,5 +121,5 @@ def test_the_metrics(utils: ModuleType, doc: dict[str, Any]) -> None:
     assert scored("1") == (0.0, 0.0)
     assert scored("[LMMS_EVAL_REQUEST_FAILED after 5 retries] timed out") == (None, None)
     assert utils.mean_of_scored([1.0, 0.0]) == 0.5
-    with pytest.raises(RuntimeError, match="1 of 2 replies are missing"):
+    with pytest.raises(RuntimeError, match="1 of 2 replies are missing: correct the errors"):
         utils.mean_of_scored([1.0, None])

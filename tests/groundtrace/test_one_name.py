@@ -74,8 +74,8 @@ def test_a_folder_at_the_top_is_not_imported_by_its_short_name(name: str) -> Non
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("from trainer.loss import loss", "No module named 'trainer'; Groundtrace's own is groundtrace.trainer"),
-        ("import inference.models", "No module named 'inference'; Groundtrace's own is groundtrace.inference"),
+        ("from trainer.loss import loss", r"No module named 'trainer' \(line 1\); import groundtrace.trainer instead"),
+        ("import inference.models", r"No module named 'inference' \(line 1\); import groundtrace.inference instead"),
         ("import no_such_module", r"No module named 'no_such_module' \(line 1\)"),
     ],
 )

@@ -47,7 +47,7 @@ def test_limits_that_suffice_or_can_be_raised(numbers: tuple[int, ...], expected
 def test_a_hard_limit_is_refused_with_the_remedy():
     assert limited(1024, 1024, 100, 900) == [
         1024,
-        "1000 requests in flight need 1256 open files, and this process may open 1024: raise the limit "
+        "1000 requests in flight need 1256 open files, but this process may open only 1024: raise the limit "
         "(`ulimit -n 1256`, as root if necessary), or reduce endpoints.e1.max_concurrency, which is 900",
     ]
 

@@ -27,7 +27,7 @@ def test_an_exit_is_an_error_and_other_work_goes_on() -> None:
     waiting = runtime().submit(wait())
     for work in (leave(3), leave_together()):
         with pytest.raises(
-            RuntimeError, match=r"tried to end the process \(SystemExit\(\d\)\): raise another exception"
+            RuntimeError, match=r"tried to end the process \(SystemExit\(\d\)\): change the code to raise"
         ):
             runtime().submit(work).result(timeout=10)
     assert waiting.result(timeout=10) == "done"

@@ -298,7 +298,7 @@ def test_a_folder_of_something_else_stays_as_it_is(
 
 def test_an_output_that_is_a_file(good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
     (tmp_path / "file").write_text("mine")
-    run_beam(good, tmp_path / "file").check_refused(2, f"cannot write {tmp_path / 'file'}")
+    run_beam(good, tmp_path / "file").check_refused(2, f"{tmp_path / 'file'} is a file, but a run needs a folder here")
     assert (tmp_path / "file").read_text() == "mine"
 
 

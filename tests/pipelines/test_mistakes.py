@@ -170,7 +170,10 @@ MISTAKES = {
     ),
     "a model beside the embedded engine": (
         RUN + "--input good --set roles.policy=far --set endpoints.far.base_url=http://127.0.0.1:9/v1" + FAR,
-        ["roles.pointer is the embedded engine", "name another endpoint for pointer, or set allow_embedded = true"],
+        [
+            "roles.pointer is the embedded engine",
+            "name another endpoint in roles.pointer, or set allow_embedded = true",
+        ],
     ),
     "a misspelt recipe": (
         "run grounded_cto --input good --output run",
@@ -284,7 +287,7 @@ def test_two_runs_into_one_folder(home: Path) -> None:
 def test_the_output_of_another_input(home: Path) -> None:
     LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
-    assert "run belongs to the input the first" in answer
+    assert "run was made from other data (the first" in answer
     assert "or add --resume=never to replace the outputs in this folder (replies in the cache are kept)" in answer
 
 
@@ -324,7 +327,7 @@ def test_what_to_do_about_records_that_are_all_rejected(home: Path, run_beam: Ca
     shutil.rmtree(home / "photos")
     (home / "good/a.png").unlink()
     ran = run_beam("good", home / "run")
-    ran.check_refused(2, "good were rejected, 1 of 1 as media_missing (")
+    ran.check_refused(2, "good were rejected; the most frequent reason is media_missing (1 of 1 records): ")
     assert "No earlier output was replaced. Correct the records: `beam validate` lists their problems" in ran.err
     assert {path.name for path in (home / "run").iterdir()}.isdisjoint(("sft", "rl", "rejected", "run.json"))
     assert "media_missing" in (home / "run/failed.html").read_text("utf-8").split('id="rejections"')[1]

@@ -92,7 +92,9 @@ def test_lineage_finds_a_retired_prompt_by_its_name_and_digest() -> None:
         assert purpose_of(name, retired.sha256) == retired.purpose != ""
         assert purpose_of(name, "00" * 32) == "", "another text under this name"
         assert re.fullmatch(r"[0-9a-f]{40}", retired.revision)
-        with pytest.raises(PromptError, match=rf"{name} is retired; its file is in revision {retired.revision[:12]}"):
+        with pytest.raises(
+            PromptError, match=rf"{name} was removed; the Git revision {retired.revision[:12]} still has its file"
+        ):
             load_prompt(name)
     assert purpose_of("trace.v1", load_prompt("trace.v1").sha256) == load_prompt("trace.v1").purpose
 
@@ -178,21 +180,23 @@ def test_unknown_name_lists_the_known() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, r"missing variables \['label'\], unknown variables \[\]"),
-        ({"label": "cat", "lable": "cat"}, r"missing variables \[\], unknown variables \['lable'\]"),
-        ({"lable": "cat"}, r"missing variables \['label'\], unknown variables \['lable'\]"),
+        ({}, r"\(missing: \['label'\], unknown: \[\]\)"),
+        ({"label": "cat", "lable": "cat"}, r"\(missing: \[\], unknown: \['lable'\]\)"),
+        ({"lable": "cat"}, r"\(missing: \['label'\], unknown: \['lable'\]\)"),
     ],
 )
 def test_wrong_variables(variables: dict[str, str], said: str) -> None:
-    with pytest.raises(PromptError, match=rf"detect\.v1 has {said}"):
+    with pytest.raises(
+        PromptError, match=rf"detect\.v1: the variables do not match those that its file declares {said}"
+    ):
         load_prompt("detect.v1").render({"original": []}, **variables)
 
 
 @pytest.mark.parametrize(
     ("media", "said"),
     [
-        (None, r"missing media slots \['original'\]"),
-        ({"original": [], "overlay": []}, r"unknown media slots \['overlay'\]"),
+        (None, r"the media slots do not match .* \(missing: \['original'\]"),
+        ({"original": [], "overlay": []}, r"the media slots do not match .* unknown: \['overlay'\]"),
     ],
 )
 def test_wrong_media(media: dict | None, said: str) -> None:

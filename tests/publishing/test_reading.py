@@ -19,8 +19,8 @@ SUMMARY = RunSummary(**TEXTS, **NOTHING, counts=Counts(0, 0, 0, {}), wall_s=1.0,
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"sets": ["sft", "../../other/sft"]}, "sets must be some of sft, rl"),
-        ({"sets": ["/tmp/sft"]}, "sets must be some of sft, rl"),
+        ({"sets": ["sft", "../../other/sft"]}, "the field 'sets' must contain only sft, rl"),
+        ({"sets": ["/tmp/sft"]}, "the field 'sets' must contain only sft, rl"),
         ({"recipe": 5}, "recipe: "),
         ({"input": 5}, "input: "),
         ({"finished": 5}, "finished: "),

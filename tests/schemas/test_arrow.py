@@ -89,7 +89,7 @@ def test_columns_of_other_peoples_shards_have_no_meaning() -> None:
 )
 def test_damaged_descriptions_of_columns(written: str) -> None:
     schema = pa.schema([("x", pa.string())], metadata={"groundtrace.added": written})
-    with pytest.raises(ValueError, match="the descriptions of its columns are damaged"):
+    with pytest.raises(ValueError, match="the descriptions of the columns are damaged"):
         added_columns(schema)
 
 

@@ -68,13 +68,13 @@ def test_numbers_begin_where_the_caller_says() -> None:
 
 
 NO_OBJECTS = [
-    ("[1]", "not a JSON object"),
-    ("null", "not a JSON object"),
-    ('{"a": ', "not JSON: Expecting value"),
-    ("\ufeff{}", "not JSON: "),
-    ("[" * 100_000, "not JSON: "),
-    ('{"a": 1' + "0" * 5000 + "}", "not JSON: "),
-    ('{"a": [' + "{}," * MAX_BRACKETS + "{}]}", "not readable: the line has more than 3000000 lists and objects"),
+    ("[1]", "the line is not a JSON object"),
+    ("null", "the line is not a JSON object"),
+    ('{"a": ', "the line is not JSON: Expecting value"),
+    ("\ufeff{}", "the line is not JSON: "),
+    ("[" * 100_000, "the line is not JSON: "),
+    ('{"a": 1' + "0" * 5000 + "}", "the line is not JSON: "),
+    ('{"a": [' + "{}," * MAX_BRACKETS + "{}]}", "the line has more than 3000000 lists and objects"),
 ]
 
 

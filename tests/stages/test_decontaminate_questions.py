@@ -136,8 +136,11 @@ def test_settings_that_cannot_work(changes: dict[str, Any], message: str) -> Non
 
 
 UNREADABLE = [
-    (b"{half a line\n", r"line 2 of \S+records\.jsonl must be a JSON object \(not JSON"),
-    (b"[1, 2]\n", r"line 2 of \S+records\.jsonl must be a JSON object \(not a JSON object\): correct this line"),
+    (b"{half a line\n", r"line 2 of \S+records\.jsonl cannot be used \(the line is not JSON"),
+    (
+        b"[1, 2]\n",
+        r"line 2 of \S+records\.jsonl cannot be used \(the line is not a JSON object\): write one JSON object on",
+    ),
     ({"id": "b"}, "line 2 has neither a question nor media"),
     ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no field 'media': rename its field 'images' to"),
     ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: the field 'media' must hold a path or a list of paths"),

@@ -308,7 +308,7 @@ def test_a_limit_counts_over_all_sources(
 
 
 def test_settings_that_cannot_work() -> None:
-    with pytest.raises(ValueError, match="no sources to read"):
+    with pytest.raises(ValueError, match="IngestRecords has no sources: pass the sources"):
         IngestRecords((), RowSettings(), MediaRoots("", ""))
     with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
         IngestRecords((Source("jsonl", "x"),), RowSettings(), MediaRoots("", ""), limit=0)

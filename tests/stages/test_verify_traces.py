@@ -63,7 +63,7 @@ def test_a_scorer_that_does_not_exist(
 
 def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
     for scorers in (TRACE_SCORERS[1:], (*TRACE_SCORERS, TRACE_SCORERS[2]), ()):
-        with pytest.raises(ValueError, match="different names, and one must be 'outcome'"):
+        with pytest.raises(ValueError, match="different names, and one of them must have the name 'outcome'"):
             VerifyTraces(VerifySettings(), models(), scorers)
 
 

@@ -37,15 +37,15 @@ REMEDY = "shorten the texts of the input, and repeat the run"
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"question": shared(KIB * 65, 3)}, "a row of "),
-        ({"question": shared(KIB * 2, 600)}, "1000 rows of "),
-        ({"note": shared(KIB * 65, 1)}, "a row of "),
-        ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row of "),
-        ({"n": [[[1, 2]] * 5_000]}, "a row of "),
-        ({"choices": [[""] * 10_000]}, "a row of "),
-        ({"n": pa.array([b"x" * 2**16 + b"y"], pa.binary(2**16 + 1))}, "a row of "),
-        ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row of "),
-        ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row of "),
+        ({"question": shared(KIB * 65, 3)}, "a row with "),
+        ({"question": shared(KIB * 2, 600)}, "1000 rows with "),
+        ({"note": shared(KIB * 65, 1)}, "a row with "),
+        ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row with "),
+        ({"n": [[[1, 2]] * 5_000]}, "a row with "),
+        ({"choices": [[""] * 10_000]}, "a row with "),
+        ({"n": pa.array([b"x" * 2**16 + b"y"], pa.binary(2**16 + 1))}, "a row with "),
+        ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row with "),
+        ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row with "),
     ],
 )
 def test_rows_that_fill_the_memory_are_refused(
@@ -58,10 +58,14 @@ def test_rows_that_fill_the_memory_are_refused(
 
 def test_the_limits(tmp_path: Path) -> None:
     files = shard(tmp_path, question=shared(KIB * 2**10 * 65, 1))
-    with pytest.raises(ShardFault, match=r"has a row of 65 MiB without images, but at most 64 MiB are read"):
+    with pytest.raises(
+        ShardFault, match=r"has a row with 65 MiB in total, not counting images, but at most 64 MiB are read"
+    ):
         check_shards(files)
     files = shard(tmp_path, question=shared(KIB * 2**10 * 2, 600))
-    with pytest.raises(ShardFault, match=r"has 1000 rows of 1,200 MiB without images, but at most 1,024 MiB are"):
+    with pytest.raises(
+        ShardFault, match=r"has 1000 rows with 1,200 MiB in total, not counting images, but at most 1,024 MiB are"
+    ):
         check_shards(files)
 
 
@@ -109,14 +113,14 @@ def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any]
 
 def test_a_column_of_maps_is_refused(tmp_path: Path) -> None:
     files = shard(tmp_path, note=pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string())))
-    with pytest.raises(ShardFault, match=r"a\.parquet .*it has a column of maps, which a run never writes"):
+    with pytest.raises(ShardFault, match=r"a\.parquet .*one of its columns has the type map, which a run never writes"):
         check_shards(files)
 
 
 def test_damaged_descriptions_of_columns(tmp_path: Path) -> None:
     made = pa.table({"x": ["a"]}).replace_schema_metadata({"groundtrace.added": "5"})
     pq.write_table(made, tmp_path / "a.parquet")
-    with pytest.raises(ShardFault, match=r"a\.parquet .*the descriptions of its columns are damaged"):
+    with pytest.raises(ShardFault, match=r"a\.parquet .*the descriptions of the columns are damaged"):
         check_shards([tmp_path / "a.parquet"])
 
 

@@ -204,7 +204,9 @@ def test_a_bytearray_of_any_size(tmp_path: Path) -> None:
     torch.save({**state, "note": Large()}, path / STATE)
     assert len(torch.load(path / STATE, weights_only=True)["note"]) == 2**20
     for read in (read_checkpoint, lambda path: load_checkpoint(path, _optimiser(), RUN)):
-        with pytest.raises(CheckpointError, match=r"cannot be read: trainer\.pt makes a bytearray, which the trainer"):
+        with pytest.raises(
+            CheckpointError, match=r"cannot be read: trainer\.pt contains a bytearray, which the trainer"
+        ):
             read(path)
 
 

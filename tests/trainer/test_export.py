@@ -70,8 +70,8 @@ def trained(run: Command, data: Path) -> Ran:
 
 
 NEITHER = (
-    "which is neither in the training's output folder nor a Hub id that run.json in this folder has, too: to export "
-    "with this model, whose files then become part of OUT, pass its path as --model"
+    "but this model is not in the training's output folder, and run.json in this folder does not name it as a Hub id: "
+    "if it is the right model, pass its path as --model (its files then become part of OUT)"
 )
 
 
@@ -131,8 +131,8 @@ def test_a_base_model_of_the_hub(
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("masters", 5, "has no weights in optimiser.masters: choose another checkpoint"),
-        ("masters", {"a": 5}, "has no weights in optimiser.masters: choose another checkpoint"),
+        ("masters", 5, "has no trained weights, because its entry optimiser.masters holds no tensors: choose"),
+        ("masters", {"a": 5}, "has no trained weights, because its entry optimiser.masters holds no tensors: choose"),
         ("model.path", ["x"], "has wrong settings of the model: model.path"),
         ("model.path", {"x": {3}}, "has wrong settings of the model: "),
         ("model.dtype", "cuda", "has wrong settings of the model: model.dtype"),

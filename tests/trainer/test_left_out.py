@@ -49,7 +49,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
         refused = run("grpo", run.home / "all", *sets, "reward.roles.judge=own", "batch.max_tokens=13")
     refused.check_refused(2, "rows can be used: see the reasons in left_out.jsonl")  # and not for its judge
     embedded = run("grpo", run.home / "all", "reward.roles.judge=coarse")
-    embedded.check_refused(2, "no judge grades")
+    embedded.check_refused(2, "but the config names no judge that can grade free text")
 
 
 def test_an_answer_type_that_is_not_known(run: Command, write_shards: WriteShards, good: Any) -> None:

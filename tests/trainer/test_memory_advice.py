@@ -85,9 +85,10 @@ def changed(sets: tuple[str, ...], text: str, rows: AverageRow | None, is_grpo: 
 
 def test_the_message() -> None:
     assert refusal(step_of("model.gradient_checkpointing=false", is_grpo=False), 60.0) == (
-        "a step needs 4.0 weights + 7.9 float32 master weights + 7.9 gradients of these + 15.9 optimiser moments + "
-        "29.8 activations + 51.0 activations of the vision tower + 3.5 a chunk of logits = 119.9 GiB, but 60.0 GiB are "
-        "available. Each of these changes is enough: model.gradient_checkpointing=true (47.1 GiB), model.lora_rank=32 "
+        "a training step needs 119.9 GiB of memory (4.0 GiB for weights + 7.9 GiB for float32 master weights + "
+        "7.9 GiB for gradients of these + 15.9 GiB for optimiser moments + 29.8 GiB for activations + 51.0 GiB for "
+        "activations of the vision tower + 3.5 GiB for a chunk of logits), but 60.0 GiB are available. Each "
+        "of these changes is enough: model.gradient_checkpointing=true (47.1 GiB), model.lora_rank=32 "
         "(39.8 GiB). Each of these alone is not enough: batch.tokens=8192 (79.5 GiB), 8 GPUs (90.7 GiB). Or use a "
         "smaller model"
     )

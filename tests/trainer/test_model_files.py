@@ -56,8 +56,8 @@ def test_a_link_that_leaves_the_folder(
         with pytest.raises(UnsafeFile) as refused:
             opened(ModelSettings(str(folder)))
         assert str(refused.value) == (
-            f"{folder / name} is a link that leads out of {folder}, which may come from a stranger: replace the link "
-            "by a copy of the file, or remove it"
+            f"{folder / name} is a link that leads out of {folder}, so a private file could become part of the output: "
+            "replace the link by a copy of the file, or remove the link"
         )
 
 

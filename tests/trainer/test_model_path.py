@@ -121,9 +121,9 @@ def test_an_estimate_without_the_hub(is_offline: bool, hub: Hub, monkeypatch: py
     reason = "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE" if is_offline else "and the network"
     assert str(refused.value).startswith("cannot load none/such: this folder does not exist, ")
     assert str(refused.value).endswith(
-        f"{reason}. Only the model's config.json is needed: put this file into a folder and set model.path to it, or "
-        "set model.path to a model whose sizes are known without the Hub: Qwen/Qwen2.5-VL-7B-Instruct, "
-        "Qwen/Qwen3-VL-2B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
+        f"{reason}. Only the model's config.json is needed: put this file into a folder and set model.path to the "
+        "folder, or set model.path to one of these models, whose sizes are known without the Hub: "
+        "Qwen/Qwen2.5-VL-7B-Instruct, Qwen/Qwen3-VL-2B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
     )
     assert len(hub.asked) == (0 if is_offline else 1)
 

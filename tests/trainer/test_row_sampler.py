@@ -91,7 +91,8 @@ def test_bad_rows_are_left_out_and_told_once(drawer: Drawer, row: Row) -> None:
     reasons = dict(told)
     assert "q-undecodable: image 1 does not decode" in reasons["row 7"]
     assert "q-no-mark: the row has 1 images, but its text has 0 <image> marks" in reasons["row 8"]
-    assert "or its id, question, answer, answer_type, role or content is null" in reasons["row 9"]
+    said = "or one of its texts (id, question, answer, answer_type, or the role or content of a message) is null"
+    assert said in reasons["row 9"]
 
 
 def test_a_row_that_is_too_long_is_left_out_whole(drawer: Drawer, row: Row) -> None:

@@ -41,7 +41,7 @@ def check_journal(journal: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):  # the caller finds a file in place of the folder when it writes
         return
     if size >= 2 * len(_JOURNAL_MAGIC) and end == _JOURNAL_MAGIC:
-        raise UnsafeFile(f"{journal} names another file, which SQLite would delete: remove {journal.name}")
+        raise UnsafeFile(f"{journal} would make SQLite delete another file: remove {journal.name}")
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:
@@ -64,6 +64,6 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
         # The column "type" is not needed: the statement states it. Indices of SQLite itself have no statement.
         if sql is not None and (not _OWN.fullmatch(str(sql)) or _COMPUTED.search(str(sql))):
             raise UnsafeFile(
-                f"{path} holds {str(name)[:60]!r}, which is not a table that Groundtrace makes: move this file away; "
-                "the cache is then built again from the files in its folder log"
+                f"the reply cache {path} has the entry {str(name)[:60]!r}, which Groundtrace does not make: move this "
+                "file away, and the next run builds the cache again from the files in its folder log"
             )

@@ -251,7 +251,7 @@ class Budget:
         if not is_remote(self._run) and not Path(self._run).is_dir():
             raise RunStopped(
                 f"a worker cannot find the folder {self._run} with the records of the run's cost: give all workers "
-                "access to the run folder under the same path, or remove the budget"
+                "access to the run folder under the same path, or leave out --budget-usd and --budget-tokens"
             )
         try:
             return self._noted.by_process()

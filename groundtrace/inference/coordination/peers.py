@@ -239,7 +239,11 @@ class Peers:
         holder = (self._folder / ".lock").read_text("utf-8", "replace").strip()
         cause = REMEDY.format(f"process {holder or 'unknown'} holds the lock {self._folder / '.lock'} and")
         if now_s - first_s >= LOST_LOOKS * LOOK_S:
-            raise RunStopped(f"no request can be sent, because {cause}. After that, repeat the command", resumable=True)
+            raise RunStopped(
+                f"no request can be sent, because {cause}. As soon as that process responds or has ended, repeat the "
+                "command",
+                resumable=True,
+            )
         self._has_warned = True
         _log.warning("%s", cause)
 

@@ -35,7 +35,7 @@ def api_key(settings: EndpointSettings) -> str:
         if not key:
             raise EndpointError(
                 f"endpoint {settings.model!r}: the environment variable {settings.api_key_env} is not set: set it to "
-                "the key with `export`, and run again"
+                "the API key with `export`, and run the command again"
             )
         return _checked(key, settings.model, f"the environment variable {settings.api_key_env}")
     if not settings.api_key_file:
@@ -46,17 +46,20 @@ def api_key(settings: EndpointSettings) -> str:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise EndpointError(
             f"endpoint {settings.model!r}: cannot read the key file {settings.api_key_file}: {reason}: "
-            "correct api_key_file"
+            "set api_key_file to a text file with the API key"
         ) from None
     if not key:
-        raise EndpointError(f"endpoint {settings.model!r}: the key file {settings.api_key_file} has no key: add it")
+        raise EndpointError(
+            f"endpoint {settings.model!r}: the key file {settings.api_key_file} is empty: write the API key into it"
+        )
     return _checked(key, settings.model, f"the key file {settings.api_key_file}")
 
 
 def _checked(key: str, model: str, where: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise EndpointError(
-            f"endpoint {model!r}: {where} does not hold a key, since a key is one word of ASCII characters: correct it"
+            f"endpoint {model!r}: the text in {where} is not an API key (one word of ASCII characters): put only the "
+            "API key there"
         )
     return key
 

@@ -38,8 +38,9 @@ class VllmEndpoint:
         """
         model = self.settings.model
         raise VllmServerError(
-            f"the vllm endpoint {model!r} has no server. A run starts a server only if its workers are on this "
-            "machine: start a server yourself, and set the kind of the endpoint to openai"
+            f"the vllm endpoint {model!r} has no server, because a run starts a server only if its workers are on "
+            "this machine: start a server yourself, and set the endpoint's kind to openai and its base_url to the "
+            "server's URL"
         )
 
     async def check(self) -> str:

@@ -73,7 +73,10 @@ def find_vllm() -> str:
     if named:
         found = shutil.which(Path(named).expanduser())
         if found is None:
-            raise VllmServerError(f"{EXECUTABLE_ENV} is set to {named}, which is not an executable file: correct it")
+            raise VllmServerError(
+                f"the environment variable {EXECUTABLE_ENV} is set to {named}, which is not an executable file: set it "
+                "to the path of the command vllm"
+            )
         return str(found)
     beside = Path(sys.executable).with_name("vllm")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("vllm")
@@ -166,10 +169,13 @@ def _port(name: str, base_url: str) -> int:
         if parts.hostname in (None, "localhost", "127.0.0.1"):
             return parts.port or 0
     except ValueError as error:
-        raise VllmServerError(f"endpoint {name!r}: base_url {base_url!r} is not a URL ({error}): correct it") from error
+        raise VllmServerError(
+            f"endpoint {name!r}: base_url {base_url!r} is not a URL ({error}): remove base_url, or write a URL such as "
+            "http://127.0.0.1:8000/v1"
+        ) from error
     raise VllmServerError(
         f"endpoint {name!r}: base_url can't be at {parts.hostname}, because a run starts the vllm server on this "
-        "machine: remove base_url, or set the kind to openai for a server on another machine"
+        "machine: remove base_url, or set the endpoint's kind to openai for a server on another machine"
     )
 
 
@@ -190,7 +196,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log = starting.enter_context(opened_for_writing(log_folder, log_path.name, truncate=True))
             except OSError as error:
                 raise VllmServerError(
-                    f"the log {log_path} can't be written ({error.strerror}): check its folder"
+                    f"the log {log_path} can't be written ({error.strerror}): make its folder writable"
                 ) from error
             # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(
@@ -233,7 +239,7 @@ def _locked(server: _Wanted) -> Iterator[int]:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise VllmServerError(
                 f"another run already serves {server.model} (pid {holder}): wait until that run ends, or set the "
-                "kind to openai and base_url to the URL of that server"
+                "endpoint's kind to openai and its base_url to the URL of that run's server"
             ) from error
         os.truncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -285,8 +291,8 @@ def _await_health(
         if _get(opener, port, "/health") is not None and _lists(_get(opener, port, "/v1/models"), model):
             return
     raise VllmServerError(
-        f"vllm serve {model} was not healthy after {start_timeout_s:g} s: its log may show the reason; "
-        f"{_tail(log_path)}"
+        f"the vllm server of {model} was not healthy after {start_timeout_s:g} s: correct the error that its log "
+        f"shows; {_tail(log_path)}"
     )
 
 

@@ -134,16 +134,16 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
-            f"the family {family.name} writes coordinates from 0 to 1. The point and box tags have only one decimal, "
-            "which is too coarse for such coordinates: choose another --family"
+            f"the model family {family.name} writes coordinates from 0 to 1. The point and box tags have only one "
+            "decimal, which is too coarse for such coordinates: choose another --family"
         )
     rule = family.resize or QWEN25_IMAGE
     given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}
     bounds = {name: value for name, value in given.items() if value is not None}
     if bounds and not (isinstance(rule, ResizeRule) and family.frame is CoordinateFrame.QWEN25_RESIZED_PX):
         raise ExportError(
-            f"the coordinates of the family {family.name} do not depend on the size of images: leave out --max-pixels "
-            "and --min-pixels"
+            f"--max-pixels and --min-pixels cannot be used, because the coordinates of the model family {family.name} "
+            "do not depend on the size of images: leave out both options"
         )
     try:
         rule = replace(rule, **bounds)
@@ -239,7 +239,8 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
         raise ExportError(f"{arguments.output} already exists: choose another folder, or replace it with --replace")
     if not output.is_dir() or (not (output / SUMMARY).is_file() and any(output.iterdir())):
         raise ExportError(
-            f"{arguments.output} is not an export (it has no {SUMMARY}), so it is not replaced: choose another folder"
+            f"{arguments.output} is not an export (it has no {SUMMARY}), so --replace cannot replace it: choose "
+            "another folder"
         )
 
 

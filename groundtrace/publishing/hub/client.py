@@ -78,6 +78,6 @@ def check_token() -> None:
         raise PublishError("no token for the Hub is set: set HF_TOKEN, or log in with `hf auth login`")
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise PublishError(
-            "the token holds a forbidden character, such as a line break, a space or a letter with an accent: "
-            "copy it again into HF_TOKEN, or log in with `hf auth login`"
+            "the token for the Hub holds a forbidden character, such as a line break, a space or a letter with an "
+            "accent: copy the token again into HF_TOKEN, or log in with `hf auth login`"
         )

@@ -67,7 +67,10 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
                 del table
                 release_memory()
     except (OSError, MemoryError, pa.ArrowException) as error:
-        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: check both paths") from error
+        raise PublishError(
+            f"{file} cannot be copied to {copy}: {one_line(error)}: check that the first file can be read, and "
+            "that the second file can be written"
+        ) from error
     if not written:
         copy.unlink()
     return written

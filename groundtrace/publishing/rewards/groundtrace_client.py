@@ -405,8 +405,8 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
             raise RewardRefused(
-                f"the answer of {settings.url} has no list '{name}' of {len(queries)} numbers: check the server's "
-                "version"
+                f"the answer of {settings.url} has no list '{name}' of {len(queries)} numbers: use the same version of "
+                "Groundtrace for the server and the export"
             )
     return found
 
@@ -459,7 +459,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         if score.get("id") != id:
             raise RewardRefused(
                 f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected: "
-                "check the server's version"
+                "use the same version of Groundtrace for the server and the export"
             )
     return found
 
@@ -499,7 +499,7 @@ def _id_of(number: int, reference: Any) -> str:
         found = None
     if not isinstance(found, str):
         raise RewardRefused(
-            f"response {number} has {reference!r:.80} as its reference, which does not name a row: export the run again"
+            f"the reference of response {number} does not name a row, but is {reference!r:.80}: export the run again"
         )
     return found
 
@@ -509,7 +509,8 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     answered = found.get("scores")
     if "error" in found:
         raise RewardRefused(
-            f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): check the server's version"
+            f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): use the same version of "
+            "Groundtrace for the server and the export"
         )
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(
@@ -517,7 +518,10 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
         )
     for score in answered:
         if not _is_score(score):
-            raise RewardRefused(f"{settings.url} sent an invalid score: {score!r:.200}: check the server's version")
+            raise RewardRefused(
+                f"{settings.url} sent an invalid score: {score!r:.200}: use the same version of Groundtrace for the "
+                "server and the export"
+            )
     return answered
 
 
@@ -553,7 +557,7 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     raise Unscored(
         f"the response to {score.get('id')!r:.80} is unscored ({why}): set the variable {VARIABLE}UNSCORED to the "
-        "reward of such responses, or leave out such rows"
+        "reward for such responses, or remove the row from the training data"
     )
 
 

@@ -117,7 +117,7 @@ def scored_texts(
             needed = reward.recipe.needs[TRAJECTORY]
             raise ConfigError(
                 f"reward.recipe = {reward.recipe.name!r} needs {needed}, which the trainer did not pass: use verl with "
-                "its batch manager"
+                "a reward manager that passes lists of responses (docs/rewards.md)"
             )
         answers = with_trajectories(reward, answers, infos)
     return reward.score(answers, is_step)
@@ -155,7 +155,8 @@ def number_of(config: str, scored: Scored) -> float:
     reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     raise Unscored(
-        f"a response is unscored ({why}): set the key 'unscored' of the config to a reward, or leave out such rows"
+        f"a response is unscored ({why}): set the key 'unscored' of the reward's config to the reward for such "
+        "responses, or remove its row from the training data"
     )
 
 

@@ -59,11 +59,13 @@ def read_json(body: bytes) -> Mapping[str, Any]:
     except BadRequest:
         raise
     except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8 text (byte {error.start} is invalid): encode it as UTF-8") from error
+        raise BadRequest(
+            f"the request's body is not UTF-8 text (byte {error.start} is invalid): encode it as UTF-8"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body is not JSON: {str(error)[:100]}") from error
+        raise BadRequest(f"the request's body is not JSON: {str(error)[:100]}") from error
     if not isinstance(found, dict):
-        raise BadRequest("the body must be a JSON object")
+        raise BadRequest("the request's body must be a JSON object")
     return found
 
 
@@ -72,7 +74,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise BadRequest(f"an object in the body has the field {name!r:.40} twice: remove one of them")
+            raise BadRequest(
+                f"an object in the request's body has the field {name!r:.40} twice: remove one of the two fields"
+            )
         found[name] = value
     return found
 
@@ -86,9 +90,9 @@ def read_score(body: bytes) -> ScoreRequest:
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
     if not isinstance(items, list) or not items:
-        raise BadRequest('"items" must be a list that is not empty')
+        raise BadRequest('the field "items" must be a list with at least one item')
     if not isinstance(is_step, bool):
-        raise BadRequest('"is_step" must be true or false')
+        raise BadRequest('the field "is_step" must be true or false')
     return ScoreRequest(tuple(_answer(item, number) for number, item in enumerate(items)), is_step)
 
 
@@ -104,13 +108,14 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
             raise BadRequest(
-                f'"{name}" has {len(value)} texts, but "query" has {len(queries)}: send one text for each query'
+                f'the field "{name}" has {len(value)} texts, but the field "query" has {len(queries)}: send one text '
+                "for each query"
             )
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)
         if response is None:
-            raise BadRequest("the query must begin with its prompt, followed by the response", number)
+            raise BadRequest('the text in "query" must be the text in "prompts", followed by the response', number)
         answers.append(_answer({"reference": label, "response": response}, number))
     return ScoreRequest(tuple(answers), False)
 
@@ -137,7 +142,7 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
     """Return the list of texts in a field. Raises BadRequest if the field is not a list of texts, or is empty."""
     value = found.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        raise BadRequest(f'"{name}" must be a list of texts, and must not be empty')
+        raise BadRequest(f'the field "{name}" must be a list of texts, with at least one text')
     return value
 
 
@@ -160,7 +165,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
     """
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):
-        raise BadRequest('the item must have either "reference" or "id"', number)
+        raise BadRequest('the item must have either the field "reference" or the field "id"', number)
     if "id" in item:
         fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
         for name, value in fields.items():

@@ -289,15 +289,15 @@ class RowReward:
         gold = ready.question.answer
         if reference.answer not in (None, gold):
             raise BadReference(
-                f"the answer of the row {reference.id!r:.80} is {reference.answer!r:.80} in its reference, but "
-                f"{gold!r:.80} in its run: export the run again"
+                f"the row {reference.id!r:.80} has the answer {reference.answer!r:.80} in the exported reference, but "
+                f"the answer {gold!r:.80} in the run: export the run again"
             )
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
             raise BadReference(
-                f"the row {reference.id!r:.80} does not have the stream {named!r:.40}, which its reference names: "
-                "export the run again"
+                f"the reference of the row {reference.id!r:.80} names the stream (prompt) {named!r:.40}, which the row "
+                "does not have: export the run again"
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
@@ -346,8 +346,8 @@ class RowReward:
                 return folder
         known = ", ".join(sorted(self._folders))
         raise BadReference(
-            f"the run {run!r:.80} is unknown: the known runs are {known}. Add its folder to the section [runs] of "
-            "the reward's config"
+            f"the run {run!r:.80} is unknown: the known runs are {known}. Add the folder of the unknown run to the "
+            "section [runs] of the reward's config"
         )
 
     def _shards(self, folder: Path) -> Shards:

@@ -82,9 +82,9 @@ class SpeechSettings:
         try:
             rule = replace(rule, **given)
         except ValueError as error:
+            source = "speech.min_pixels" if self.min_pixels else f"the minimum of the model family {family.name}"
             raise ConfigError(
-                "speech.max_pixels must be at least speech.min_pixels, or at least the model family's minimum if "
-                "speech.min_pixels is not set"
+                f"speech.max_pixels must be at least {self.min_pixels or rule.min_area_px}, which is {source}"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 

@@ -101,18 +101,21 @@ class RowImages:
         if column == "media":
             media = self.values(place, ["media"]).get("media") or []
             if not 0 <= index < len(media):
-                raise NoImage(f"the record has only {len(media)} media files, so this image does not exist")
+                raise NoImage(f"the record has only {len(media)} media files, so it has no image at index {index}")
             try:
                 data = self._store.open_recorded(media[index]["uri"], media[index]["sha256"])
             except (MediaMissing, MediaNotAllowed, UndecodableMedia, OSError) as error:
                 raise NoImage(f"cannot read the file of the image: {error}") from error
             if sniff_kind(data) == "video":
-                raise NoImage("the record has a clip instead of an image, and rejected records hold no frames of clips")
+                raise NoImage(
+                    "the file is a video clip, and no frame of it can be shown, because a run stores no frames for "
+                    "rejected records"
+                )
             return data
         images = self.values(place, [column]).get(column) or []
         if not 0 <= index < len(images):
             raise NoImage(
-                f"the column {column} has only {len(images)} images in this row, so this image does not exist"
+                f"the column {column} has only {len(images)} images in this row, so it has no image at index {index}"
             )
         data = (images[index] or {}).get("bytes")
         if data is None:

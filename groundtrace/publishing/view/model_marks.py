@@ -176,7 +176,7 @@ class _Reader:
         if not label:
             raise _NotDrawn(f"the request with the prompt {request['prompt']} names no object")
         if reply.is_truncated:
-            raise BadReply("its end is missing")
+            raise BadReply("the end of the reply is missing")
         read = family.boxes if request["role"] == "detector" else family.points
         return read(reply.text, label, medium, 0).found
 

@@ -66,7 +66,9 @@ class Replays:
         ``folder`` is the folder for the temporary files of the process; the process writes its answer into it.
         """
         if self._is_closed:
-            raise InspectError("the record cannot be replayed, because `beam view` is stopping")
+            raise InspectError(
+                "the record cannot be replayed, because `beam view` is stopping: start `beam view` again"
+            )
         asked = json.dumps(
             {
                 "run": str(self._run),
@@ -96,7 +98,7 @@ class Replays:
         except (OSError, ValueError) as error:
             said = (err.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
             raise InspectError(
-                f"the replay failed ({said[:300]}): see whether `beam run` works with the same input"
+                f"the replay failed ({said[:300]}): check whether `beam run` works with the same input"
             ) from error
         if "error" in answer:
             raise InspectError(f"the record cannot be replayed: {answer['error']}")

@@ -53,7 +53,7 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     if not file.is_file():
         raise InspectError(
             f"{file} does not exist, so the replies cannot be shown: the run used another cache (--cache), or its "
-            "cache was removed"
+            "cache was removed. Read another cache with `beam cache export CACHE --to FILE`"
         )
     try:
         with closing(StoredReplies(file)) as stored:

@@ -74,7 +74,8 @@ class Reviews:
         """
         if self._is_copy:
             raise ValueError(
-                "marks cannot be stored in an object store: copy the run to this machine, and view the copy"
+                "flags, tags and notes cannot be stored in an object store: copy the run to this machine, and view the "
+                "copy"
             )
         if len(mark.note) > MAX_NOTE_CHARS:
             raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")

@@ -45,9 +45,11 @@ _OWN = ("offset", "limit", "id", "view")
 def _check_keys(asked: Mapping[str, Any]) -> None:
     """Raise ValueError if a request to mark records has an unknown key, or lacks the key ``ids``."""
     if unknown := asked.keys() - {"ids", "traces", *_CHANGED}:
-        raise ValueError(f"unknown keys {', '.join(sorted(unknown))}: use ids, traces, {', '.join(_CHANGED)}")
+        raise ValueError(
+            f"the request has unknown keys ({', '.join(sorted(unknown))}): use only ids, traces, {', '.join(_CHANGED)}"
+        )
     if "ids" not in asked:
-        raise ValueError("the key ids is missing")
+        raise ValueError("the request has no key ids: add it, with a list of the ids of records")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -245,7 +247,7 @@ class ViewServer:
             ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
             changes = {name: asked[name] for name in _CHANGED if name in asked}
             if len(ids) > MAX_MARKED:
-                raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED}")
+                raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED} in one request")
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
             kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -264,7 +266,7 @@ class ViewServer:
         TypeError for a value of the wrong type.
         """
         if self._rows.number_of(record_id) is None:
-            raise ValueError(f"the run has no record {record_id!r}")
+            raise ValueError(f"the run has no record {record_id!r}: send the id of a record of this run")
         mark = self._reviews.of(record_id)
         flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
         if not (isinstance(flagged, bool) and isinstance(note, str) and all(isinstance(each, str) for each in tags)):

@@ -74,8 +74,8 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer cannot be scored"
     if found == len(shards):
         raise ConfigError(
-            "no judge grades free text, but the gold answer is free text in "
-            f"{found} of {counted(len(shards), 'row')}: set reward.roles.judge to a model"
+            f"the gold answer is free text in {found} of {counted(len(shards), 'row')}, but the config names no judge "
+            "that can grade free text: set reward.roles.judge to a model"
         )
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 
@@ -115,15 +115,18 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
             )
         if not is_read and needs_judge(row.question):
             raise UnusableRow(
-                f"{row.id}: the gold answer is free text, which only a judge grades: set reward.roles.judge to a model"
+                f"{row.id}: the gold answer is free text, which only a judge model can grade: set reward.roles.judge "
+                "to a model"
             )
         if "stream" in needs and not row.streams:
             raise UnusableRow(
-                f"{row.id}: the row has no streams, which reward.recipe = {settings.recipe!r} needs: use another recipe"
+                f"{row.id}: the row has no streams (ways to answer: with boxes, or only in words), but reward.recipe = "
+                f"{settings.recipe!r} needs them: use other data or another recipe"
             )
         if "rubrics" in needs and any(rubric.id == PLACE.id for rubric in row.context.added(RUBRICS) or ()):
             raise UnusableRow(
-                f"{row.id}: a rubric has the id {PLACE.id!r}, which is reserved for the reward: rename it in the data"
+                f"{row.id}: a rubric has the id {PLACE.id!r}, which is reserved for the reward: give this "
+                "rubric another id in the data"
             )
 
     return check

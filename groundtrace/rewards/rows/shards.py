@@ -218,7 +218,8 @@ class Shards:
         places = self._places.get(id, ())
         if len(places) != 1:
             problem = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
-            raise UnusableRow(f"cannot identify the row, because {problem} the id {id!r:.80}")
+            remedy = "give each record its own id, and repeat the run" if places else "use the id of a row of this run"
+            raise UnusableRow(f"cannot identify the row, because {problem} the id {id!r:.80}: {remedy}")
         return self[places[0]]
 
     @cached_property
@@ -275,7 +276,10 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("the row has no messages, or its id, question, answer, answer_type, role or content is null")
+        raise TypeError(
+            "the row has no messages, or one of its texts (id, question, answer, answer_type, or the role or content "
+            "of a message) is null"
+        )
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
@@ -373,8 +377,8 @@ def _own_shards(data: Path, name: str) -> list[Path]:
     for shard in shards:
         if is_elsewhere(shard, data):
             raise ShardError(
-                f"a link leads from {shard} to a file outside {data}: replace the link by a copy of the file or folder "
-                "to which it leads, or give the folder with the shards as the data"
+                f"{shard} leads to a file outside {data}, because it or its folder is a link: replace the link by a "
+                "copy of its target, or give the folder with the shards as the data"
             )
     return shards
 

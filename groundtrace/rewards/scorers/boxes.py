@@ -108,7 +108,7 @@ def match_group(
         ValueError: if there is no gold box.
     """
     if not gold:
-        raise ValueError("match_group needs at least one gold box, got none")
+        raise ValueError("the question has no gold boxes: call match_group only with at least one gold box")
     limit, wanted = max_boxes(gold), _named(gold, names is not None)
     columns = _columns([place for place, _ in wanted])
     matched = list[tuple[float, float]]()

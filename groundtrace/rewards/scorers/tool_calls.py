@@ -73,7 +73,7 @@ class ToolCallSettings:
         """
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
-            raise ValueError(f"the setting 'factors' has no entry for the kind of question {kind!r}: add one")
+            raise ValueError(f"the setting 'factors' has no entry for the kind of question {kind!r}: add an entry")
         return found
 
 
@@ -144,9 +144,7 @@ def tool_reward(
             kind.
     """
     if not 0 <= succeeded <= calls:
-        raise ValueError(
-            f"the number of successful calls must be from 0 to {calls}, the number of all calls, got {succeeded}"
-        )
+        raise ValueError(f"succeeded must be from 0 to calls = {calls}, got {succeeded}")
     factor = settings.factor(kind)
     if calls == 0:
         return 0.0

@@ -117,7 +117,7 @@ def _entry(root: bytes, path: bytes, inodes: set[int], max_bytes: int) -> Entry:
     if found.st_ino in inodes:
         return kept
     if found.st_size > max_bytes:
-        raise FolderError("the files in the folder are larger in total than the limit")
+        raise FolderError("the files in the folder are together larger than the limit")
     return replace(kept, content=_content(full))
 
 

@@ -53,7 +53,10 @@ class SandboxEnvironment(Environment):
         Code can open only still images. Raises UnusableRow if the row has a video clip.
         """
         if row.frames:
-            raise UnusableRow(f"{row.id}: the row has a video clip, but code in the sandbox can open only still images")
+            raise UnusableRow(
+                f"{row.id}: the row has a video clip, but code in the sandbox can open only still images: remove the "
+                "row, or use another environment.kind"
+            )
 
     async def reset(self, row: TrainingRow) -> StepResult:
         """Begin a response to the question in ``row``. The result is empty, so that nothing is added to the prompt."""

@@ -98,7 +98,10 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
     clip, which cannot be cropped.
     """
     if row.frames:
-        raise UnusableRow(f"{row.id}: the row has a video clip, but eval.crops can crop only still images")
+        raise UnusableRow(
+            f"{row.id}: the row has a video clip, but eval.crops can crop only still images: remove the row, or set "
+            "eval.crops = false"
+        )
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)

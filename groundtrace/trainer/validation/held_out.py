@@ -107,7 +107,8 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
         )
         raise ConfigError(
             f"validation.share = {share:g} allows {counted(wanted, 'held-out row')} out of "
-            f"{counted(len(groups), 'row')}, but {problem}: change validation.share, or set validation.data"
+            f"{counted(len(groups), 'row')}, but {problem}: {'lower' if chosen else 'raise'} validation.share, or set "
+            "validation.data"
         )
     return chosen
 

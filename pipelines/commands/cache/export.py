@@ -45,7 +45,7 @@ def export(named: str, to: str) -> int:
             unfinished.replace(target)
         except OSError as error:
             raise CacheCommandError(
-                f"cannot write {to}: {error.strerror or error}; remove the cause, or name another file in --to"
+                f"cannot write {to}: {error.strerror or error}: name another file in --to"
             ) from error
         finally:
             with contextlib.suppress(OSError):

@@ -54,9 +54,9 @@ def check_records(summary: RunSummary) -> None:
     if sum(reasons.values()) == counts.input:
         reason, records = max(reasons.items(), key=itemgetter(1))
         raise InputError(
-            f"all records of {summary.input} were rejected, {records} of {counts.input} as {reason} "
-            f"({summary.detail_of(reason)}). No earlier output was replaced. Correct the records: `beam validate` "
-            "lists their problems"
+            f"all records of {summary.input} were rejected; the most frequent reason is {reason} ({records} of "
+            f"{counts.input} records): {summary.detail_of(reason)}. No earlier output was replaced. Correct the "
+            "records: `beam validate` lists their problems"
         )
 
 
@@ -90,9 +90,9 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             by_replies = found != (CALL_FAILED,)
             fresh = " (with --fresh if the replies are the cause)" if by_replies else ""
             raise StageFailed(
-                f"in the stage {stage.name}, {failed} of {read} records were rejected as {' or '.join(found)}; most "
-                f"often: {detail}. No earlier output was replaced, and the replies are kept. Remove the cause and run "
-                f"again{fresh}, or raise max_failed",
+                f"in the stage {stage.name}, {failed} of {read} records were rejected as {' or '.join(found)}; the "
+                f"most frequent cause is: {detail}. No earlier output was replaced, and the replies are kept. Remove "
+                f"the cause and run the same command again{fresh}, or raise the setting max_failed",
                 by_replies,
             )
 

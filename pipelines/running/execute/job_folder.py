@@ -209,15 +209,15 @@ def read_job(folder: Path) -> Job:
     complete and whose files are complete. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there
     is no such manifest.
     """
-    wrong = "it wrote no manifest"
+    wrong = "it did not write its manifest, the list of its output files"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
         job = _job_of(path)
         wrong = f"{path.name} is incomplete" if job is None else _missing(job)
         if job is not None and not wrong:
             return job
     raise JobIncomplete(
-        f"the runner reports that the job is done, but {wrong}: no earlier output was replaced; "
-        "the runner's log may show why"
+        f"the runner reports that the job is done, but {wrong}: look for the cause in the runner's log, and run the "
+        "same command again (no earlier output was replaced)"
     )
 
 

@@ -99,7 +99,9 @@ class WorkersRunner(FnApiRunner):
     def _stop(self, _: int, __: FrameType | None) -> None:
         if self._is_at_work and self._failed:  # other programs may send the same signal
             if failure := self._template.failure():
-                raise PipelineError(f"a worker process cannot start: {failure}")
+                raise PipelineError(
+                    f"a worker process cannot start: {failure}; correct this error, and run the same command again"
+                )
             raise RunPaused(
                 f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
                 "command again; if a worker is killed again, lower --direct_num_workers"

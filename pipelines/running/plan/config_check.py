@@ -35,7 +35,8 @@ def _check_roles(stages: StageList, settings: Any) -> None:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
                 raise ConfigError(
-                    f"roles.{ask.role} must name an endpoint: the stage {stage.name} sends requests to it"
+                    f"roles.{ask.role} is not set, but the stage {stage.name} sends requests to this role: set "
+                    f"roles.{ask.role} to the name of an endpoint"
                 )
 
 
@@ -73,15 +74,12 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
         if role not in roles or not is_embedded(settings.endpoints[roles[role]]):
             continue
         beside = (
-            f"roles.{role} is the embedded engine, which finds drawn shapes only, while roles.{real[0]} is a real model"
+            f"roles.{role} is the embedded engine, which finds drawn shapes only, but roles.{real[0]} is a real model"
         )
         if role == "segmenter":
             raise ConfigError(
-                f"the roles do not fit together, because {beside}: name another endpoint for {role}, set "
-                'roles.segmenter to "" (boxes then replace masks), or set allow_embedded = true'
+                f'{beside}: name another endpoint in roles.{role}, set roles.segmenter to "" (boxes then replace '
+                "masks), or set allow_embedded = true"
             )
         if role not in named:
-            raise ConfigError(
-                f"the roles do not fit together, because {beside}: name another endpoint for {role}, or set "
-                "allow_embedded = true"
-            )
+            raise ConfigError(f"{beside}: name another endpoint in roles.{role}, or set allow_embedded = true")

@@ -133,7 +133,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     if not seen:
         return "forecast: the input has no records"
     if figures is None:
-        raise ValueError("a forecast needs the summary of a preview, but this summary is of a run")
+        raise ValueError("a forecast needs the summary of a preview, but this is the summary of a run")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)

@@ -61,9 +61,9 @@ def find_input(
     except StoreUnavailable as error:
         raise RunPaused(str(error)) from error
     except OSError as error:
-        raise InputError(f"cannot read the input {name}: {error.strerror or error}: correct --input") from error
+        raise InputError(f"cannot read the input {name} ({error.strerror or error}): correct --input") from error
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
-        raise InputError(f"cannot read the input {name}: {error}: correct --input") from error
+        raise InputError(f"cannot read the input {name} ({error}): correct --input") from error
     _check_columns(rows, found)
     sources = (replace(each, storage=storage, root=found.media_root) for each in found.sources)
     found = replace(found, sources=tuple(sources))
@@ -215,7 +215,7 @@ def _check_columns(rows: RowSettings, found: Input) -> None:
     for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:
         if names and column not in names:
             near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(names)}"
+            hint = f"did you mean {near[0]}?" if near else f"use one of its columns {', '.join(names)}"
             raise InputError(f"{key}: the input has no column {column!r}; {hint}")
     if (media := media_column(rows, found.columns)) in rows.keep:
         raise InputError(

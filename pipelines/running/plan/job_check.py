@@ -94,7 +94,7 @@ def _check_job_server(options: PipelineOptions, runner: str) -> None:
         if endpoint != "embed":
             _check_endpoint(endpoint)
     elif runner == "portablerunner":
-        raise OptionError("--runner=PortableRunner needs --job_endpoint=HOST:PORT, where a job server listens")
+        raise OptionError("--runner=PortableRunner needs --job_endpoint=HOST:PORT, the address of a running job server")
     else:
         _check_java(options, runner)
 

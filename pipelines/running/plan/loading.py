@@ -145,6 +145,10 @@ def adopt_file(path: str) -> ModuleType:
             if isinstance(error, SyntaxError | ImportError | UserError)
             else f"{type(error).__name__}: {error}"
         )
-        if isinstance(error, ModuleNotFoundError) and _is_ours(error.name or ""):
-            message += f"; Groundtrace's own is groundtrace.{error.name}"
-        raise PipelineError(f"{file} cannot be imported: {' '.join(message.split())}{_line_of(file, error)}") from error
+        remedy = "" if isinstance(error, UserError) else "; correct this file"  # the message of a UserError has its own
+        if isinstance(error, ModuleNotFoundError):
+            is_ours = _is_ours(error.name or "")
+            remedy = f"; import groundtrace.{error.name} instead" if is_ours else f"{remedy}, or install the module"
+        raise PipelineError(
+            f"{file} cannot be imported: {' '.join(message.split())}{_line_of(file, error)}{remedy}"
+        ) from error

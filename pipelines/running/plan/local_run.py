@@ -138,7 +138,7 @@ class LocalRun:
                 begin_fresh(self.root)
         except OSError as error:
             raise RunFolderError(
-                f"cannot write {self.root}: {error.strerror or error}: choose another --output"
+                f"cannot write {self.root} ({error.strerror or error}): choose another --output"
             ) from error
 
     def clear_staging(self) -> None:
@@ -161,7 +161,7 @@ class LocalRun:
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
-            raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
+            raise RunFolderError(f"{self.root} is a file, but a run needs a folder here: choose another --output")
         refuse_links(self.root, *_WRITTEN)
         if self.staging.is_dir():
             refuse_links(self.staging, *(path.name for path in self.staging.iterdir()))
@@ -182,7 +182,7 @@ class LocalRun:
             raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
         if found != fingerprint and resume:
             raise RunFolderError(
-                f"the run folder {self.name} belongs to the input {name} (digest {found[:12]}): choose another "
+                f"the run folder {self.name} was made from other data ({name}, digest {found[:12]}): choose another "
                 "--output, or add --resume=never to replace the outputs in this folder (replies in the cache are kept)"
             )
 

@@ -52,7 +52,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     try:
         _, unknown = parser.parse_known_args(list(flags))
     except argparse.ArgumentError as error:
-        raise OptionError(f"a Beam option is wrong: {error}") from error
+        raise OptionError(f"a Beam option is wrong ({error}): correct this option") from error
     for flag in unknown:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)

@@ -53,9 +53,11 @@ def _root_on_disk(name: str) -> Path:
         root = real_path(name)
         root.exists()
     except UnicodeEncodeError as error:
-        raise RunFolderError(f"cannot write {name!a}: the name is not UTF-8: choose another --output") from error
+        raise RunFolderError(
+            f"cannot write {name!a}, because the name is not UTF-8: choose another --output"
+        ) from error
     except OSError as error:
-        raise RunFolderError(f"cannot write {excerpt(name)}: {error.strerror}: choose another --output") from error
+        raise RunFolderError(f"cannot write {excerpt(name)} ({error.strerror}): choose another --output") from error
     return root
 
 
@@ -73,7 +75,7 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
     if named is None:
         return folder.cache_path
     if not named.strip():
-        raise OptionError("--cache is empty: name a folder, or leave it out to keep the replies in the run folder")
+        raise OptionError("--cache is empty: name a folder, or leave out --cache to keep the replies in the run folder")
     root = folder.place
     cache = place(named, storage_of(root)) if is_remote(named) else real_path(named)
     if root in cache.parents:
@@ -84,5 +86,7 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
                 f"lost. Name another folder, such as {root}/cache"
             )
     if isinstance(cache, Path) and not (cache / FILE).exists() and (cache / "cache" / FILE).exists():
-        raise OptionError(f"--cache {named} is a run folder: name the cache in this folder, {joined(named, 'cache')}")
+        raise OptionError(
+            f"--cache {named} is a run folder, not a cache: write --cache {joined(named, 'cache')} instead"
+        )
     return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

@@ -275,7 +275,9 @@ def test_a_process_that_holds_the_lock_is_waited_for_and_named(
         time.sleep(0.6)
         with pytest.raises(RunStopped) as caught:
             peers.join()
-        message = f"no request can be sent, because {line}. After that, repeat the command"
+        message = (
+            f"no request can be sent, because {line}. As soon as that process responds or has ended, repeat the command"
+        )
         assert (caught.value.message, caught.value.resumable) == (message, True)
     assert peers.join() and (folder / ".lock").read_text() == str(os.getpid())
 

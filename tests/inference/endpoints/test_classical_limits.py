@@ -99,7 +99,7 @@ def test_what_is_beyond_the_engine_is_refused(engine, medium, role, name, variab
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(ValueError, match="colour, edges, got 'gpt'"):
+    with pytest.raises(ValueError, match="has the unknown model 'gpt': set its key 'model' to one of colour, edges"):
         ClassicalEndpoint(EndpointSettings("classical", "gpt"), None, 1)  # type: ignore[arg-type]
 
 

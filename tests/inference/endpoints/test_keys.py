@@ -59,10 +59,17 @@ def test_from_a_file_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "cannot read the key file {path}: No such file or directory: correct api_key_file"),
-        (b"", "the key file {path} has no key: add it"),
-        (b" \n\n", "the key file {path} has no key: add it"),
-        (b"\xff\xfe\x00", "cannot read the key file {path}: it is not text: correct api_key_file"),
+        (
+            None,
+            "cannot read the key file {path}: No such file or directory: "
+            "set api_key_file to a text file with the API key",
+        ),
+        (b"", "the key file {path} is empty: write the API key into it"),
+        (b" \n\n", "the key file {path} is empty: write the API key into it"),
+        (
+            b"\xff\xfe\x00",
+            "cannot read the key file {path}: it is not text: set api_key_file to a text file with the API key",
+        ),
     ],
 )
 def test_a_file_that_gives_no_key_is_named(tmp_path: Path, content: bytes | None, said: str) -> None:
@@ -98,7 +105,7 @@ def test_what_cannot_be_a_key_is_refused_unseen(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv(NAME, value)
     (tmp_path / "key").write_text(value)
     for given in (settings(api_key_env=NAME), settings(api_key_file=str(tmp_path / "key"))):
-        with pytest.raises(ValueError, match=r"endpoint 'm': .* does not hold a key") as caught:
+        with pytest.raises(ValueError, match=r"endpoint 'm': the text in .* is not an API key") as caught:
             api_key(given)
         assert "sk-" not in str(caught.value)
 

@@ -18,7 +18,8 @@ def opened(tmp_path: Path, **settings: object) -> Endpoint:
 def test_an_endpoint_that_nobody_served_says_so(tmp_path: Path, text_prompt) -> None:
     asked = Request(text_prompt(), Sampling(), (0,))
     with pytest.raises(
-        VllmServerError, match=r"'tiny' has no server\. A run starts a server only if its workers are on this machine"
+        VllmServerError,
+        match=r"'tiny' has no server, because a run starts a server only if its workers are on this machine",
     ):
         runtime().submit(opened(tmp_path).generate(asked)).result()
 

@@ -116,7 +116,7 @@ REFUSED = [
     (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
     (["--max-batch", "0"], "argument --max-batch: the number must be at least 1, got 0"),
     (["--max-waiting", "-1"], "argument --max-waiting: the number must be at least 0, got -1"),
-    (["--timeout-s", "nan"], "argument --timeout-s: the number of seconds must be above 0, got nan"),
+    (["--timeout-s", "nan"], "argument --timeout-s: the number of seconds must be finite and above 0, got nan"),
     (["--max-batch", "x"], "argument --max-batch: invalid"),
 ]
 

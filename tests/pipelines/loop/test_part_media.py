@@ -66,12 +66,12 @@ def test_a_medium_with_the_name_of_the_folder_is_one_line(
     paths[place] = "media"
     data = write_rows(tmp_path / "data", paths)
     (data / "media").write_bytes(png(99))
-    with pytest.raises(SplitError, match="the medium 'media' of the input has the name of the folder"):
+    with pytest.raises(SplitError, match="the media file 'media' of the input has the same name as the folder"):
         split(tmp_path / "out", data / "q.parquet")
     words = ["loop", "grounded_cot", "--input", str(data / "q.parquet"), "--model", "tiny", "--output"]
     assert main([*words, str(tmp_path / "looped")]) == 2
     err = capsys.readouterr().err.splitlines()
-    assert err[-1].startswith("beam: the medium 'media' of the input has the name")
+    assert err[-1].startswith("beam: the media file 'media' of the input has the same name")
 
 
 def test_a_medium_is_not_written_through_a_link(tmp_path: Path) -> None:

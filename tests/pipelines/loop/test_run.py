@@ -103,12 +103,13 @@ def json_of(path: Path) -> str:
         (
             {"sft": 0, "rl": 3},
             "sft",
-            "step sft needs sft rows, but .* has none .*too_hard 4.*change the config of the curation",
+            "step sft needs sft rows, but .* has no such rows .*too_hard 4.*change the config of the curation",
         ),
         (
             {"sft": 2, "rl": 0},
             "grpo",
-            "step grpo needs rl rows, but .* has none .*too_hard 4.*change rl.set, such as its difficulty",
+            "step grpo needs rl rows, but .* has no such rows .*too_hard 4.*"
+            "change settings in rl.set, such as difficulty",
         ),
     ],
 )
@@ -197,7 +198,7 @@ def test_a_loop_is_made_of_the_configs_that_it_names(tmp_path: Path) -> None:
         ("[held_out]\nshare = 1.5", "held_out.share"),
         ("[held_out]\nshares = 0.5", "held_out.shares"),
         ('[serve]\nkind = "openai"', "serve.kind"),
-        ('[serve.endpoint]\nmodel = "m"', "serve.endpoint has the key 'model', which the loop sets"),
+        ('[serve.endpoint]\nmodel = "m"', "serve.endpoint has the key 'model', which `beam loop` sets"),
         ("[serve.endpoint]\nmax_concurrency = 0", "max_concurrency"),
         ('[curate]\nconfig = "none.toml"', "curate.config: there is no file none.toml"),
     ],

@@ -65,7 +65,10 @@ def test_validate_only_looks_for_a_server_that_the_run_starts(
     served += ["--set", "roles.judge=own"]
     monkeypatch.setenv("GROUNDTRACE_VLLM", str(tmp_path / "none"))
     assert main(["validate", PIPELINE, "--input", str(data), *served]) == 2
-    assert "endpoint own (judge): NOT READY: GROUNDTRACE_VLLM is set to" in capsys.readouterr().out
+    assert (
+        "endpoint own (judge): NOT READY: the environment variable GROUNDTRACE_VLLM is set to"
+        in capsys.readouterr().out
+    )
     executable = tmp_path / "vllm"
     executable.write_text("#!/bin/sh\nexit 3\n", "utf-8")
     executable.chmod(0o755)

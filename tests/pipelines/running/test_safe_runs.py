@@ -138,7 +138,9 @@ def test_a_role_that_never_answers_ends_the_run(
     with serving(lambda *_: said(500, "out of memory")) as server:
         ran = run_beam(data, finished, *asking(server.url), "--set", "max_failed=0.9")
     ran.check_refused(
-        2, "attempt, 8 of 8 records were rejected as call_failed; most often: server_error: HTTP 500: out of"
+        2,
+        "attempt, 8 of 8 records were rejected as call_failed; the most frequent cause is: "
+        "server_error: HTTP 500: out of",
     )
     assert held(finished) == before
 

@@ -111,7 +111,9 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, 
     """Graph, staged files and options. And a job that is done without having written anything is a failed run."""
     done = beam_run(server, mine, questions, run, "--num_workers=3", "--worker_machine_type=n2-standard-4")
     assert done.returncode == 1
-    message = "the runner reports that the job is done, but it wrote no manifest: no earlier output was replaced"
+    message = (
+        "the runner reports that the job is done, but it did not write its manifest, the list of its output files: look"
+    )
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (run / "run.json").exists()

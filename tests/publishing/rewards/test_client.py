@@ -302,11 +302,11 @@ BAD = [
     (lambda client: client.Verified()(["x"]), "no column 'groundtrace'"),
     (
         lambda client: client.verified(["x"], groundtrace=["B"]),
-        "response 0 has 'B' as its reference, which does not name a row",
+        "the reference of response 0 does not name a row, but is 'B'",
     ),
     (
         lambda client: client.verified(["x"], groundtrace=[None]),
-        "has None as its reference, which does not name a row",
+        "the reference of response 0 does not name a row, but is None",
     ),
     (lambda client: client.verified(["x"] * 2, groundtrace=REFERENCES), "2 responses have 4 references"),
     (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, but has to be a text"),

@@ -293,9 +293,9 @@ BAD_REFERENCES = [
         lambda good: replace(good, family="os:system").text(),
         "answer 0: the row names the unknown model family 'os:system'",
     ),
-    (lambda good: replace(good, stream="up").text(), "does not have the stream 'up'"),
-    (lambda good: replace(good, answer="no such").text(), "is 'no such' in its reference, but"),
-    (lambda good: replace(good, answer="").text(), "is '' in its reference, but"),
+    (lambda good: replace(good, stream="up").text(), "names the stream (prompt) 'up', which the row does not have"),
+    (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in the exported reference, but"),
+    (lambda good: replace(good, answer="").text(), "has the answer '' in the exported reference, but"),
 ]
 
 

@@ -316,4 +316,7 @@ def test_a_reference_that_contradicts_its_row(write: Write, serve: Any) -> None:
     other = json.loads(row.text()) | {"answer": "seventeen"}
     status, said, _ = serve(found).post("/score", {"items": [{"reference": other, "response": text}]})
     assert (status, said["error"]["type"], said["error"]["item"]) == (400, "bad_request", 0)
-    assert f"is 'seventeen' in its reference, but '{row.answer}' in its run" in said["error"]["message"]
+    assert (
+        f"has the answer 'seventeen' in the exported reference, but the answer '{row.answer}' in the run"
+        in said["error"]["message"]
+    )

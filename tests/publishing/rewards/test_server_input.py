@@ -20,28 +20,37 @@ Write = Callable[..., Written]
 
 GOOD = {"id": "x", "response": "y"}
 BAD_BODIES = [
-    (b"", "the body is not JSON"),
-    (b"{", "the body is not JSON"),
-    (b"[" * 100_000, "the body is not JSON"),
-    (b'{"items": "\xff"}', "the body is not UTF-8 text (byte 11"),
-    (b"\xff\xfe{\x00}\x00", "the body is not UTF-8"),
-    ([GOOD], "the body must be a JSON object"),
-    ({}, '"items" must be a list that is not empty'),
-    ({"items": []}, '"items" must be a list that is not empty'),
-    ({"items": {}}, '"items" must be a list that is not empty'),
-    ({"items": [GOOD], "is_step": 1}, '"is_step" must be true or false'),
+    (b"", "the request's body is not JSON"),
+    (b"{", "the request's body is not JSON"),
+    (b"[" * 100_000, "the request's body is not JSON"),
+    (b'{"items": "\xff"}', "the request's body is not UTF-8 text (byte 11"),
+    (b"\xff\xfe{\x00}\x00", "the request's body is not UTF-8"),
+    ([GOOD], "the request's body must be a JSON object"),
+    ({}, 'the field "items" must be a list with at least one item'),
+    ({"items": []}, 'the field "items" must be a list with at least one item'),
+    ({"items": {}}, 'the field "items" must be a list with at least one item'),
+    ({"items": [GOOD], "is_step": 1}, 'the field "is_step" must be true or false'),
     ({"items": [GOOD], "config": "/etc"}, "the field 'config' is unknown: the known fields are is_step, items"),
     ({"items": ["x"]}, "items[0]: the item must be a JSON object"),
     ({"items": [{"id": "x"}]}, 'items[0]: the item must have the field "response" with a text'),
     ({"items": [GOOD | {"folder": "/"}]}, "items[0]: the field 'folder' is unknown"),
     ({"items": [{"id": "x", "response": None}]}, 'items[0]: the item must have the field "response" with a text'),
     ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: the field "id" must be a text'),
-    ({"items": [{"response": "y"}]}, 'items[0]: the item must have either "reference" or "id"'),
-    ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: the item must have either "reference" or "id"'),
+    ({"items": [{"response": "y"}]}, 'items[0]: the item must have either the field "reference" or the field "id"'),
+    (
+        {"items": [GOOD | {"reference": "{}"}]},
+        'items[0]: the item must have either the field "reference" or the field "id"',
+    ),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
     ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text in the field 'answer'"),
-    (b'{"items": [], "items": [{"id": "x", "response": "y"}]}', "an object in the body has the field 'items' twice"),
-    (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object in the body has the field 'id' twice"),
+    (
+        b'{"items": [], "items": [{"id": "x", "response": "y"}]}',
+        "an object in the request's body has the field 'items' twice",
+    ),
+    (
+        b'{"items": [{"id": "a", "id": "x", "response": "y"}]}',
+        "an object in the request's body has the field 'id' twice",
+    ),
     (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: the field "response" has an unpaired surrogate'),
     (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: the field "id" has an unpaired surrogate'),
     ({"items": [GOOD]}, "items[0]: cannot identify the row, because no row of rl has the id 'x'"),
@@ -60,11 +69,17 @@ def test_a_bad_request_says_what_is_wrong_with_which_item(body: Any, said: str, 
 
 
 BAD_QUERIES = [
-    ({"query": ["ab"], "prompts": ["b"], "labels": ["{}"]}, "items[0]: the query must begin with its prompt"),
+    (
+        {"query": ["ab"], "prompts": ["b"], "labels": ["{}"]},
+        'items[0]: the text in "query" must be the text in "prompts", followed by',
+    ),
     ({"query": ["ab"], "prompts": ["a"], "labels": ["B"]}, "items[0]: the row's reference is not JSON"),
-    ({"query": ["ab"], "prompts": ["a"]}, '"labels" must be a list of texts'),
-    ({"query": "ab", "prompts": ["a"], "labels": ["B"]}, '"query" must be a list of texts'),
-    ({"query": ["ab"], "prompts": ["a", "a"], "labels": ["B"]}, '"prompts" has 2 texts, but "query" has 1'),
+    ({"query": ["ab"], "prompts": ["a"]}, 'the field "labels" must be a list of texts'),
+    ({"query": "ab", "prompts": ["a"], "labels": ["B"]}, 'the field "query" must be a list of texts'),
+    (
+        {"query": ["ab"], "prompts": ["a", "a"], "labels": ["B"]},
+        'the field "prompts" has 2 texts, but the field "query" has 1',
+    ),
 ]
 
 
@@ -163,7 +178,7 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     status, said, _ = serve(found).post("/score", {"items": [item]})
     assert status == 400
     assert said["error"]["message"].startswith("items[0]: the run ")
-    advice = "Add its folder to the section [runs] of the reward's config"
+    advice = "Add the folder of the unknown run to the section [runs] of the reward's config"
     assert said["error"]["message"].endswith(f"is unknown: the known runs are run. {advice}")
 
 

@@ -88,7 +88,11 @@ def test_how_a_model_writes(settings: SpeechSettings, family: str, frame: Coordi
 @pytest.mark.parametrize(
     ("settings", "family", "said"),
     [
-        (SpeechSettings(max_pixels=10), "qwen2.5-vl", "speech.max_pixels must be at least speech.min_pixels"),
+        (
+            SpeechSettings(max_pixels=10),
+            "qwen2.5-vl",
+            "speech.max_pixels must be at least 3136, which is the minimum of the model family qwen2.5-vl",
+        ),
         (
             SpeechSettings(max_pixels=10),
             "claude",

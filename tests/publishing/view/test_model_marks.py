@@ -153,7 +153,7 @@ def test_what_cannot_be_drawn_is_a_note(call: tuple[dict[str, Any], str], note: 
 
 def test_a_reply_without_its_end_is_a_note() -> None:
     found = marked(detected(CAT), cut=True)
-    assert (found.marks, found.notes) == ([], ["A reply of the detector is not drawn: its end is missing"])
+    assert (found.marks, found.notes) == ([], ["A reply of the detector is not drawn: the end of the reply is missing"])
 
 
 def test_an_absent_object_and_the_replies_of_other_roles_are_nothing() -> None:

@@ -114,8 +114,8 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
         ):
             assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
         for wrong, said in (
-            ({}, "the key ids is missing"),
-            ({**body, "flag": True}, "unknown keys flag: use ids, tra"),
+            ({}, "the request has no key ids: add it"),
+            ({**body, "flag": True}, "the request has unknown keys (flag): use only ids, tra"),
         ):
             response = await client.post("/api/mark", json=wrong, headers={"Origin": origin})
             assert response.status == 400 and said in await response.text()

@@ -30,8 +30,17 @@ def settings_of(recipe: str) -> RewardSettings:
     ("recipe", "row", "said"),
     [
         ("argos", row_of("colour"), "q: the answer type 'colour' is unknown"),
-        ("argos", row_of("text", "the one on the left"), "q: the gold answer is free text, which only a judge grades"),
-        ("ivgr", row_of(), "q: the row has no streams, which reward.recipe = 'ivgr' needs"),
+        (
+            "argos",
+            row_of("text", "the one on the left"),
+            "q: the gold answer is free text, which only a judge model can grade",
+        ),
+        (
+            "ivgr",
+            row_of(),
+            r"q: the row has no streams \(ways to answer: with boxes, or only in words\), but reward.recipe = 'ivgr' "
+            "needs them",
+        ),
         ("rucl", row_of(rubric="required_place"), "q: a rubric has the id 'required_place', which is reserved"),
     ],
 )

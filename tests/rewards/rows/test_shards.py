@@ -74,7 +74,8 @@ def test_images_of_another_form_are_refused(tmp_path: Path, row: Row, write_shar
 
 def test_a_row_that_fills_the_memory_is_refused(tmp_path: Path, row: Row, write_shards: Write) -> None:
     run = write_shards(tmp_path, [row(question="a" * 65 * 2**20)], "sft")
-    with pytest.raises(ShardError, match="has a row of 65 MiB without images, but at most 64 MiB are read"):
+    said = "has a row with 65 MiB in total, not counting images, but at most 64 MiB are read"
+    with pytest.raises(ShardError, match=said):
         Shards(run, "sft", tmp_path / "cache")
 
 
@@ -112,7 +113,7 @@ def test_damaged_descriptions_of_columns(tmp_path: Path, row: Row, write_shards:
     run = write_shards(tmp_path, [row()])
     (file,) = (run / "sft").glob("*.parquet")
     pq.write_table(pq.read_table(file).replace_schema_metadata({"groundtrace.added": "5"}), file)
-    with pytest.raises(ShardError, match=rf"^{file} is not .* \(the descriptions of its columns are damaged\): repeat"):
+    with pytest.raises(ShardError, match=rf"^{file} is not .* \(the descriptions of the columns are damaged\): repeat"):
         Shards(run, "sft", tmp_path / "cache")
 
 
@@ -147,7 +148,9 @@ def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
 def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
-    with pytest.raises(UnusableRow, match="row 0 of sft cannot be used: the row has no messages, or its id, question"):
+    with pytest.raises(
+        UnusableRow, match=r"row 0 of sft cannot be used: the row has no messages, or one of its texts \(id, question"
+    ):
         _only(tmp_path, write_shards, row(**changes))
 
 
@@ -193,7 +196,7 @@ def test_shards_elsewhere(
             lambda d: Shards(d, side, tmp_path / "cache"),
             lambda d: shards_to_evaluate(d, tmp_path / "cache"),
         ):
-            with pytest.raises(ShardError, match=r"parquet to a file outside .*: replace the link"):
+            with pytest.raises(ShardError, match=r"parquet leads to a file outside .*: replace the link"):
                 opened(data)
     for command in ("sft" if side == "sft" else "grpo", "eval"):
         run(command, tmp_path / "run").check_refused(2, "to a file outside")

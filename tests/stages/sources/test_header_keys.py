@@ -22,16 +22,16 @@ def put(folder: Path, name: str, **config: Any) -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sep": "(a|a)*b|(a+)+c"}, "has the value '(a|a)*b|(a+)+c' for the key 'sep' in 'configs': set it to one ASCII"),
     ({"delimiter": "(a+)+c"}, "has the value '(a+)+c' for the key 'delimiter' in 'configs'"),
-    ({"sep": None}, "has the value of the type NoneType for the key 'sep'"),  # pandas would search for one
+    ({"sep": None}, "has a value of the type NoneType for the key 'sep'"),  # pandas would search for one
     ({"sep": "§"}, "has the value '§' for the key 'sep'"),  # pandas prints a warning
-    ({"sep": [";"]}, "has the value of the type list for the key 'sep'"),
+    ({"sep": [";"]}, "has a value of the type list for the key 'sep'"),
     ({"quotechar": "``"}, "has the value '``' for the key 'quotechar'"),
     ({"header": 10**9}, "has the value 1000000000 for the key 'header'"),
-    ({"names": ["a", ["b"]]}, "has the value of the type list for the key 'names'"),
+    ({"names": ["a", ["b"]]}, "has a value of the type list for the key 'names'"),
     ({"encoding": "punycode"}, "has the value 'punycode' for the key 'encoding'"),
     ({"encoding": "a\0"}, r"has the value 'a\x00' for the key 'encoding'"),
     ({"default": "yes, please"}, "has the value 'yes, please' for the key 'default'"),
-    ({"engine": "python"}, "has the key 'engine' in 'configs', which is not read from a data folder: remove it"),
+    ({"engine": "python"}, "has the key 'engine' in 'configs', which is not allowed: remove this key"),
     ({"comment": "x"}, "has the key 'comment' in 'configs'"),
     ({"date_format": "%Y"}, "has the key 'date_format' in 'configs'"),
     ({"x" * 1000: 1}, f"has the key '{'x' * 76}... in 'configs'"),
@@ -58,7 +58,7 @@ def test_a_command_ends_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_value_that_holds_itself_is_not_shown(tmp_path: Path) -> None:
     put(tmp_path, "README.md")
     (tmp_path / "README.md").write_text("---\nconfigs:\n- config_name: default\n  sep: &a [*a, *a]\n---\n")
-    with pytest.raises(InputError, match="has the value of the type list for the key 'sep'"):
+    with pytest.raises(InputError, match="has a value of the type list for the key 'sep'"):
         open_folder(str(tmp_path), RowSettings())
 
 

@@ -75,7 +75,7 @@ def test_a_long_text_is_refused(
     table = pa.table({"q": column if storage is kind else pa.ExtensionArray.from_storage(kind, column)})
     pq.write_table(table, tmp_path / "a.parquet", use_dictionary=use_dictionary)
     with pytest.raises(
-        InputError, match=r"^data/a\.parquet, row 8, column q: the text has 100[13] bytes, the limit is"
+        InputError, match=r"^data/a\.parquet, row 8, column q: the text has 100[13] bytes, but the limit is"
     ):
         list(read_rows(tmp_path / "a.parquet", "data/a.parquet", 4))
 
@@ -137,7 +137,9 @@ def test_a_command_ends_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
     shared(tmp_path / "a.parquet", "a" * (30 * 2**20), 2)
     assert main(["validate", "grounded_cot", "--input", str(tmp_path)]) == 2
     err = capsys.readouterr().err
-    said = "row 1, column question: the text has 31457280 bytes, the limit is 16777216: shorten this text, or remove"
+    said = (
+        "row 1, column question: the text has 31457280 bytes, but the limit is 16777216: shorten this text, or remove"
+    )
     assert f"{tmp_path / 'a.parquet'}, {said}" in err and err.count("\n") == 1
 
 

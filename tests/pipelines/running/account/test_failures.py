@@ -95,7 +95,9 @@ def test_an_endpoint_that_always_fails_ends_the_run(
 ) -> None:
     with serving(status, text) as url:
         ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing(role, url))
-    ran.check_refused(2, f"verify, {RECORDS} of {RECORDS} records were rejected as unverifiable; most often: {said}")
+    ran.check_refused(
+        2, f"verify, {RECORDS} of {RECORDS} records were rejected as unverifiable; the most frequent cause is: {said}"
+    )
     assert not (tmp_path / "run/run.json").exists()
     assert not (tmp_path / "run/sft").exists()
 
@@ -217,9 +219,9 @@ def test_when_a_run_has_failed(
     reasons = " or ".join(reason for reason in rejected[stage] if reason not in ("low_grounding", "wrong_answer"))
     often = "no reply" if reasons != "unparsable_reply" else "no detail"
     assert str(caught.value) == (
-        f"in the stage {stage}, {count} of {read} records were rejected as {reasons}; most often: {often}. No earlier "
-        "output was replaced, and the replies are kept. Remove the cause and run again (with --fresh if the replies "
-        "are the cause), or raise max_failed"
+        f"in the stage {stage}, {count} of {read} records were rejected as {reasons}; the most frequent cause is: "
+        f"{often}. No earlier output was replaced, and the replies are kept. Remove the cause and run the same command "
+        "again (with --fresh if the replies are the cause), or raise the setting max_failed"
     )
 
 

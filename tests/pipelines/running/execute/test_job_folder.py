@@ -55,7 +55,7 @@ def test_a_job_that_wrote_no_manifest(folder: JobFolder) -> None:
     assert folder.remote is not None
     for path in folder.remote.glob("manifest-*"):
         path.unlink()
-    with pytest.raises(JobIncomplete, match="it wrote no manifest"):
+    with pytest.raises(JobIncomplete, match="it did not write its manifest"):
         folder.read()
 
 
@@ -123,7 +123,7 @@ def cut(pattern: str) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (remove(f"{MANIFEST}*"), "it wrote no manifest"),
+        (remove(f"{MANIFEST}*"), "it did not write its manifest"),
         (cut(f"{MANIFEST}*"), "is incomplete"),
         (remove("sft/*"), "the shard train-00000-of-00001"),
         (cut("sft/*"), "is missing or incomplete"),

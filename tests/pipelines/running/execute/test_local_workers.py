@@ -145,5 +145,5 @@ def test_a_signal_of_another_program_does_not_end_the_run(tmp_path: Path) -> Non
 
 def test_too_few_open_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (20, 20))
-    with pytest.raises(TooFewFiles, match="worker processes need 64 open files, and this process may open 20"):
+    with pytest.raises(TooFewFiles, match="worker processes need 64 open files, but this process may open only 20"):
         choose_runner(pipeline_options(FLAGS))

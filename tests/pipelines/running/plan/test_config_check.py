@@ -39,8 +39,8 @@ def planned(tmp_path: Path, *overrides: str) -> Any:
     [
         (
             (),
-            "roles.pointer is the embedded engine, which finds drawn shapes only, while roles.teacher is a real model: "
-            "name another endpoint for pointer, or set allow_embedded = true",
+            "roles.pointer is the embedded engine, which finds drawn shapes only, but roles.teacher is a real model: "
+            "name another endpoint in roles.pointer, or set allow_embedded = true",
         ),
         (("roles.pointer=vlm",), "roles.detector is the embedded engine"),
         (("roles.pointer=vlm", "roles.detector=vlm"), "roles.segmenter is the embedded engine"),

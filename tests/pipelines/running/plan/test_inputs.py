@@ -116,7 +116,9 @@ def test_a_run_folder_is_input_only_by_its_shards(here: Path) -> None:
     LocalRun(here / "run").prepare("data", "0", resume=True)
     (here / "run/sft").mkdir()
     pq.write_table(pa.table({"id": ["a"]}), here / "run/sft/x.parquet")
-    with pytest.raises(InputError, match="run is a run folder: set --input to the run's input"):
+    with pytest.raises(
+        InputError, match="run is a run folder: set --input to the input of this run, or to its Parquet files, such as"
+    ):
         find_input(str(here / "run"))
     for name in ("run/sft", "run/sft/*.parquet"):
         assert find_input(str(here / name)).sources == (Source("parquet", str(here / "run/sft/x.parquet")),)
@@ -230,7 +232,7 @@ def asked(tmp_path: Path) -> Path:
 def test_a_column_that_the_input_lacks(name: str, asked: Path) -> None:
     right = RowSettings(columns={"question": "query", "answer": "gold"})
     assert find_input(str(asked / name), right) == find_input(str(asked / name))
-    for column, hint in (("querry", r"did you mean query\?"), ("zzz", "its columns are gold, query")):
+    for column, hint in (("querry", r"did you mean query\?"), ("zzz", "use one of its columns gold, query")):
         wrong = RowSettings(columns={"answer": "gold", "question": column})
         with pytest.raises(
             InputError, match=rf"^input\.columns\.question: the input has no column '{column}'; {hint}$"

@@ -78,7 +78,7 @@ def test_outputs_that_a_run_does_not_write_go_with_the_old_ones(folder: LocalRun
 def test_another_inputs_folder_is_refused(folder: LocalRun) -> None:
     stage(folder, "old")
     folder.commit()
-    with pytest.raises(RunFolderError, match=r"belongs to the input data \(digest aa\).*--resume=never"):
+    with pytest.raises(RunFolderError, match=r"was made from other data \(data, digest aa\).*--resume=never"):
         folder.prepare("other", "bb", resume=True)
     assert held(folder) == outputs("old")
     assert json.loads((folder.root / "input.json").read_text())["fingerprint"] == "aa"
@@ -166,7 +166,7 @@ def test_a_damaged_marker_is_refused(marker: str, tmp_path: Path) -> None:
 
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
-    with pytest.raises(RunFolderError, match="cannot write"):
+    with pytest.raises(RunFolderError, match="run is a file, but a run needs a folder here: choose another"):
         LocalRun(tmp_path / "run").prepare("data", "aa", resume=True)
     with pytest.raises(RunFolderError, match="cannot write"), LocalRun(tmp_path / "run/below").locked():
         pass

@@ -39,10 +39,10 @@ def test_no_options() -> None:
         (["--direct_num_workers=-3"], "--direct_num_workers must be at least 0 (one for each core), got -3"),
         (
             ["--direct_num_workers=two"],
-            "a Beam option is wrong: argument --direct_num_workers: invalid int value: 'two'",
+            "a Beam option is wrong (argument --direct_num_workers: invalid int value: 'two'",
         ),
-        (["--direct_running_mode=fast"], "a Beam option is wrong: argument --direct_running_mode: invalid choice"),
-        (["--direct_num_workers"], "a Beam option is wrong: argument --direct_num_workers: expected one argument"),
+        (["--direct_running_mode=fast"], "a Beam option is wrong (argument --direct_running_mode: invalid choice"),
+        (["--direct_num_workers"], "a Beam option is wrong (argument --direct_num_workers: expected one argument"),
         (["--direct_num_workers=2", "--xyzzy=1"], "the Beam option '--xyzzy=1' is unknown"),
     ],
 )

@@ -33,7 +33,7 @@ def test_replies_are_not_kept_where_a_run_takes_them_away(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_is_not_the_cache_of_the_run(name: str, tmp_path: Path) -> None:
     """A variable that is not set would have its user pay again for the replies in the cache that it should name."""
-    with pytest.raises(OptionError, match=r"^--cache is empty: name a folder, or leave it out"):
+    with pytest.raises(OptionError, match=r"^--cache is empty: name a folder, or leave out --cache"):
         cache_path(name, named_folder(str(tmp_path / "run")))
 
 
@@ -41,7 +41,7 @@ def test_a_run_folder_is_not_its_cache(tmp_path: Path) -> None:
     (tmp_path / "old/cache").mkdir(parents=True)
     (tmp_path / "old/cache/replies.sqlite").touch()
     run = named_folder(str(tmp_path / "run"))
-    with pytest.raises(OptionError, match=r"old is a run folder: name the cache in this folder, .*/old/cache$"):
+    with pytest.raises(OptionError, match=r"old is a run folder, not a cache: write --cache .*/old/cache instead$"):
         cache_path(str(tmp_path / "old"), run)
     (tmp_path / "old/replies.sqlite").touch()
     assert cache_path(str(tmp_path / "old"), run) == str(tmp_path / "old/replies.sqlite")
@@ -88,8 +88,8 @@ def test_a_url_that_is_no_run_folder(name: str, why: str) -> None:
         (" ", "--output is empty"),
         ("s3:/b/run", r"write s3://b/run, or \./s3:/b/run"),
         ("gs:b", "write gs://b,"),
-        ("a" * 256, "^cannot write .{80}: File name too long: choose another"),
-        ("\udcff", r"'\\udcff': the name is not UTF-8: choose another"),
+        ("a" * 256, r"^cannot write .{80} \(File name too long\): choose another"),
+        ("\udcff", r"'\\udcff', because the name is not UTF-8: choose another"),
     ],
 )
 def test_a_name_that_no_run_folder_has(name: str, why: str) -> None:

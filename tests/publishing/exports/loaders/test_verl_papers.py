@@ -353,7 +353,7 @@ def test_a_group_without_all_its_responses(composed: Any, monkeypatch: pytest.Mo
     config = composed("ivgr", "reward.custom_reward_function.path=pkg://tests.publishing.exports.loaders.scored")
     made = groups(config, wait_s=0.2)
     response = {"data_source": "d", "solution_str": "s", "ground_truth": '{"run": "r", "id": "q"}', "extra_info": {}}
-    with pytest.raises(TimeoutError, match=r"1 of 5 responses to the question q arrived within 0\.2 s"):
+    with pytest.raises(TimeoutError, match=r"only 1 of 5 responses to the question q arrived within 0\.2 s"):
         asyncio.run(made.score(response))
 
 
