@@ -264,7 +264,7 @@ def installed_code_only(allowed_by: str) -> Iterator[None]:
 
     The paths are refused in all threads of this process while the body of the ``with`` statement runs. Use this
     function for configs that somebody else may have written. ``allowed_by`` is the end of the error message, such as
-    "only on request: …".
+    "only if you allow it: …".
     """
     _allowed_by.append(allowed_by)
     try:

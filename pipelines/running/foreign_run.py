@@ -30,23 +30,23 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     if summary.recipe_file:
         named = shlex.quote(printable(summary.recipe_file))
         raise InspectError(
-            f"the pipeline of {run} is the file {named}, whose code is executed only on request: start the view again "
-            f"with `beam view {run} --pipeline {named}`"
+            f"the pipeline of {run} is the file {named}, whose code is executed only if you allow it: to "
+            f"allow it, start the view again with `beam view {run} --pipeline {named}`"
         )
     if summary.recipe not in bundled_names():
         raise InspectError(
             f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
             "--pipeline FILE`, where FILE is the pipeline's file"
         )
-    again = f"start the view again with `beam view {run} --pipeline {summary.recipe}`"
+    again = f"to allow it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
-        raise InspectError(f"the config of {run} extends another file, which is read only on request: {again}")
+        raise InspectError(f"the config of {run} extends another file, which is read only if you allow it: {again}")
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run uses {printable(place)}, which is not on this machine and is read only on request: {again}"
+            f"the run uses {printable(place)}, which is not on this machine and is read only if you allow it: {again}"
         )
-    with installed_code_only(f"only on request: {again}"):
+    with installed_code_only(f"only if you allow it: {again}"):
         yield
 
 

@@ -67,7 +67,8 @@ class Replays:
         """
         if self._is_closed:
             raise InspectError(
-                "the record cannot be replayed, because `beam view` is stopping: start `beam view` again"
+                "the pipeline cannot be repeated for this record, because `beam view` is stopping: start `beam "
+                "view` again"
             )
         asked = json.dumps(
             {
@@ -101,7 +102,7 @@ class Replays:
                 f"the replay failed ({said[:300]}): check whether `beam run` works with the same input"
             ) from error
         if "error" in answer:
-            raise InspectError(f"the record cannot be replayed: {answer['error']}")
+            raise InspectError(f"the pipeline cannot be repeated for this record: {answer['error']}")
         return answer
 
     async def close(self) -> None:

@@ -148,7 +148,7 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     summary = json.loads((copy / "run.json").read_text())
     for changes, message in (
         ({"recipe": str(planted)}, r"is not known: start the view again with `beam view \S+ --pipeline FILE`"),
-        ({"recipe_file": str(planted)}, rf"only on request: .* `beam view \S+ --pipeline {planted}`"),
+        ({"recipe_file": str(planted)}, rf"only if you allow it: .* `beam view \S+ --pipeline {planted}`"),
         ({"recipe": "mine", "recipe_file": "a\n; rm b.py"}, r"`beam view \S+ --pipeline 'a\\n; rm b\.py'`"),
     ):
         (copy / "run.json").write_text(json.dumps(summary | changes))
@@ -158,7 +158,7 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
 
 
-ON_REQUEST = r"only on request: start the view again with `beam view \S+ --pipeline grounded_cot`"
+ON_REQUEST = r"only if you allow it: to allow it, start the view again with `beam view \S+ --pipeline grounded_cot`"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_code_that_only_the_config_names_is_not_executed(
     assert not (tmp_path / "executed").exists()
     with pytest.raises(UserError) as refused:
         replay(copy, rows_of(run, "sft")[0]["id"], "grounded_cot")
-    assert "only on request" not in str(refused.value), "the user has named the pipeline"
+    assert "only if you allow it" not in str(refused.value), "the user has named the pipeline"
 
 
 @pytest.mark.parametrize(

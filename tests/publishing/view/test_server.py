@@ -215,7 +215,10 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
                 response = await client.post("/api/replay", json=body, headers={"Origin": origin})
                 assert response.status == status, body
             said = await response.text()
-            assert "cannot be replayed: there is no pipeline /no_such_pipeline.py" in said and "\n" not in said
+            assert (
+                "cannot be repeated for this record: there is no pipeline /no_such_pipeline.py" in said
+                and "\n" not in said
+            )
         rows.close()
 
     asyncio.run(work())
