@@ -20,10 +20,10 @@ async function showAudit(now, isCurrent) {
     byId("chips").replaceChildren(...(audit.reviewer ? [`reviewer: ${audit.reviewer}`] : []));
     byId("pages").replaceChildren();
   };
-  if (now.get("id") === "result") {
+  const isDone = audit.rows.length && audit.rows.every(([, choice]) => choice);
+  if (now.get("id") === "result" || (isDone && !now.has("id"))) {
     const result = await fetched("/api/audit/result");
-    const isDone = audit.rows.length && audit.rows.every(([, choice]) => choice);
-    if (isCurrent()) byId("rows").replaceChildren(auditBar(null), isDone ? element("p", { id: "done" }, `All ${audit.rows.length} traces are judged. u undoes the last judgement.`) : "", resultOf(result));
+    if (isCurrent()) byId("rows").replaceChildren(auditBar(null), isDone ? element("p", { id: "done" }, `All ${audit.rows.length} traces are judged.${lastJudged ? " u undoes the last judgement." : ""}`) : "", resultOf(result));
     showCount();
     return;
   }

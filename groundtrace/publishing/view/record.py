@@ -31,7 +31,7 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
     are numbered separately in the same way. Some parts of the result need an explanation:
 
-    - A point of a kept trace has ``off`` = True if it is not on its object, according to the detector or segmenter.
+    - A point of a trace has ``off`` = True if it is not on its object, according to the trace's verdicts.
     - The verdict that rejected the record has ``rejects`` = True.
     - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
       that was not rejected.
@@ -119,9 +119,7 @@ def traces_of(row: Mapping[str, Any]) -> list[Json]:
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
     kept = messages[-1]["content"] or ""
     last = {**_text(kept), "answer": None, "score": final, "verdicts": verdicts, "count": 1}
-    off = _points_off(held)
-    for mark in last["marks"]:
-        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
+    _mark_off(last["marks"], held)
     others = row.get("other_traces") or []
     last["count"] += sum(each["text"] == kept for each in others)
     return [last | {"prompt": prompt}, *_ordered([each for each in others if each["text"] != kept])]
@@ -136,11 +134,13 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
     counts, best = Counter(each["text"] for each in traces), dict[str, Mapping[str, Any]]()
     for each in ordered:
         best.setdefault(each["text"], each)
-    return [
-        {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
-        | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
-        for text, each in best.items()
-    ]
+    found = list[Json]()
+    for text, each in best.items():
+        held = [verdict for verdict in each["verdicts"] or [] if verdict and verdict.get("name")]
+        trace = {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
+        _mark_off(trace["marks"], held)
+        found.append(trace | {"verdicts": [_verdict(verdict) for verdict in held]})
+    return found
 
 
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
@@ -160,6 +160,15 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     if found is not None:
         found["rejects"] = True
     return traces
+
+
+def _mark_off(marks: Sequence[Json], verdicts: Sequence[Mapping[str, Any]]) -> None:
+    """Set ``off`` in each of the marks of a trace: True for a point that is not on its object, according to the
+    ``verdicts`` on the trace.
+    """
+    off = _points_off(verdicts)
+    for mark in marks:
+        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
 
 
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
@@ -228,10 +237,13 @@ def _turns_of(row: Mapping[str, Any]) -> list[Json]:
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return facts about a record that are not parts of its question or responses, as (name, text) pairs.
 
-    Examples are the source of the record, the columns that stages have added, and the models that made the record.
+    Examples are the source of the record, the names of its media in the input, the columns that stages have added, and
+    the models that made the record.
     """
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
     facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
+    if names := [name for name in row.get("media_names") or [] if name]:
+        facts.append(("media", ", ".join(names)))
     facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]
     lineage = row.get("lineage") or {}
     facts += [(f"{each['role']}", each["model"]) for each in lineage.get("models") or []]

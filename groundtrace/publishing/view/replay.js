@@ -54,7 +54,7 @@ function replayed(record, done) {
   parts.push(...done.notes.map(each => element("p", { class: "muted t" }, each)));
   parts.push(...sent.map(each => sentPrompt(each, done.marks.filter(mark => each.keys.includes(mark.key)))));
   const left = done.requests.length - sent.length;
-  return [...parts, element("p", { class: "muted" }, `${sent.length} prompts have the cache key of a stored reply${left ? `; ${left} others have no stored reply and are left out` : ""}.`)];
+  return [...parts, element("p", { class: "muted" }, `Shown are ${sent.length} of ${done.requests.length} prompts: those whose cache key is that of a stored reply${left ? "; the others have no stored reply" : ""}.`)];
 }
 
 // The labels of the objects in a reply, each once; a label lights its objects in the image.

@@ -81,7 +81,9 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
     columns[TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
-    columns["words"] = _words([*texts.values(), *([trace] if trace and "traces" not in has else [])], "traces" in has)
+    searched = [*texts.values(), *([trace] if trace and "traces" not in has else [])]
+    searched += ["array_to_string(media_names, ' ')"] if "media_names" in has else []
+    columns["words"] = _words(searched, "traces" in has)
     for each in added_columns(schema):
         if cast := _cast(each.name, each.type):
             columns[_free_name(each.name, columns)] = cast

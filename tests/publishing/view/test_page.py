@@ -252,6 +252,16 @@ def test_an_audit_is_done_by_keyboard_and_goes_on_after_reopening(
     assert opened.page.query_selector("#done") is None
     assert "%" in opened.page.inner_text("#precision") and opened.printed == []
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.page.click("text=next not judged")
+    opened.wait("state().get('id') !== 'result'")
+    opened.page.keyboard.press("3")
+    opened.wait("document.getElementById('done') !== null")
+    again = Page(context.new_page(), serve(folder, 6))
+    again.page.goto(again.address + "&view=audit")
+    again.wait("document.getElementById('done') !== null")
+    assert again.page.inner_text("#done") == "All 6 traces are judged."
+    keys = again.page.inner_text("footer")
+    assert "undo" in keys and "flag" not in keys
     context.close()
 
 

@@ -45,6 +45,14 @@ def test_filters_and_orders_give_what_the_shards_hold(run: Path, rows: ViewedRow
     assert ordered == sorted(ordered, reverse=True)
 
 
+def test_a_search_finds_the_names_of_media(run: Path, rows: ViewedRows) -> None:
+    with open_tables(run, read_summary(run)) as tables:
+        name, count = tables.execute(
+            "SELECT m, count(*) FROM (SELECT unnest(media_names) AS m FROM rejected) GROUP BY m ORDER BY m LIMIT 1"
+        ).fetchall()[0]
+    assert rows.page(filtered(rows, ("set", "rejected"), ("q", name.upper())), 0, 1000)[0] == count > 0
+
+
 def test_a_page_and_its_ids_and_neighbours_have_one_order(rows: ViewedRows) -> None:
     filters = filtered(rows, ("set", "sft"), ("sort", "-trace characters"))
     total, all_rows = rows.page(filters, 0, 1000)
