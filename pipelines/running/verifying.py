@@ -55,11 +55,13 @@ class VerifiedTrace(Trace):
         """Return the decision, the score, and a line for each verdict, as text for a terminal."""
         decision = "kept" if self.is_kept else f"rejected: {self.reason}: {self.detail}"
         lines = [decision, self._line("score", self.score, "final", "")]
-        lines += [self._line(each.name, each.value, each.name, each.reason) for each in self.verdicts]
+        for each in self.verdicts:
+            missing = "failed" if each.failed else "not applicable"
+            lines.append(self._line(each.name, each.value, each.name, each.reason, missing))
         return "\n".join(lines)
 
-    def _line(self, name: str, value: float | None, floor: str, reason: str) -> str:
-        shown = "unscored" if value is None else f"{value:.3g}"
+    def _line(self, name: str, value: float | None, floor: str, reason: str, missing: str = "none") -> str:
+        shown = missing if value is None else f"{value:.3g}"
         least = f" (floor {self.floors[floor]:g})" if floor in self.floors else ""
         return f"  {name} {shown}{least}{f': {reason}' if reason else ''}"
 

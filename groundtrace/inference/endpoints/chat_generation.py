@@ -4,7 +4,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from transformers import (
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
     TopPLogitsWarper,
@@ -62,10 +64,15 @@ class ChatModel:
 
     @torch.inference_mode()
     def draw(
-        self, chats: Sequence[Chat], indices: Sequence[Sequence[int]], sampling: Sampling
+        self,
+        chats: Sequence[Chat],
+        indices: Sequence[Sequence[int]],
+        sampling: Sampling,
+        must_end: Callable[[], bool] = lambda: False,
     ) -> list[list[tuple[str, str]]]:
         """Generate samples (replies) for several chats in one batch. ``indices`` holds, for each chat, the numbers of
-        the samples to generate. ``sampling`` applies to all chats.
+        the samples to generate. ``sampling`` applies to all chats. If ``must_end`` returns True after a token, no
+        further tokens are generated, and the texts may be cut off.
 
         Returns one list for each chat, with a tuple for each of its samples: the text and the finish reason ("stop" or
         "length").
@@ -80,7 +87,12 @@ class ChatModel:
             eos_token_id=list(ends),
             pad_token_id=self.processor.tokenizer.pad_token_id or ends[0],
         )
-        ids = self.model.generate(**inputs, generation_config=config, logits_processor=self._processors(rows, sampling))
+        ids = self.model.generate(
+            **inputs,
+            generation_config=config,
+            logits_processor=self._processors(rows, sampling),
+            stopping_criteria=StoppingCriteriaList([_Ending(must_end)]),
+        )
         turns = ids[:, inputs["input_ids"].shape[1] :].tolist()
         drawn = iter([self._read(turn, ends) for turn in turns])
         return [[next(drawn) for _ in numbers] for numbers in indices]
@@ -128,6 +140,17 @@ class ChatModel:
         shared = next((place for place, (a, b) in enumerate(zip(first, ids, strict=False)) if a != b), len(first))
         logits = self.model(**whole).logits[0, shared - 1 : -1].float().log_softmax(dim=-1)
         return tuple(logits.gather(1, whole["input_ids"][0, shared:, None])[:, 0].tolist())
+
+
+class _Ending(StoppingCriteria):
+    """Ends the generation of all rows as soon as ``must_end`` returns True."""
+
+    def __init__(self, must_end: Callable[[], bool]) -> None:
+        self._must_end = must_end
+
+    def __call__(self, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+        """Return, for each row of the batch, whether its generation ends. ``scores`` and ``kwargs`` are not used."""
+        return torch.full((input_ids.shape[0],), self._must_end(), device=input_ids.device, dtype=torch.bool)
 
 
 class _OwnNumbers(LogitsProcessor):

@@ -60,6 +60,7 @@ class ChatEndpoint:
         self.settings = settings
         self._media = media
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="chat-model")
+        self._is_closed = threading.Event()
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._model: ChatModel | None = None
@@ -113,10 +114,10 @@ class ChatEndpoint:
     def _taken(self) -> list[_Waiting]:
         """Remove the next batch from the waiting requests, and return it.
 
-        When the process is about to end, the batch is empty, and the requests stay unanswered. No caller waits for
-        their replies any more, but Python waits for the thread of the model, so the thread must end soon.
+        If the endpoint is closed, or the process is about to end, the batch is empty, and the requests stay unanswered
+        (:meth:`_must_end`).
         """
-        if getattr(executors, "_shutdown", False):  # private; Python sets nothing public before it waits
+        if self._must_end():
             return []
         with self._lock:
             batch, rest, room = list[_Waiting](), list[_Waiting](), self.settings.max_concurrency
@@ -127,13 +128,22 @@ class ChatEndpoint:
             self._waiting = rest
         return batch
 
+    def _must_end(self) -> bool:
+        """Return whether the model's thread must end soon: the endpoint is closed, or the process is about to end.
+
+        No caller waits for the replies any more, but :meth:`close` and Python wait for the thread.
+        """
+        is_ending = getattr(executors, "_shutdown", False)  # private; Python sets nothing public before it waits
+        return self._is_closed.is_set() or is_ending
+
     def _answered(self, batch: list[_Waiting]) -> list[Reply]:
         model = self._loaded()
         chats = [model.chat(each.request.prompt, self._pictures(each.request.prompt)) for each in batch]
         try:
             if batch[0].request.continuation is not None:
                 return [_scored(model, chat, each.request) for chat, each in zip(chats, batch, strict=True)]
-            drawn = model.draw(chats, [each.request.indices for each in batch], batch[0].request.sampling)
+            numbers = [each.request.indices for each in batch]
+            drawn = model.draw(chats, numbers, batch[0].request.sampling, self._must_end)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
@@ -141,6 +151,8 @@ class ChatEndpoint:
             raise CallError(
                 Failure.OVERLOADED, one_line(f"the model has run out of memory ({remedy}): {error}")
             ) from error
+        if self._must_end():  # the texts may be cut off, and must not become replies
+            raise CallError(Failure.AWAY, "the model was stopped, because the run has ended")
         return [Reply(tuple(Completion(text, finish_reason=reason) for text, reason in texts)) for texts in drawn]
 
     def _pictures(self, prompt: RenderedPrompt) -> list[Image.Image]:
@@ -165,8 +177,9 @@ class ChatEndpoint:
         return f"answers with {self.settings.model} in this process"
 
     async def close(self) -> None:
-        """Wait for the thread of the model to end, and free the model's memory."""
-        self._thread.shutdown()
+        """Stop the model at its next token, wait for its thread to end, and free the model's memory."""
+        self._is_closed.set()
+        self._thread.shutdown(cancel_futures=True)
         self._model = None
 
 

@@ -35,6 +35,7 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")
+_LIBRARY = threading.Lock()
 READING_REVISION = "1"
 """The revision of the code that converts a model's output to a reply. It must be increased if a change of this code
 gives another reply for the same output, so that old replies in the cache are not used.
@@ -242,9 +243,13 @@ def load_model(settings: EndpointSettings) -> VisionModel:
 def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
     """Call ``get`` with the settings, and return its result. ``get`` is a function that uses torch and
     ``transformers``, e.g. to load a model. Errors of these libraries are converted to CallError.
+
+    Only one thread at a time calls ``get``. The reason is that ``transformers`` imports its modules at the first use:
+    if two threads do this at the same time, one of them gets an ImportError.
     """
     try:
-        return get(settings)
+        with _LIBRARY:
+            return get(settings)
     except ImportError as error:
         raise not_sent(
             f"{settings.model} needs torch, torchvision and transformers, which cannot be imported ({error}): install "

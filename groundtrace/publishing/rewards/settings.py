@@ -74,18 +74,20 @@ class SpeechSettings:
         rule = family.resize or QWEN25_IMAGE
         bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
         given = {name: value for name, value in bounds.items() if value is not None}
-        if given and isinstance(rule, FitRule):
-            raise ConfigError(
-                f"speech.{min(given)[:3]}_pixels is set, but the model family {family.name} does not use it: remove "
-                "this key"
-            )
-        try:
-            rule = replace(rule, **given)
-        except ValueError as error:
-            source = "speech.min_pixels" if self.min_pixels else f"the minimum of the model family {family.name}"
-            raise ConfigError(
-                f"speech.max_pixels must be at least {self.min_pixels or rule.min_area_px}, which is {source}"
-            ) from error
+        if isinstance(rule, FitRule):
+            if given:
+                raise ConfigError(
+                    f"speech.{min(given)[:3]}_pixels is set, but the model family {family.name} does not use it: "
+                    "remove this key"
+                )
+        else:
+            try:
+                rule = replace(rule, **given)
+            except ValueError as error:
+                source = "speech.min_pixels" if self.min_pixels else f"the minimum of the model family {family.name}"
+                raise ConfigError(
+                    f"speech.max_pixels must be at least {self.min_pixels or rule.min_area_px}, which is {source}"
+                ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 
 

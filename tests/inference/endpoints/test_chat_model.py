@@ -20,6 +20,7 @@ from PIL import Image
 from groundtrace.config.errors import ConfigError
 from groundtrace.grading.messages import MediaPart, TextPart, media_part
 from groundtrace.inference.endpoint import check_access, open_endpoint
+from groundtrace.inference.endpoints import chat_generation
 from groundtrace.inference.endpoints.chat_model import ChatEndpoint
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.request import Continuation, Reply, Request, Sampling
@@ -237,7 +238,7 @@ from groundtrace.prompts.loader import RenderedPrompt
 class Slow:
     def chat(self, *_):
         return None
-    def draw(self, chats, indices, sampling):
+    def draw(self, chats, indices, sampling, must_end):
         print("drawn", flush=True)
         time.sleep(0.5)
         return [[("text", "stop")] for _ in chats]
@@ -259,3 +260,22 @@ def test_a_process_that_ends_does_not_answer_what_waits() -> None:
     ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=40, check=False)
     assert ended.returncode == 130, ended.stderr
     assert 1 <= ended.stdout.count("drawn") <= 5
+
+
+def test_a_closed_endpoint_stops_a_long_reply(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model never writes the end token, so this reply would take minutes."""
+    monkeypatch.setattr(chat_generation, "_end_ids", lambda model, _: [model.config.video_token_id])
+
+    async def main() -> bool:
+        settings = EndpointSettings("transformers_chat", str(folder))
+        endpoint = open_endpoint(settings, MediaStore(str(tmp_path / "data"), str(tmp_path / "run")), 2)
+        await endpoint.check()
+        requests = [asked(prompt("Why?"), max_tokens=4000), asked(prompt("How?"), max_tokens=3000)]
+        waiting = [asyncio.ensure_future(endpoint.generate(each)) for each in requests]
+        await asyncio.sleep(1)
+        await endpoint.close()
+        with pytest.raises(CallError, match="the model was stopped, because the run has ended"):
+            await waiting[0]
+        return waiting[1].cancel()
+
+    assert asyncio.run(main()), "the second request was never answered"

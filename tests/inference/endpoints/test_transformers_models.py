@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 import torch
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint, of_library
 from groundtrace.inference.errors import NOT_SENT, CallError
 from groundtrace.inference.grounding import masks_of_reply
 from groundtrace.inference.models import Models
@@ -209,3 +212,19 @@ def test_masks_of_a_label_through_the_models_argos_eq_1(tmp_path, picture) -> No
     assert masks
     assert requests == 2
     assert call(settings, ask) == (masks, 0)  # from the cache: no model is loaded
+
+
+def test_two_threads_do_not_use_the_library_for_loading_at_the_same_time() -> None:
+    """transformers imports its modules lazily, and a second thread that imports one meanwhile gets an ImportError."""
+    inside = threading.Lock()
+
+    def load(_: EndpointSettings) -> bool:
+        is_alone = inside.acquire(blocking=False)
+        time.sleep(0.05)
+        if is_alone:
+            inside.release()
+        return is_alone
+
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.map(lambda name: of_library(EndpointSettings("transformers", name), load), ["a", "b"])
+    assert list(found) == [True, True]
