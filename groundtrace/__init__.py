@@ -51,10 +51,11 @@ a wheel, this folder contains them.
 
 
 def _require_linked(home: Path) -> None:
-    """Raise ImportError if one of the top-level packages (``_LINKED``) is not in the folder ``home``.
+    """Raise ImportError if a package in ``_LINKED``, such as ``schemas``, is not in the folder ``home``.
 
-    In a checkout of the repository, ``home`` has a symbolic link to each package. The error is also raised if a link is
-    broken, or is a plain file. For example, a program that unpacks a zip file may write links as plain files.
+    ``home`` is the folder of the package ``groundtrace``. In a checkout of the repository, the packages in ``_LINKED``
+    are at the top, and ``home`` has a symbolic link to each of them. The error is also raised if a link is broken, or
+    is a plain file: some programs that unpack a zip file write links as plain files.
     """
     for folder in (home / name for name in _LINKED):
         if (folder / "__init__.py").is_file():

@@ -16,12 +16,12 @@ image. Each side is a part of the questions: the SFT side becomes SFT rows, and 
 has a target number of SFT rows, ``draw`` selects as many questions as are needed, and ``cut`` keeps exactly this number
 of rows; without a target, both keep all questions. On the RL side, a question with boxes is asked in both streams, and
 a question without boxes in the textual stream only. ``cap answers`` limits the questions with the same answer.
+Multiple-choice questions keep their choices, as in the paper's general set (App. B).
 
 The recipe deviates from the paper as follows; further deviations are named in the stages:
 
 - The paper's cold start (§4.1), i.e. the SFT before RL, uses annotated traces unchanged. Here the teacher writes the
   traces, and each trace is verified. The paper has separate data sets for SFT and RL; here one input is split.
-- Multiple-choice questions keep their choices, as in the paper's general set (App. B).
 - The paper has 37K rows with boxes and 14K rows without boxes (App. B). Here these numbers are not a quota, because a
   quota would only remove rows that are already paid for. The share of each of these two kinds of rows in a training
   batch does not depend on the numbers of rows: the batch plan (the file ``batch_plan.json``) sets this share.

@@ -25,10 +25,11 @@ states who wrote its question.
 
 Easy and hard: The policy attempts each question several times. The share of right attempts is the pass rate of the
 question. The pass rates divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
-the band of pass rates that ``difficulty`` sets, and hard if it is in the band. A strong teacher writes trajectories for
-the hard questions: reasoning, code and the result of the code, in several turns. The prompt of each trajectory names
-one kind of operation. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine that cannot
-isolate code.
+the band of pass rates that ``difficulty`` sets, and hard if its pass rate is in the band. On the SFT side, the band
+includes its lower end. A strong teacher writes trajectories for the hard questions: reasoning, code and the result of
+the code, in several turns. By default, the prompt of each trajectory asks for code of one kind of operation: transforms
+of the image, computation or drawing. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine
+that cannot isolate code.
 
 By default, no question takes the third branch, ``some``. In this branch, the teacher solves a hard question in text,
 without code. Two settings send hard questions to the branch:

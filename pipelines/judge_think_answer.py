@@ -12,11 +12,13 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
 
 ``decontaminate`` removes questions that are in a benchmark. Shards are files of training rows. ``complexity`` annotates
 whether a question needs thinking, and a judged trace is a response that first states its decision. ``redundancy``
-rejects reasoning that only repeats the answer. The SFT side is the part of the questions that becomes SFT rows, and the
-RL side the part that becomes RL rows. If the run has a target number of SFT rows, ``draw`` selects as many questions as
-are needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions. ``leak`` rejects
-traces that mention something that only the teacher was shown. ``open choices`` and ``rewrite choices`` turn
-multiple-choice questions into free-response questions: the first removes the choices where rules allow it, and the
+rejects reasoning that only repeats the answer, and ``balance of lengths`` limits the share of reasoning of similar
+length. ``domain`` sorts the questions into STEM (science and mathematics) and general questions, and ``quality``
+rejects general questions in which a judge finds a fault. The SFT side is the part of the questions that becomes SFT
+rows, and the RL side the part that becomes RL rows. If the run has a target number of SFT rows, ``draw`` selects as
+many questions as are needed, and ``cut`` keeps exactly this number of rows; without a target, both keep all questions.
+``leak`` rejects traces that mention something that only the teacher was shown. ``open choices`` and ``rewrite choices``
+turn multiple-choice questions into free-response questions: the first removes the choices where rules allow it, and the
 second lets the teacher rewrite the others if possible. ``alike`` limits the questions that are nearly the same, and
 ``cap answers`` limits those with the same answer. The three thinking judges check the logic, the grounding and the
 consistency of reasoning; on a sample, the recipe measures how reliably they find faults.

@@ -199,9 +199,10 @@ def retired_prompts() -> dict[str, RetiredPrompt]:
 def purpose_of(name: str, sha256: str) -> str:
     """Return the purpose of a prompt that a row names in its column ``lineage``. Returns "" for an unknown prompt.
 
-    ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. Both are in the column
-    ``lineage``, which lists the prompts and models that made the row. Retired prompts are found, too, if the digest is
-    the same. A prompt is unknown if, for example, it belongs to a user's pipeline that is not loaded here.
+    ``name`` is the prompt's name and version, and ``sha256`` the digest of its file. The row has them in the column
+    ``lineage``, which lists the prompts and models that made the row. A retired prompt is unknown if ``sha256`` is not
+    the digest in ``retired.json``. For other prompts, ``sha256`` is not compared. A prompt of a user's pipeline is
+    unknown if this pipeline is not loaded here.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""

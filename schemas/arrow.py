@@ -276,8 +276,9 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
     """Return those columns in the ``schema`` of a shard (Parquet file of rows) that only some runs have, in order.
 
     The columns that stages (steps of the pipeline) declare are first. The columns that were copied from the input
-    follow. A column's ``meaning`` is "" if the shard holds no description of it, for example if another program wrote
-    the shard. Raises ValueError if the descriptions of the columns in the shard are damaged.
+    follow. Their descriptions come from the shard. If the shard holds none, as in shards of earlier code, they come
+    from :data:`EARLIER`. The ``meaning`` of a column without a description is "". Raises ValueError if the descriptions
+    in the shard are damaged.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else _described(written)
@@ -297,7 +298,9 @@ def _described(written: bytes) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _is_description(found: Any) -> bool:
-    """Return whether a JSON value is the description of a column: its name, and arguments of :class:`Column`."""
+    """Return whether ``found``, a JSON value, is an object that describes a column. It must have the key ``name``. It
+    may have the keys ``meaning``, ``for_training`` and ``is_class``, which are arguments of :class:`Column`.
+    """
     kinds = {"name": str, "meaning": str, "for_training": bool, "is_class": bool}
     return (
         isinstance(found, dict)

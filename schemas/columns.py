@@ -4,7 +4,8 @@ columns of all rows, and holds a record's values in these columns.
 A stage (a step of the pipeline) declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and
 sets their values with ``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the stage changes. The
 shards (Parquet files of rows) of a recipe hold the columns that its stages declare. Code that reads the rows gets the
-values with ``context.added(COLUMN)``, where ``context`` is the question's data. No other code depends on a column.
+values with ``context.added(COLUMN)``, where ``context`` is a :class:`groundtrace.rewards.case.Context`. No other code
+depends on a column.
 
 A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
 rows, and records with equal values are equal.

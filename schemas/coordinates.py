@@ -288,7 +288,8 @@ def box_from_px(
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
     """Return the values that a model with this frame writes for the right and the bottom edge of the image.
 
-    If ``rule`` does not have the class that the frame needs, the default rule of the frame is used.
+    Only the frames in pixels of a resized image use ``rule``. ``qwen2.5-resized-px`` needs a :class:`ResizeRule`, and
+    ``claude-resized-px`` a :class:`FitRule`. If ``rule`` has the other class, the frame's default rule is used.
     """
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:

@@ -54,7 +54,9 @@ def bounded_lines(stream: Iterable[bytes], max_bytes: int = MAX_LINE_BYTES) -> I
 def _lines_in_pieces(stream: io.BufferedIOBase, max_bytes: int) -> Iterator[bytes]:
     """Yield the lines of a file without their line feeds.
 
-    Each read at least doubles the part of a line that is in memory, so that a long line needs few reads.
+    The file is read in pieces. If a line is unfinished, the next piece is at least as long as the part of the line that
+    was read already. So a long line needs few reads. No more than ``max_bytes`` + 1 bytes of a line are read: a line
+    with more than ``max_bytes`` bytes raises LongLine.
     """
     number, held = 1, b""
     while piece := stream.read(min(max(_PIECE_BYTES, len(held)), max_bytes + 1 - len(held))):

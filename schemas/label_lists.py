@@ -35,8 +35,8 @@ def names_several(label: str) -> bool:
 def _named(plain: str) -> str:
     """Return the first words of a label, which name its thing or things: "man" for "man in red and blue".
 
-    The result ends before the first word that begins a description, such as "in", "with" or "who". There are two
-    exceptions: the first word of the label, and a word after "together" (as in "together with") do not end the result.
+    The result ends before the first word that begins a description, such as "in", "with" or "who". Such a word does not
+    end the result if it is the first word of the label, or if the word "together" precedes it ("together with").
     """
     words = plain.split()
     end = next((n for n, word in enumerate(words) if n and word in _ENDS and words[n - 1] != "together"), len(words))

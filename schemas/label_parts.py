@@ -147,8 +147,9 @@ def noun_phrase_of(label: str) -> str:
 def thing_of(label: str) -> str:
     """Return only the name of the object that a label names, without words that select one of several objects.
 
-    For example, "small black square b in the left box" becomes "black square", and "man in the red coat" becomes "man".
-    The label must be in plain form (:func:`groundtrace.schemas.labels.plain_label`).
+    For example, "small black square b in the left box" becomes "black square": "small", the letter "b" and the phrase
+    "in the left box" only state which black square is meant. "man in the red coat" becomes "man". The label must be in
+    plain form (:func:`groundtrace.schemas.labels.plain_label`).
     """
     words = noun_phrase_of(label).split()
     if len(words) > 1 and len(words[-1]) == 1:

@@ -136,8 +136,8 @@ class Call:
     """Records one call that a stage made to a model. The record shows later which calls led to a row of the output, and
     what they cost.
 
-    A call returns one or more samples (replies). Some fields have one entry for each sample, or are () if all entries
-    would be 0 or "":
+    A call returns one or more samples (replies). Four fields have one entry for each sample; the last three of them are
+    () if all their entries would be 0 or "":
 
     - ``keys`` are the cache keys of the samples.
     - ``worth_usd`` are the costs that the samples would have had without the cache.
@@ -145,11 +145,11 @@ class Call:
     - ``taken_from`` are the other run folders from whose caches samples were copied; "" for a sample that was not
       copied.
 
-    ``role`` is the job that the model had, such as "judge". ``prompt`` is the prompt's name, and ``prompt_sha256`` the
-    hash of its template. ``truncated`` holds the cache keys of truncated samples, and ``max_tokens`` is the largest
-    token limit of their requests (0 if no sample is truncated). ``usage`` holds the requests, tokens and cost of this
-    call. If the same call is made again, its ``worth_usd`` is the same, but its ``usage`` is lower, since its replies
-    come from the cache.
+    ``stage`` is the name of the stage. ``role`` is the job that the model had, such as "judge". ``prompt`` is the
+    prompt's name, and ``prompt_sha256`` the hash of its file. ``truncated`` holds the cache keys of truncated samples,
+    and ``max_tokens`` is the largest token limit of their requests (0 if no sample is truncated). ``usage`` holds the
+    requests, tokens and cost of this call. If the same call is made again, its ``worth_usd`` is the same, but its
+    ``usage`` is lower, since its replies come from the cache.
     """
 
     role: str
@@ -336,8 +336,8 @@ class Draft(HasValues):
 
     @property
     def scored_attempts(self) -> int:
-        """Return how many of the policy's attempts (sampled answers) were graded as right or wrong. This is the ``k``
-        of the pass rate.
+        """Return how many of the policy's attempts (sampled answers) were graded as right or wrong. The pass rate is
+        the share of right attempts among them.
         """
         return sum(attempt.correct is not None for attempt in self.attempts)
 
@@ -354,11 +354,12 @@ class Rejected:
     """Holds an input record that a stage (a step of the pipeline) rejected. ``stage`` is the stage's name. ``reason``
     is one of the reasons that the stage declares, and ``detail`` explains it in a sentence.
 
-    ``cache_key`` is the key of the reply that led to the rejection (None if no reply did). ``cost_usd`` is the cost
-    that its ``calls`` would have without the cache. ``rejected_by`` is the name of the scorer whose verdict led to the
-    rejection (None if no verdict did). ``draft`` is the last state of the record (the question with its data), without
-    its calls. It is None if the record did not become a question. In this case, ``origin`` holds the data of the input.
-    Comparisons ignore ``draft`` and ``origin``.
+    ``cache_key`` is the cache key of the model's reply that led to the rejection (None if no reply did). ``calls`` are
+    the calls to models that were made for the record, and ``cost_usd`` is the cost that they would have without the
+    cache. ``rejected_by`` is the name of the scorer whose verdict led to the rejection (None if no verdict did).
+    ``draft`` is the last state of the record (the question with its data), without the calls; None if the record did
+    not become a question. In this case, ``origin`` holds the data of the input. Comparisons ignore ``draft`` and
+    ``origin``.
     """
 
     id: str

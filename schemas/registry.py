@@ -189,9 +189,10 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Check the value that was imported for a part (e.g. a scorer), and return the part. ``path`` is where the part
-        is defined, as ``module:NAME``, and ``found`` is the value. Raises RegistryError if the value does not have the
-        type of this kind of part.
+        """Check that ``found`` is a part of this kind (e.g. a scorer), and return ``found``.
+
+        ``found`` is the value that was imported from ``path`` (``module:NAME``). A subclass may instead return a part
+        that it makes from ``found``. Raises RegistryError if ``found`` does not have the type of this kind of part.
         """
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
@@ -263,8 +264,8 @@ def installed_code_only(allowed_by: str) -> Iterator[None]:
     """Refuse all paths ``module:NAME`` except those of Groundtrace and of the plug-ins of installed packages.
 
     The paths are refused in all threads of this process while the body of the ``with`` statement runs. Use this
-    function for configs that somebody else may have written. ``allowed_by`` is the end of the error message, such as
-    "only if you allow it: …".
+    function for configs that somebody else may have written. The error message for a refused path ends with
+    ``allowed_by``. This text states how the user can allow the code, e.g. "only if you allow it: …".
     """
     _allowed_by.append(allowed_by)
     try:
@@ -365,7 +366,9 @@ def _entries() -> tuple[tuple[str, Plugin], ...]:
 
 @functools.cache
 def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
-    """Return the plug-ins of installed packages, by kind and name."""
+    """Return the plug-ins of installed packages, by kind and name. A name has several plug-ins if several entry points
+    use this name.
+    """
     found: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for key, plugin in _entries():
         kind, _, name = key.partition(".")

@@ -63,9 +63,9 @@ class StageFigures:
     work in one sentence; it is "" in a ``run.json`` that an earlier version of the code wrote. ``is_sample`` is True if
     the stage only reads a sample of the records and passes none on. ``for_target`` is True if the stage has an effect
     only in a run that ends with an exact number of rows. ``prompts`` are the names of its prompts, and ``reasons`` are
-    its reasons to reject a record, each with its meaning. ``floors`` maps the name of a scorer (code that checks one
-    property of a response) to the minimum value of its score: the stage does not keep a response with a lower value.
-    The key ``final`` is for the score of all verdicts together.
+    its reasons to reject a record, each with its meaning. ``floors`` maps the name of a score to its minimum: the
+    stage keeps no response with a lower score. Each scorer (code that checks one property of a response) gives a score
+    with the scorer's name, such as ``spatial``. The name ``final`` is for the score of the whole response.
 
     ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
     among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
@@ -105,10 +105,10 @@ class TruncatedReplies:
     """Holds the number of truncated replies that one stage (step of the pipeline) got from one role (a model's job,
     such as judge).
 
-    ``replies`` is the number of all replies. ``truncated`` is the number of truncated replies that were not requested
-    again. ``max_tokens`` is the largest token limit of the requests for the truncated replies; a server may have cut a
-    reply off earlier. ``settings`` are config keys that limit the length of replies. If the user raises one of them,
-    replies can be longer.
+    ``replies`` is the number of all replies. ``truncated`` is the number of replies that are still truncated after the
+    last request for them. ``max_tokens`` is the largest token limit of the requests for the truncated replies; the
+    server may have used a lower limit. ``settings`` are config keys that limit the length of replies. If the user
+    raises one of them, replies can be longer.
     """
 
     replies: int
@@ -183,7 +183,7 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """Holds how often the server of an endpoint named another model in its replies than the requested model.
+    """Holds how many replies of an endpoint named another model than the requested one.
 
     ``asked`` is the requested model. ``answered`` holds the number of replies for each other name. Such a name can be a
     dated version of the requested model, a path to it, or the name of a different model.
@@ -227,10 +227,11 @@ class RunSummary:
         details: the most frequent explanation of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if the folder had no finished run.
         paid: the total costs of all runs of the run folder; None if an earlier version of the code wrote ``run.json``.
-        files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
-            differs from its entry, is not from this run. None if an earlier version of the code wrote ``run.json``.
-        blind: the reward of a policy (model in RL training) that answers the RL rows without using the images; None
-            without RL rows or without a reward for them.
+        files: the shards (Parquet files of rows) and artifacts, by their names in the run folder. A file without an
+            entry here, or one that differs from its entry, is not from this run. None if an earlier version of the
+            code wrote ``run.json``.
+        blind: the reward that a policy (model in RL training) gets on the RL rows if it does not use the images. None
+            if the run has no RL rows, or if its recipe names no reward.
         warnings: one sentence for each problem that makes the rows less suitable for their purpose.
     """
 
@@ -278,9 +279,10 @@ class RunSummary:
 
     @property
     def floors(self) -> dict[str, float]:
-        """Return a mapping from the name of a scorer (code that checks one property of a response) to the minimum value
-        of its score: the run kept no response with a lower value. The key ``final`` is for the score of all verdicts
-        together.
+        """Return a mapping from the name of a score to its minimum: the run kept no response with a lower score.
+
+        Each scorer (code that checks one property of a response) gives a score with the scorer's name, such as
+        ``spatial``. The name ``final`` is for the score of the whole response.
         """
         return {name: floor for figures in self.stages.values() for name, floor in figures.floors.items()}
 

@@ -47,11 +47,12 @@ def refuse_links(root: Path, *names: str) -> None:
 
 
 def is_inside(file: Path, root: Path) -> bool:
-    """Return whether the file is in the folder, or in the ``blobs`` of the Hub data set to which the folder belongs.
+    """Return whether ``file`` is in the folder ``root``, or in the ``blobs`` of the data set that contains ``root``.
 
-    In the Hub's cache, the folder of a data set has the subfolders ``snapshots/<revision>/``, with links, and
-    ``blobs``, with the files to which these links lead. ``file`` and ``root`` must be resolved paths, i.e. without
-    links.
+    The cache of the Hugging Face Hub has one folder for each data set. In this folder, the subfolders
+    ``snapshots/<revision>/`` hold links to the files in the subfolder ``blobs``. So the files in ``blobs`` are accepted
+    if ``root`` is a folder ``snapshots/<revision>/``, or is inside one. ``file`` and ``root`` must be resolved paths,
+    i.e. without links.
     """
     if file.is_relative_to(root):
         return True

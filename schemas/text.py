@@ -35,12 +35,12 @@ def dollars(usd: float) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text with lone surrogates (half characters) written as escapes (``\\ud83d``), since rows and files
-    cannot hold them.
+    """Return the text with each lone surrogate (half a character) written as an escape, such as ``\\ud83d``. Rows and
+    files cannot hold surrogates.
 
-    So two ids or paths that differ only in a surrogate stay different. In a line of JSON, the escape means the same as
-    the surrogate. Texts of models need :func:`whole` instead, since an escape is readable text that the model did not
-    write.
+    Two ids or paths that differ only in a surrogate stay different. A JSON text keeps its meaning, because a JSON
+    parser reads the escape as the surrogate. Use :func:`whole` instead for a model's text: an escape would be readable
+    text that the model did not write.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -1,13 +1,15 @@
 """Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
 The inputs are drafts (questions with their data). The outputs are drafts labelled ``simple`` or ``complex``, with the
-judge model's reason. A draft is rejected if the judge cannot decide. This stage also sets the form that later responses
-to the question must have: a judge section, a think section and the answer (judge-think-answer). The judge sees the
-images and the question, but not the gold answer.
+judge model's reason. A draft is rejected if the judge cannot decide. The judge sees the images and the question,
+but not the gold answer.
 
-Deviation: in the paper, one call during training both labels a question and compares a response with the label (App.
-C). Here each question gets one label before training. Its trace is written for this label, and the reward compares
-responses with the label.
+This stage also sets the form that later responses to the question must have (judge-think-answer). Such a response has
+a judge section, a think section and the answer. The judge section states whether the question needs reasoning.
+
+Deviation: in the paper, a single call during training labels a question, and also compares a response with the label
+(App. C). Here each question gets one label before training. A later stage writes a trace (response to learn from) that
+fits the label. In training, the reward compares responses with the label.
 """
 
 from dataclasses import dataclass, replace

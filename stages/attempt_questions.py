@@ -5,8 +5,9 @@ or unscored (not graded). A draft is rejected if a call failed, or if fewer than
 answer in prose is graded too, because the policy model may not have been trained to put its answers in tags. A
 truncated attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong.
 
-Argos App. C.1 starts with one sampled answer to the question (the initial rollout). Here, one of the attempts is used
-as the initial rollout; the stage :class:`groundtrace.stages.propose_entities.ProposeEntities` chooses this attempt.
+In Argos App. C.1, the first step samples one answer to the question, which is called the initial rollout. Here, one of
+the attempts is the initial rollout. The stage :class:`groundtrace.stages.propose_entities.ProposeEntities` chooses this
+attempt, and uses it to find the things that the question is about.
 """
 
 from collections import Counter

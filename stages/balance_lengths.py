@@ -79,8 +79,11 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 
 
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
-    """Return the number of chains of thought to which each length bin must be cut, so that no bin exceeds the maximum
-    share of all kept chains.
+    """Return the largest number of chains of thought that one length bin may keep, so that no bin has more than the
+    maximum share of all kept chains.
+
+    For example, if three bins have 10, 3 and 3 chains, and the maximum share is 0.4, the result is 4. The first bin
+    then keeps 4 of 10 kept chains.
 
     ``counts`` maps each bin to its number of chains. The maximum share is the larger of two values: ``max_share``, and
     1 divided by the number of bins that hold chains. The result is at least 1 if any bin has chains, so that some

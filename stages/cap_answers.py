@@ -8,7 +8,8 @@ kept questions,
 - at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer (the model that
   points at objects) found nothing. A policy model can answer these questions right without pointing at anything;
 - at most the share ``max_same_answer`` of each closed kind of question has the same answer. The closed kinds are
-  yes-or-no questions, choices by letter, and counts.
+  yes-or-no questions, choices by letter, and counts. For example, if 100 counts are kept and ``max_same_answer`` is
+  0.6, at most 60 of the counts have the answer 2.
 
 A share of very few questions is meaningless. So each of these limits allows at least :data:`MIN_KEPT` questions. Of the
 questions that a limit concerns, those with the lowest id hashes are kept, so that the outcome depends only on the set
@@ -102,10 +103,11 @@ def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict
     A key is a kind of question (such as a count), an answer, and whether the question is about an absent thing.
     ``counts`` maps each key (:func:`key_of`) to its number of questions. Keys within the limits are not in the result.
 
-    There are two limits: ``max_absent`` limits questions about absent things, and ``max_same_answer`` limits questions
-    with the same answer. Both are shares of the kept questions. If questions are removed for one limit, fewer questions
-    are kept, so the other limit allows fewer questions, too. Therefore both limits are applied in turn until both are
-    met. To meet ``max_same_answer``, questions about absent things are removed first.
+    There are two limits. ``max_absent`` is the maximum share of questions about absent things among all kept questions.
+    ``max_same_answer`` is the maximum share of questions with the same answer among the kept questions of one closed
+    kind. If questions are removed for one limit, fewer questions are kept, so the other limit allows fewer questions,
+    too. Therefore both limits are applied in turn until both are met. To meet ``max_same_answer``, questions about
+    absent things are removed first.
     """
     left = dict(counts)
     while True:

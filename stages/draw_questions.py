@@ -49,14 +49,15 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
     None means that all rows are kept.
 
-    ``keys`` are the id hashes of the drafts (questions with their data) that can become SFT rows. ``target`` is the
-    wanted number of SFT rows. A run reads the input in one or more passes, and uses only the rows of the final pass.
-    ``last`` is True if no further pass may follow this pass. There are three cases:
+    ``target`` is the wanted number of SFT rows. ``keys`` are the id hashes of the drafts (questions with their data)
+    that can become SFT rows; the ``target`` lowest of these hashes suffice. A run reads the input in one or more
+    passes, and uses only the rows of the final pass. ``last`` is True if no further pass may follow this pass. There
+    are three cases:
 
-    - If there are at least ``target`` drafts, both limits are the hash at position ``target`` in the sorted list of
-      hashes.
-    - If there are fewer drafts and ``last`` is True, both limits are None.
-    - If there are fewer drafts and ``last`` is False, a further pass follows, and the rows of this pass are discarded.
+    - If there are at least ``target`` hashes, each limit is the highest of the ``target`` lowest hashes. E.g. for the
+      hashes "1a", "5c" and "9e" and a ``target`` of 2, each limit is "5c".
+    - If there are fewer hashes and ``last`` is True, both limits are None.
+    - If there are fewer hashes and ``last`` is False, a further pass follows, and the rows of this pass are discarded.
       The SFT limit is None. The RL limit is "", so this pass keeps no RL rows. The purpose is that no later stage
       mines rubrics (grading criteria) for rows that are discarded.
     """
@@ -115,8 +116,8 @@ class _Cut(beam.DoFn):
     """Keeps the drafts (questions with their data) whose id hash is at most a limit, and rejects the others.
 
     ``side`` is 0 for drafts that become SFT rows, and 1 for drafts that become RL rows. Each side has its own limit
-    (:func:`limit_of`). ``reason`` is the reason of a rejection. If ``target``, the wanted number of SFT rows, is None,
-    all drafts pass, and the stage does not count them.
+    (:func:`limit_of`). ``reason`` is the reason of a rejection. ``target`` is the wanted number of SFT rows. If it is
+    None, all drafts pass, and the figures of the stage :class:`CutToTarget` do not count them.
     """
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:

@@ -61,7 +61,8 @@ class InvalidRow:
 
     ``number`` is the record's number in the input. ``reason`` is a code from
     :class:`groundtrace.schemas.reasons.Reason`, and ``detail`` explains it in a sentence. ``origin`` has the values of
-    the input's columns that the config keeps. The other fields hold the texts of the record; "" if it has none.
+    the input's columns that the config keeps. ``question``, ``answer``, ``source`` and ``license`` are the
+    record's unchecked texts in the fields of these names; "" if the field is missing or is not a text.
     """
 
     number: int

@@ -1,9 +1,9 @@
 """Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
 A pseudo-box is a box that a detector found. The inputs are drafts (questions with their data). The outputs are the same
-drafts. If the record has no boxes, the teacher model names the things that the answer depends on, and the draft gets
-the detector's boxes of these things. Later stages use these boxes as gold boxes, and every row marks them as boxes of a
-detector.
+drafts. If the record has no list of boxes, the teacher model names the things that the answer depends on, and the draft
+gets the detector's boxes of these things. Later stages use these boxes as gold boxes, and every row marks them as boxes
+of a detector.
 
 A question stays without boxes in these cases:
 
@@ -12,8 +12,9 @@ A question stays without boxes in these cases:
 - The teacher names no thing, or more than ``max_targets`` kinds of things.
 - The detector finds more than ``max_boxes`` things. The detector cannot decide which things of a crowd the question
   means, and a shortened list would omit things.
-- Of the kinds of things that the teacher names, the detector finds a smaller share than ``min_found``. With incomplete
-  boxes, the reward (iVGR Eq. 2) would punish right boxes.
+- The detector finds too few of the kinds of things that the teacher names. For example, if the teacher names 4 kinds
+  and ``min_found`` is 0.75, the detector must find at least 3 of them. With incomplete boxes, the reward (iVGR Eq. 2)
+  would punish right boxes.
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on. The teacher sees no gold
 box. A question whose answer consists of boxes is rejected, because this recipe has no form of response that answers
@@ -147,7 +148,7 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
     """Return a tuple of boxes for each target: the boxes that the detector finds for this target in all images.
 
     ``targets`` are the kinds of things to find, and ``media`` are the images. All requests to the detector are sent at
-    the same time. The records of their calls are added to ``session``, in the order of the requests.
+    the same time. The calls are added to ``session`` in the order of the requests, not of the replies.
     """
     asked = [(target, index) for target in targets for index in range(len(media))]
     sessions = [Session(session.models) for _ in asked]

@@ -57,9 +57,10 @@ class JudgeSampleSettings:
 class Judgement:
     """Holds the verdict of one judge on one chain of thought.
 
-    ``judge`` is the name of the scorer (code that makes one verdict) that lets the judge model assess the chain.
-    ``planted`` is True if a fault was put into the chain on purpose, to see whether the judge finds it. ``value`` is 1
-    if the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
+    ``judge`` is the name of the judge, such as "thinking_logic". It is also the name of the scorer, i.e. of the code
+    that requests this verdict from the judge model. ``planted`` is True if a fault was put into the chain on purpose,
+    to see whether the judge finds it. ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it
+    gave no verdict.
     """
 
     judge: str
@@ -90,11 +91,11 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Put (plant) a fault into copies of a response, one copy for each judge, and return the copies.
+    """Copy a response once for each of the three judges, put (plant) a fault into each copy, and return the copies.
 
-    The result maps the name of each scorer to a copy. A scorer is code that lets the judge model make one verdict. The
-    copy has a fault that this verdict should report. Fixed rules make the faults. The value is None instead of a copy
-    if the rules cannot make the scorer's fault in this response. ``question`` is the question that was answered.
+    Each judge should find the fault in its copy. For example, the copy for the judge of logic has a wrong step. The
+    result maps the name of each judge, such as "thinking_logic", to its copy. Fixed rules make the faults. If the rules
+    cannot make a judge's fault in this response, the value is None. ``question`` is the question that was answered.
     """
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)

@@ -1,14 +1,15 @@
-"""Rejects traces with leaks. A leak is text about something that was shown only to the writer of the trace.
+"""Rejects traces with leaks. A trace is a response of the teacher model. A leak is text about something that was shown
+only to the teacher.
 
-The writer (the teacher) may have been shown numbered labels drawn on the image, coordinates, the gold answer or a hint
-(Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
+The teacher may have been shown numbered labels drawn on the image, coordinates, the gold answer or a hint (Argos
+App. G: overlays; SAIL-RL App. A.1: guided prompting).
 
-The inputs are verified drafts (questions with their data). The outputs are the drafts whose best trace shows no sign of
-a leak. First, the trace is searched for a short list of phrases (:mod:`groundtrace.rewards.leaks`). A trace with such a
-phrase certainly has a leak. Then the judge model checks every other trace whose think section is not empty. If the
-judge cannot decide, or its call fails, the draft is rejected. The judge checks no traces if its endpoint cannot read
-prose, or if the setting ``ask`` is ``none``. The run, its data card and its report then state that only phrases were
-searched for.
+The inputs are verified drafts (questions with their data). The outputs are the drafts whose best trace (the chosen
+response) shows no sign of a leak. First, the trace is searched for a short list of phrases
+(:mod:`groundtrace.rewards.leaks`). A trace with such a phrase certainly has a leak. Then the judge model checks every
+other trace whose think section (reasoning) is not empty. If the judge cannot decide, or its call fails, the draft is
+rejected. The judge checks no traces if its endpoint cannot read prose, or if the setting ``ask`` is ``none``. The run,
+its data card and its report then state that only phrases were searched for.
 """
 
 from dataclasses import dataclass
@@ -45,10 +46,10 @@ class LeakSettings:
 
 
 def reasoning_of(text: str) -> str:
-    """Return the text of the judge section and of the think section of a trace, one below the other, without their
-    tags.
+    """Return the texts of two sections of a trace (response of the teacher), one below the other, without their tags.
 
-    ``text`` is the whole trace (response of the teacher). A missing section is left out.
+    The judge section (``<judge>``) holds the teacher's decision to think or to answer directly. The think section
+    (``<think>``) holds the reasoning. A missing section is left out. ``text`` is the whole trace.
     """
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))

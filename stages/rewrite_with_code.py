@@ -1,16 +1,21 @@
 """Replaces the calculations of a solution in text by code and its results (CodeDance §7.2, Table 9).
 
-The inputs are drafts (questions with their data) that have a right solution in text. The outputs are drafts whose only
-trace is the solution with scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`). The
-teacher model also writes the output that it expects of each script. Each script is executed with the state of the
-scripts before it. It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and
+The inputs are drafts (questions with their data) that have a right solution in text. The teacher model rewrites the
+solution as a trajectory: texts that alternate with scripts and their outputs
+(:mod:`groundtrace.grading.responses.turns`). The outputs of this stage are drafts with the trajectory as their only
+trace (response to learn from).
+
+The teacher also writes the output that it expects of each script. Each script is executed with the state of the scripts
+before it. The script must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and
 ``2.0``) may differ. Otherwise the rewritten solution is unusable. The trajectory holds the real outputs. A draft is
 rejected if no rewritten solution is usable.
 
 The teacher must keep all sentences except calculations, in the same order. It must also keep the sentences in which the
-solution tries a wrong approach. The paper describes no check of this. Here two shares are checked. At least the share
-``min_kept`` of the new solution's words must be in the old solution, in the same order. At least the share
-:data:`MIN_LEFT` of the old solution's words must be in the new solution.
+solution tries a wrong approach. The paper describes no check of this. Here two shares of words are checked. They count
+words that both solutions have in the same order:
+
+- at least ``min_kept`` (e.g. 0.7, which means 70 %) of the new solution's words must be in the old solution;
+- at least :data:`MIN_LEFT` of the old solution's words, without numbers, must be in the new solution.
 """
 
 import asyncio

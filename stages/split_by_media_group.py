@@ -84,9 +84,10 @@ def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
     to one group of questions connected by common images.
 
     The value is ``("all", (None, hashes))``. "all" is a constant key, with which Beam brings all values to one worker.
-    ``hashes`` are the pixel hashes of the draft's media. None is in place of the question's id: the draft may be one
-    that earlier stages did not select, and its question must then not become a part of the group. (:func:`_use` makes
-    the values with ids, for the selected drafts.) Nothing is yielded for a draft with fewer than two media.
+    ``hashes`` are the pixel hashes of the draft's media. The value has None instead of the question's id, so that
+    it does not add the question to the group: earlier stages may have left this question out. The values with ids come
+    from :func:`_use`, which is called for the selected drafts only. Nothing is yielded for a draft with fewer than two
+    media.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

@@ -2,8 +2,9 @@
 
 The inputs are drafts (questions with their data) that have trajectories (turns of text and code). The outputs are
 drafts with the first trajectory that passes all checks, its turns and its kinds of operations. If no trajectory passes,
-the draft is rejected. The reason of the rejection is the failed check of the first trajectory whose answer is not
-wrong. If all answers are wrong, the reason is the wrong answer. The checks are, in this order:
+the draft is rejected. The rejection then describes the first trajectory whose answer is right or could not be graded:
+the reason is the check that this trajectory failed. If all answers are wrong, the reason is the wrong answer. The
+checks are, in this order:
 
 1. The answer is right, and the turns have the requested form.
 2. The code does the kind of operation that the question was assigned (atomic supervision, §4.3).
@@ -157,8 +158,9 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
     its code again, or None for a turn without code.
 
     Raises _Fails in three cases: code gives another result than the recorded result, no code succeeded, or code is a
-    pretence, such as code that prints constants (see the module's docstring). A pretence is allowed if it prepares
-    later code that succeeds (:func:`groundtrace.rewards.executing.is_step`).
+    pretence, such as code that prints constants (see the module's docstring). One kind of pretence is allowed: code
+    whose output does not depend on the objects of the question, if it only prepares later code that succeeds
+    (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -273,7 +275,8 @@ def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
     ``found`` has one entry for each turn; None for a turn without code. A call succeeded if its code ended without an
     error, had output, and did not only pretend to do work. ``computes`` is True if the question can be answered by
     calculation alone, without the image. If ``computes`` is False, calls whose code does not use the image do not count
-    as successes. The reason of the verdict then states that the successful calls looked at the image.
+    as successes, and the reason of the verdict is, for example, "3 of 4 calls succeeded and looked at the image".
+    Otherwise the reason is "3 of 4 calls succeeded".
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

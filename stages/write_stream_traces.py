@@ -8,8 +8,9 @@ So it writes boxes only of things that it has found itself. It writes them in th
 such as pixels, 0–1 or 0–1000, and this stage converts them to pixels of the original image. If a box is outside of the
 coordinate frame, this stage makes the tag of the box unreadable. The trace then fails the check of its form.
 
-Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
-question. Here several traces are sampled for each question, grounded or textual, and verification keeps the best trace.
+Deviation: the paper takes the traces with boxes unchanged from an annotated set, and generates one trace in words alone
+for each question. Here several traces of the chosen form are sampled for each question, and verification keeps the best
+trace.
 """
 
 from collections.abc import Sequence

@@ -28,8 +28,8 @@ class ConfigKey:
 
     Attributes:
         name: The key without its section, such as ``n``.
-        takes: The type and the bounds of the value in words, such as "integer ≥ 1". The text is "" for a key of a
-            default entry (:attr:`ConfigSection.entries`): such entries are shown as TOML, without types.
+        takes: The type and the bounds of the value in words, such as "integer ≥ 1". The text is "" for the
+            keys of default entries (:attr:`ConfigSection.entries`), which are shown as TOML, without types.
         default: The default value as TOML; "" if the key has no default.
         meaning: One line on what the key does; "" if there is none.
         required: Whether the user must set the key.
@@ -51,9 +51,10 @@ class ConfigSection:
         text: The purpose of the section, in Markdown.
         keys: The keys of the section.
         entries: The default content of a section that maps names to values; ``()`` for all other sections. If each
-            value is a group of settings, there is one entry for each default name: the section ``endpoints`` has an
-            entry for each model server that exists by default, such as ``endpoints.colour``. If each value is a single
-            value, as in the section ``roles``, one entry holds all default names and their values.
+            value is a group of settings, there is one entry for each default name: the section ``endpoints`` has the
+            entry ``endpoints.colour`` for the default model server ``colour``. If each value is a single value, such as
+            a text, there is only one entry. Its keys are all default names, with their values: ``policy = "coarse"``
+            and ``judge = "colour"`` in the section ``roles``.
     """
 
     path: str
@@ -85,9 +86,11 @@ def config_reference(cls: type, level: int = 2, without: str = "", path: str = "
 
 
 def commented_defaults(cls: type) -> str:
-    """Return a config as TOML, with every key, its default, and a comment on the key's meaning and type.
+    """Return a config as TOML: every key with its default, and a comment on the key's meaning.
 
-    ``cls`` is the settings class of the config. Keys without a default are commented out.
+    The comment also states the key's type, unless the default shows the type. ``cls`` is the settings class of the
+    config. Keys without a default are commented out. So are the keys of a section whose name the user chooses, such as
+    ``[endpoints.NAME]``.
     """
     parts = [_toml_section(section) for section in sections(cls)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -97,8 +100,8 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
     """Yield a description of each section of a config, in order. Each section comes before the sections inside it.
 
     ``cls`` is a settings class. ``path`` is the dotted key of the section that ``cls`` describes, such as ``trace``; ""
-    for the whole config. ``holder`` is an object of ``cls`` with the section's defaults in the config, which may differ
-    from the defaults of the class. If it is None, the defaults of the class are used.
+    for the whole config. A config may give a section other defaults than ``cls`` declares. ``holder`` is then an object
+    of ``cls`` with these other defaults. If ``holder`` is None, the defaults that ``cls`` declares are used.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)

@@ -62,8 +62,8 @@ class PartName:
     format.
 
     The text is the part's name in a registry (:mod:`groundtrace.schemas.registry`), or its path in the form
-    ``module:NAME``. ``registry`` holds the known parts of this kind. If ``or_empty`` is True, the text may also be "",
-    which means no part.
+    ``module:NAME``. ``registry`` is this registry: it holds the parts that have a name, such as all scorers. If
+    ``or_empty`` is True, the text may also be "", which means no part.
     """
 
     registry: Registry[Any]

@@ -34,8 +34,8 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return reasoning and an answer, with boxes around the objects that the answer is based on.
 
-    Some answers are based on no object, such as "no, there is no red circle". Then each object whose class is in the
-    question gets a box.
+    Some answers are based on no object, such as the answer "0" to "how many circles touch an edge?". Then each object
+    that a noun of the question describes gets a box: in this example, each circle.
 
     ``prompt`` holds the question, and ``scene`` holds the image. The image can be coarsened (scaled down and blurred)
     at random: ``rng`` is the random generator, and ``strength`` is the degree (0: not coarsened). The answer is

@@ -2,8 +2,8 @@
 
 The engine uses only the image and the question of a request. It ignores the gold answer, which some prompts contain. It
 does not guess: if it cannot read the image or the question, its answer is "cannot read". Some prompts require a list or
-a verdict instead of an answer. For these prompts, the result is an empty list, a negative verdict or "cannot_judge", or
-the engine raises CallError.
+a verdict instead of an answer. If the engine cannot read the image or the question of such a prompt, it returns an
+empty list, a negative verdict or "cannot_judge", or it raises CallError.
 
 The setting ``model`` names the algorithm. ``colour`` clusters colours and follows contours; ``edges`` fits outlines to
 gradients. A role is a job of a model, such as "judge". Only the roles detector and segmenter can use ``edges``. All
@@ -135,10 +135,11 @@ class ClassicalEndpoint:
         return Reply(await loop.run_in_executor(self._threads, work))
 
     def _scene(self, prompt: RenderedPrompt) -> Scene:
-        """Return the scene of a prompt: its first image, in which the engine finds shapes.
+        """Return the scene of a prompt: the first image of the prompt, in which the engine finds shapes.
 
-        The scene has no image in two cases: the prompt has no image; or the prompt has several images, and the others
-        are not crops or drawings of the first. The scenes of recent images are cached.
+        The scene has no image if the prompt has no image, or several images. Images that were made from the first one
+        are not counted, such as crops of the first image, or copies of it with marks. The scenes of recent images are
+        cached.
         """
         if not prompt.media:
             return Scene(None)
@@ -151,7 +152,10 @@ class ClassicalEndpoint:
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Return a random generator whose seed depends on the prompt, the images and the sample's ``index``."""
+        """Return a random generator whose seed depends on the prompt's variables and images, and on ``index``.
+
+        ``index`` is the number of the sample. It is different for each sample of a request.
+        """
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

@@ -53,8 +53,8 @@ def judge_reasoning(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
     reasoning and its answer, and ``scene`` holds the image; the other arguments are not used.
 
     The judge does not compare the number of points with the answer, for two reasons. First, another check makes this
-    comparison. Second, if a response with correct points could get a lower reward, the trained model would learn to
-    write no points.
+    comparison. Second, a response with correct points but a wrong answer would lose reward because of its points. The
+    trained model would then learn to write no points.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted")), scene

@@ -30,8 +30,9 @@ _CONCLUDES = re.compile(r"\b(?:so|hence|thus|therefore|also|daher|donc)[\s,]*$")
 def with_headings(text: str) -> str:
     """Return a text in which headings such as "left:" are replaced by phrases such as "in the left:".
 
-    ``text`` is in lower case. A heading "right:" is changed only if the text also names another side, since "right" may
-    also mean that an answer is correct. In a list such as "left, middle, right", the last word becomes "the right".
+    :func:`part_denied` can find the part of the image in such a phrase. ``text`` is in lower case. The word "right" may
+    also mean "correct", so a heading "right:" is changed only if the text also names another side. In a list such as
+    "left, middle, right", the last word becomes "the right", which cannot mean "correct".
     """
 
     def placed(found: re.Match[str]) -> str:
@@ -60,8 +61,8 @@ def part_denied(label: str, clause: str, sentence: str, asked: Collection[str]) 
 
     - The clause is a conclusion ("so there is none").
     - The clause is about the whole image ("there is none in the image").
-    - The sentence already names the object before ``clause``: in the clause that names the part ("the left box has a
-      square, but no other"), or between that clause and ``clause``.
+    - Before ``clause``, the sentence names the object and the part in the same clause, or first the part and then the
+      object: "the left box has a square, but no other".
     - The clause begins with "and" ("and no square"), and the sentence names several parts before the clause.
     """
     named = [*_PART.finditer(clause)]
@@ -88,8 +89,9 @@ def _carried(label: str, before: str) -> list[re.Match[str]]:
     the clause denies ("square"). The result is a list with the match of the part. The list is empty in these cases:
 
     - ``before`` names no part, or ends with a word such as "so".
-    - ``before`` names the object in the clause that names the part, or in a later clause. An example is the clause "no
-      other" in "the left box has a square, but no other": ``before`` already states that a square is in the left box.
+    - ``before`` names the object and the part in the same clause, or first the part and then the object. In "the left
+      box has a square, but no other", ``before`` already states that a square is in the left box. So the clause "no
+      other" does not deny all squares in the left box.
     """
     if _CONCLUDES.search(before):
         return []

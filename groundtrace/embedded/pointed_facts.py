@@ -19,7 +19,7 @@ _CLAUSE_END = re.compile(r"[,:(]")
 
 
 def contradicted_fact(reasoning: str, question: Question, scene: Scene | None) -> str | None:
-    """Return a message about the first fact in a reasoning that is contradicted; None if no contradiction is found.
+    """Return a message about one contradicted fact in a reasoning; None if no contradiction is found.
 
     Facts are calculations, and the counts, colours, places and presence of objects. They are compared with the tags of
     the reasoning (XML elements that point at objects) and with its answer. ``question`` holds the question and this

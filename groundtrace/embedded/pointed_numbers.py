@@ -27,9 +27,13 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
     """Return a message if the points of a reasoning contradict a count or a comparison in one of its sentences.
 
     Returns None if there is no contradiction. ``pointed`` maps each label to the number of objects with this label that
-    the reasoning points at. ``answer`` is the answer as a number, or None if the answer is not a number. If the
-    sentence counts the objects in parts of the image ("2 on the left, 3 on the right"), the sum of these counts must be
-    the answer.
+    the reasoning points at. ``answer`` is the answer as a number, or None if the answer is not a number. A sentence
+    with a word such as "statement" is not checked. Which counts are checked depends on the answer:
+
+    - The answer is not a number: the count of a label must equal the number in ``pointed``, apart from the exceptions
+      in :func:`_miscounted`.
+    - The answer is a number: the sum of counts in parts of the image ("2 on the left, 3 on the right") must be the
+      answer. Other counts are not checked.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None
@@ -64,8 +68,8 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
     """Return a message if a sentence states a wrong count for a label; else None.
 
     A count is wrong if it differs from the number of objects with this label that the reasoning points at. ``pointed``
-    maps each label to this number. Only the sentence's last count for a label is compared. Two kinds of counts are
-    never treated as wrong: 0, and a count that may include only some of the objects with the label.
+    maps each label to this number. Only the sentence's last count for a label is compared. It is compared only if it
+    certainly includes all objects with the label, as in "5 circles in total". The count 0 is never treated as wrong.
     """
     for label, number in pointed.items():
         words = frozenset(label.split())

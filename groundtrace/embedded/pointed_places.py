@@ -1,8 +1,8 @@
 """Compares the places that a reasoning states with its points: parts of the image, and relations such as "above".
 
 For example, "[black square] lies in the left box" is wrong if the point is in the right box. A place counts as wrong
-only if this is certain. In a relation such as "above", the two points must differ by more than 3 pixels. In an image
-that is not divided into boxes, "in the left half of the image" is wrong only for a point in the right third.
+only if this is certain. In a relation such as "above", the two points must differ by more than 3 pixels. "In the left
+half of the image" is wrong only for a point in the right third. So is "in the left box" if the image has no boxes.
 """
 
 import re

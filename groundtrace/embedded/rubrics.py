@@ -5,9 +5,9 @@ foundational rubrics of RuCL's Table 1: presence, target, answer type and conclu
 points and boxes in the attempt), and one about the form of the response. The engine also proposes a rubric for the
 coherence of the reasoning steps. This rubric is never applied, since the engine cannot judge it.
 
-Every rubric considers the text as well as points and boxes, since some prompts do not request points. The question and
-the image alone decide whether a rubric applies. Rubrics about the image's content apply only to images of flat shapes,
-since the engine cannot read other images.
+The rubrics presence, target, conclusion and grounding consider the text as well as points and boxes, since some prompts
+do not request points. Whether a rubric applies depends only on the question with its gold (correct) answer, and on the
+image. Rubrics about the image's content apply only to images of flat shapes, since the engine cannot read other images.
 """
 
 import json
@@ -251,8 +251,8 @@ def _concludes(seen: _AttemptEvidence) -> bool:
 
     If the reasoning states no conclusion, the result depends on the question. For a counting question, the answer must
     equal the last stated number of the objects that the question counts. If no such number is stated, the answer must
-    equal the number of points and boxes. For any other question, the result is False. It is also False if the attempt
-    has no answer, or the answer "cannot read".
+    equal the number of points and boxes, and this number must not be 0. For any other question, the result is False. It
+    is also False if the attempt has no answer, or the answer "cannot read".
     """
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:

@@ -1,8 +1,8 @@
 """Decides which sentences of a reasoning the embedded judge (a program without a model) can read.
 
-The judge can read a sentence if it knows all its words (:mod:`groundtrace.embedded.vocabulary`). There is one
-exception: one word may be unknown if the sentence has at least three known words and a clear subject. Its subject is
-clear if it has a number, a tag with points, a word of the question or answer, a word for a shape, or a word such as
+The judge can read a sentence if all words of the sentence are known (:mod:`groundtrace.embedded.vocabulary`). There is
+one exception: one word may be unknown if the sentence has at least three known words and shows what it is about. It
+shows this by a number, a tag with points, a word of the question or answer, a word for a shape, or a word such as
 "statement".
 
 An unreadable sentence does not count as a fault of the reasoning: the judge's verdict is then "cannot judge".
@@ -121,9 +121,9 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     """Return the reason why a sentence is unreadable; None if it is readable.
 
-    ``tokens`` are the words and signs of the sentence. ``own`` are the words of the question and the answer, which the
-    judge knows in addition to its own words. ``is_open`` is True if the sentence is a question or a supposition. A
-    sentence is unreadable in these cases:
+    ``tokens`` are the words and signs of the sentence. ``own`` are the words of the question and the answer, which also
+    count as known words. ``is_open`` is True if the sentence is a question or a supposition. A sentence is unreadable
+    in these cases:
 
     - It has a word, not in ``own``, that makes a reasoning worthless ("guess", "sorry").
     - It has a word of doubt ("perhaps") that is not in ``own``, and ``is_open`` is False.

@@ -37,8 +37,8 @@ def states_presence(marked: MarkedText, question: Question) -> str | None:
 
     The object is the one that the question asks for. ``marked`` is the reasoning, and ``question`` holds the question
     and the answer. For example, the question is "How many circles are there in the image?", the answer is 0, and the
-    sentence is "two circles are visible in the middle box". A question about a part of the image, or with other
-    conditions, is not checked.
+    sentence is "two circles are visible in the middle box". A question about a part of the image ("in the left box"),
+    or with a condition on the objects ("touching the edge"), is not checked.
     """
     asked = _asked_thing(question)
     if asked is None:

@@ -131,11 +131,11 @@ def denies_relation(label: str, clause: str, question: str) -> bool:
 
 
 def denies_having(label: str, clause: str, question: str) -> bool:
-    """Return whether a clause denies that any group of objects in the question contains an object with this label.
+    """Return whether a clause states that no group, such as a tower or a box, has an object with this label.
 
-    A group can be a tower or a box. For example, the question is about towers, the label is "blue block", and the
-    clause is "no tower has a blue block". The result is False if the clause is about only some of these groups ("no
-    yellow tower has a blue block").
+    For example, the result is True for the question "how many towers are there?", the label "blue block" and the clause
+    "no tower has a blue block". The question must contain all words for the group. So with the same question, the
+    result is False for "no yellow tower has a blue block": this clause is about only some of the towers.
     """
     having = _HAS.search(clause)
     if having is None or not {*words_of(having["owner"])} <= {*words_of(question)}:

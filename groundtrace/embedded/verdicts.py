@@ -117,8 +117,9 @@ def takes_back(clause: str, answer: Fraction) -> bool:
 def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
     """Return a dict from the position of each verdict word to a bool: True if it affirms, False if it rejects.
 
-    Verdict words are words such as "true" and "wrong". ``of_statement`` is whether a word such as "statement" is in the
-    clause. Raises BothSidesError if "and" or "or" joins a word that affirms with a word that rejects.
+    Verdict words are words such as "true" and "wrong". ``of_statement`` is True if the clause has a word such as
+    "statement". More words are then verdict words, such as "different" in "this is different from the statement".
+    Raises BothSidesError if "and" or "or" joins a word that affirms with a word that rejects.
     """
     loose = frozenset[str]() if of_statement else _LOOSE
     agrees = _AGREES | _SAMENESS if of_statement else _AGREES

@@ -115,8 +115,8 @@ def parse_record(
 
     ``raw`` is the unchecked line or row. If ``may_lack_question`` is True, a record that has only images, without
     question and answer, is valid. ``columns`` is the column map of the input: the input's column for each field. Raises
-    InvalidRecord for an invalid record; the message names the field, its column if this has another name, and the
-    fault.
+    InvalidRecord for an invalid record; the message names the field and the fault. If the field's column has another
+    name than the field, the message also names the column.
     """
     origin, fields = raw.origin, dict[str, object]()
     try:

@@ -91,9 +91,16 @@ def image_hints(question: Question) -> list[str]:
 def instruction(question: Question, form: str = POINTS) -> str:
     """Return the instruction that requests one form of response, such as reasoning with points.
 
-    ``form`` is a key of :data:`INSTRUCTIONS`: ``points``, ``boxes``, ``textual`` (words only), ``judge``, ``plain`` or
-    ``code``. For points or boxes in several images, the instruction also explains how to name the image of each
-    position. For points in a video clip, it explains how to name the frame. Raises KeyError for an unknown form.
+    ``form`` is a key of :data:`INSTRUCTIONS`:
+
+    - ``points`` or ``boxes``: reasoning with points or boxes;
+    - ``textual``: reasoning in words only, without coordinates;
+    - ``judge``: first a judgement whether the question needs reasoning, then the reasoning;
+    - ``code``: reasoning with Python code that is executed;
+    - ``plain``: reasoning of any kind.
+
+    For points or boxes in several images, the instruction also explains how to name the image of each position. For
+    points in a video clip, it explains how to name the frame. Raises KeyError for an unknown form.
     """
     parts = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
@@ -107,9 +114,8 @@ def user_text(question: Question, form: str = POINTS) -> str:
     """Return the user's message for a question: its images, its text, its choices and the instructions.
 
     The message has one placeholder ``<image>`` per image or frame. For a video clip, the number and the time of each
-    frame are written before its placeholder. ``form`` is the requested form of response, a key of :data:`INSTRUCTIONS`:
-    ``points``, ``boxes``, ``textual`` (words only), ``judge``, ``plain`` or ``code``. Raises KeyError for an unknown
-    form.
+    frame are written before its placeholder. ``form`` is the name of the requested form of response, such as ``points``
+    (:func:`instruction` lists all forms). Raises KeyError for an unknown form.
     """
     parts = [_marks(question.media) + question.question, lettered_choices(question)]
     parts.append(f"{instruction(question, form)} {answer_format(question)}")

@@ -69,8 +69,8 @@ class Kind:
       that installs them.
     - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form. The
       coordinates are pixels of the original image. There is one exception: detectors of the kind "transformers" write
-      other units (e.g. 0 to 1000) if the setting ``frame`` names them. The setting ``family``
-      must not be used, since it names models with another form of coordinates. Only "plain", the default, is allowed.
+      coordinates in other units (e.g. 0 to 1000) if the setting ``frame`` names these units. The setting ``family``
+      must be left out or "plain", since other families have other forms of coordinates.
     - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
     - ``needs_url`` is True if the settings must contain the server's URL.
     - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an

@@ -69,9 +69,11 @@ class CallError(Exception):
     ``failure`` is the kind of the failure. ``message`` describes the failure, often in the server's words, shortened
     and without API keys. ``tries`` is the number of attempts. ``status`` is the HTTP status, or None. ``unreachable``
     is True if the server could not be reached, or if a gateway answered in its place (status 502 to 504).
-    ``retry_after_s`` is the wait, in seconds, that the server demands before the next request, or None. ``partial``
-    holds the samples that did arrive, with the usage of all requests. ``key`` is the cache key of a missing sample.
-    ``call`` is the record of the failed call for the accounting of costs. It is None until
+    ``retry_after_s`` is the wait, in seconds, that the server demands before the next request, or None.
+
+    ``partial`` holds the samples (generated texts) that did arrive, and the usage: the numbers of requests and tokens,
+    also of failed attempts. ``key`` is the cache key of the first requested sample that is missing in ``partial``, or
+    None if it is not known yet. ``call`` is the record of the failed call for the accounting of costs. It is None until
     :meth:`groundtrace.inference.models.Models.generate` sets it.
     """
 
@@ -104,8 +106,9 @@ class CallError(Exception):
         return f"{self.failure.value}: {self.message}{asks}{tries}"
 
     def without_usage(self) -> "CallError":
-        """Return a copy of this error for another call that waited for the same sample (generated text). The copy has
-        no ``partial`` and no ``call``, since the usage is counted for the call that failed.
+        """Return a copy of this error for another call, which sent no request but waited for the same sample (generated
+        text). The copy's ``partial`` has no samples, and its ``call`` is None. The usage (requests and tokens) of this
+        error is left out, since it is already counted for the call that sent the request.
         """
         return CallError(
             self.failure,

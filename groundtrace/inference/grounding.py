@@ -201,8 +201,8 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """Parse a segmenter's reply, and return its masks in order. ``text`` is the reply. ``count`` is the number of boxes
-    or points for which masks were requested, so it is also the number of masks. ``medium`` is the segmented image.
+    """Parse ``text``, the reply of a segmenter, and return its masks. The request gave the segmenter ``count`` boxes or
+    points in the image ``medium``. The reply has one mask for each of them, in the same order.
 
     Raises :class:`BadReply` if the number of masks is not ``count``, or if a mask does not have the right form or does
     not fit into the image.

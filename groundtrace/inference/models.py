@@ -259,18 +259,20 @@ class Models:
         flights: dict[str, _Flight],
         had_joined: bool,
     ) -> dict[str, CachedReply]:
-        """Request samples (texts of a model), and return them by cache key. If the model runs on a server, a sample
-        that another process has already requested is not requested again. If the model runs in this process, all
-        samples are requested from it. Other calls in this process that wait for one of the samples get this sample,
-        too.
+        """Request samples (texts of a model), and return them by cache key. Other calls in this process that wait for
+        one of the samples get this sample, too.
 
         ``asked`` is the call that needs the samples, ``indices`` are their numbers, and ``max_tokens`` is the token
         limit of each sample. ``flights`` holds, by cache key, the futures for which the other calls wait.
 
-        The caller has already searched the cache for the samples. The processes of this machine find each other through
-        a shared file, in which each process registers. ``had_joined`` is True if this process was registered before
-        that search. If ``had_joined`` is False, another process may have cached some of the samples since that search.
-        So this method then searches the cache again.
+        If the model runs in this process, all samples are requested from it. If the model runs on a server, another
+        process of this machine may already have requested one of the samples. This method then waits until that
+        request has ended, and takes the sample from the cache. The sample is requested again only if it is not there.
+
+        The processes find each other through a shared file, in which each process registers. The caller has already
+        searched the cache. ``had_joined`` is True if this process was already registered at that time. If it is False,
+        another process may have cached some of the samples since then, without being noticed. So the method searches
+        the cache again.
         """
         keys = [asked.keys[index] for index in indices]
         try:

@@ -66,8 +66,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
     Raises NotServed if an endpoint cannot be used for its role. There are three cases:
 
-    - The endpoint has no server, because its kind (the way to reach the model) is, for example, ``vllm``: only a run
-      starts the servers of such a kind.
+    - Only a run starts servers for the endpoint's kind (the way to reach the model), such as ``vllm``. This function
+      is called outside of a run, so the endpoint has no server.
     - The endpoint cannot be opened, or its own check (its method ``check``) shows that it cannot answer calls.
     - The model can answer none of the role's prompts. This is checked only if the endpoint's kind declares which
       prompts the model can answer. Other kinds, such as one that a user has written, are not checked.

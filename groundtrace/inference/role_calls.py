@@ -83,15 +83,16 @@ async def ask_for(
 
     ``role`` is the job of the model, such as "judge". ``caller`` makes the calls, with the sampling parameters
     ``sampling``. ``read`` is a function that parses a reply, and raises :class:`BadReply` if the reply does not have
-    the requested form. ``form`` describes this form for the model; it is "" if no description is needed. After a
-    BadReply, the reply is requested again in one of these ways:
+    the requested form. ``form`` describes this form for the model; it is "" if no description is needed.
 
-    - If the reply was complete, the request has a repair prompt, which states the problem and the ``form`` (if given).
-    - If the reply was truncated, the request has the same prompt and twice the token budget. The largest budget is the
-      endpoint's ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0.
-    - There is one exception: if the reply was truncated at the largest budget, the request has a repair prompt and the
-      original budget. The repair prompt is longer, so the server's context may be too small for it and the largest
-      budget together.
+    The largest token budget is the endpoint's ``max_tokens_limit``, or :data:`MAX_TOKENS` if that limit is 0. After a
+    BadReply, a new request is sent. There are three cases:
+
+    - The reply was complete: the new request has a repair prompt, which states the problem and the ``form`` (if given).
+    - The reply was truncated at less than the largest budget: the new request has the same prompt and twice the budget,
+      but at most the largest one.
+    - The reply was truncated at the largest budget: the new request has a repair prompt and the original budget. With
+      the largest budget, the longer repair prompt might not fit into the server's context.
 
     A repair prompt is sent at most ``repair_attempts`` times (a setting of the endpoint).
 

@@ -73,13 +73,14 @@ class SampleRequests:
     ) -> dict[str, CachedReply]:
         """Send ``request``, cache its samples, and return them by cache key.
 
-        ``asked`` is the call that needs the samples, and ``wanted`` are their cache keys. If the reply arrives in
-        parts, ``stored`` gets the cached samples of each part, and ``noted`` gets the part, whose usage is then noted.
+        ``asked`` is the call that needs the samples, and ``wanted`` are their cache keys. A reply may arrive in several
+        parts. For each part, the function ``request.arrived`` notes the usage and caches the samples. It also adds the
+        part to ``noted``, and the cached samples to ``stored`` (by cache key).
 
-        If the request fails, its error is raised, with one exception: the server rejects the request (for example,
-        because the model's context is too small for so many tokens), and ``asked`` already holds all wanted samples,
-        truncated at a smaller ``max_tokens``. Then these truncated samples are returned. They are also cached as the
-        replies to this request, so that it is not sent again.
+        If the request fails, its error is raised. There is one exception: the server rejects the request, for example
+        because the model's context is too small for so many tokens. ``asked`` may then already hold all wanted samples,
+        in a form that was truncated at a smaller token budget. In this case these truncated samples are returned. They
+        are also cached as the replies to this request, so that it is not sent again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -96,10 +97,15 @@ class SampleRequests:
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and write the usage of its reply to the run's notes (files that
-        record tokens and costs). A reply may arrive in several parts. When a part arrives, the function
-        ``request.arrived`` notes its usage, and appends the part to ``noted``. At the end, this method notes only the
-        usage that is not in these parts."""
+        """Wait until the request's expected cost fits into the run's budget, and send the request. Then write the usage
+        of the reply to the run's notes (files that record tokens and costs). A model in this process costs nothing, so
+        a request to it does not wait for the budget.
+
+        A reply may arrive in several parts. For each part, the function ``request.arrived`` notes the usage, and
+        appends the part to ``noted``. At the end, this method notes only the usage that is not in the parts in
+        ``noted``. Raises BudgetUsedUp if the cost does not fit although no other request is in progress, and CallError
+        if the call fails.
+        """
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -158,14 +164,16 @@ class SampleRequests:
         max_tokens: int,
         stored: dict[str, CachedReply],
     ) -> dict[str, CachedReply]:
-        """Count the usage of a reply, and cache its samples unless all of them are cached already.
+        """Count the usage of a reply, and cache its samples unless all of them are cached already. ``asked`` is the
+        call that requested the samples, ``wanted`` are their cache keys, and ``max_tokens`` is the request's token
+        budget.
 
         Some endpoints return a reply in parts. The samples of a part were cached when the part arrived, and ``stored``
         holds them by key. Other endpoints return all samples together at the end, and this method caches them. If a new
         sample replaces a truncated one, the tokens of the truncated sample are counted as wasted.
 
-        Returns the replies that the cache then holds, by key. If another process stored a reply for a key first, the
-        result has that reply.
+        Returns the cached replies for the samples in ``reply``, by key. If another process stored a reply for a key
+        first, the result has that reply.
         """
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
@@ -180,9 +188,13 @@ class SampleRequests:
     async def _store(
         self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
     ) -> dict[str, CachedReply]:
-        """Cache the samples of the reply: the first sample under the first of ``keys``, and so on. If the reply has
-        fewer samples than there are keys, the last keys are not used. Returns what the cache then holds for the used
-        keys, by key: these samples, or replies that other processes have stored earlier."""
+        """Cache the samples of ``reply``: the first sample under the first of ``keys``, and so on. If the reply has
+        fewer samples than there are keys, the last keys are not used. ``asked`` is the call that requested the samples,
+        and ``max_tokens`` is the request's token budget.
+
+        Returns the cached reply of each used key. If another process stored a reply for a key first, the result has
+        that reply.
+        """
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name
@@ -193,5 +205,7 @@ class SampleRequests:
 
 
 def _shares(total: int, count: int) -> list[int]:
-    """Divide the total into ``count`` parts that differ by at most one."""
+    """Divide the tokens of a reply (``total``) among its ``count`` samples. Returns ``count`` integers that differ by
+    at most one. E.g. for a total of 5 tokens and 2 samples, the result is [3, 2].
+    """
     return [(total + count - 1 - index) // count for index in range(count)]

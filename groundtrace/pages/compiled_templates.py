@@ -19,9 +19,10 @@ _PARTS = frozenset({"name", "root", "blocks", "debug_info"})
 class CompiledTemplates(jinja2.FileSystemBytecodeCache):
     """Stores the compiled templates of one package.
 
-    Before Jinja uses a stored template, it checks by a checksum that the text of the template is unchanged. The names
-    of the files contain the options and the versions of Python and Jinja. As with Python's compiled modules, nothing is
-    stored if Python is started with ``-B`` or if the folder cannot be written.
+    Before Jinja uses a stored template, it checks by a checksum that the text of the template is unchanged. The name
+    of each file contains the versions of Python and Jinja, and a name for the options with which the template was
+    compiled, such as ``autoescape``. As with Python's compiled modules, nothing is stored if Python is started with
+    ``-B`` or if the folder cannot be written.
     """
 
     def load_bytecode(self, bucket: Bucket) -> None:

@@ -53,7 +53,8 @@ def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
     """Return the part that shows a points tag or box tag; None if the tag has no coordinates.
 
-    ``points`` and ``boxes`` are the numbers of points and boxes before this tag.
+    The response has ``points`` points and ``boxes`` boxes before this tag, and the numbers in the part continue from
+    there. E.g. if ``points`` is 2, the first point of the tag gets the number 3.
     """
     written = text[tag.start : tag.end]
     if tag.name == "box":

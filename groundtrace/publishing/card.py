@@ -79,8 +79,9 @@ class PromptUse:
         sha256: the SHA-256 of the prompt's text.
         purpose: what the prompt is for; "" if it is unknown.
         rows: the number of rows whose lineage (record of models and prompts) names the prompt.
-        run_calls: the number of calls with this prompt that a stage (step of the pipeline) made for the whole run, not
-            for single rows.
+        run_calls: the number of calls of the stage (step of the pipeline) that uses this prompt for the whole run, not
+            for single rows. An example is the stage that measures the judges on a sample. If the stage has several
+            prompts, the calls with all of them are counted. 0 if no such stage uses the prompt.
     """
 
     name: str
@@ -210,7 +211,7 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """Return how often a stage (step of the pipeline) called models with its own prompt.
+    """Return how often a stage (step of the pipeline) called models with its own prompts, summed over these prompts.
 
     Calls that ask a model to correct an unusable reply are not counted, because they use another prompt.
     """

@@ -27,7 +27,8 @@ class StageFlow:
         name: the name of the stage.
         does: a description of the stage; "" in runs of older versions.
         read, kept, rejected: the numbers of records.
-        side: True if the stage processes only a sample of the records.
+        side: True for a sample stage: a stage that reads only a sample of the records, and passes none of them on. In
+            this case, ``kept`` is the number of records that were read and not rejected.
         for_target: True if the stage acts only in runs with a target number of rows.
     """
 

@@ -45,8 +45,10 @@ class ShownRow:
             empty for a trajectory (a trace in several turns with code).
         attempts: the answers to the question that the policy (the model to train) sampled.
         scores: (name, score) pairs; the score is None if it could not be computed.
-        facts: (name, value) pairs: the names of the row's images or clips, and the values of added columns (columns
-            that the input or a stage of the pipeline added) that hold texts, numbers or booleans.
+        facts: (name, value) pairs of texts. The pair ``media``, such as ``("media", "a.jpg, b.jpg")``, holds the names
+            of the row's images or clips. Each other pair holds the name and the value of an added column. An added
+            column is a column that the input or a stage (step of the pipeline) added. Only added columns with texts,
+            numbers or booleans have a pair.
         turns: the turns of a trajectory; empty for a trace without code.
         more_turns: the number of turns that are left out.
     """
@@ -149,10 +151,11 @@ def _opened(medium: ShardRow, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """Return the further facts about a row that the gallery shows, as (name, value) pairs of texts.
+    """Return facts about a row for the gallery of the report, as (name, value) pairs of texts.
 
-    The facts are the names of the row's images or clips, and the values of added columns that hold texts, numbers or
-    booleans. Added columns are those that the input or a stage (step) of the pipeline added.
+    The pair ``media``, such as ``("media", "a.jpg, b.jpg")``, holds the names of the row's images or clips. Each other
+    pair holds the name and the value of an added column. An added column is a column that the input or a stage (step of
+    the pipeline) added. Only added columns with texts, numbers or booleans have a pair.
     """
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]

@@ -16,8 +16,9 @@ class JudgeRow:
 
     Attributes:
         judge: the name of the judge.
-        clean: how often the judge was right about texts without planted faults, as text, such as ``9 of 10 (0.60 to
-            0.98)``. The parentheses hold the interval of this share.
+        clean: how often the judge was right about texts without planted faults. For example, ``9 of 10 (0.60 to 0.98)``
+            states that 9 of 10 verdicts were right. The parentheses hold the 95 % confidence interval of the share of
+            right verdicts.
         planted: how often the judge was right about texts with planted faults (faults that were added on purpose), in
             the same form.
         unjudged: the number of texts for which the judge gave no verdict.
@@ -52,7 +53,8 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 def _shown(figures: dict[str, object]) -> str:
     """Return how often a judge was right, as text such as ``9 of 10 (0.60 to 0.98)``.
 
-    The parentheses hold the 95 % interval of the share. The result is "none judged" if no text has a verdict.
+    In this example, 9 of 10 verdicts were right. The parentheses hold the 95 % confidence interval of the share of
+    right verdicts. The result is "none judged" if no text has a verdict.
     """
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:

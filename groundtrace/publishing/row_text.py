@@ -92,7 +92,10 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
 
 
 def _cut(title: str, text: str) -> list[str]:
-    """Return ``title: text`` in lines of at most :data:`WIDTH` characters; further lines are indented."""
+    """Return the first :data:`MAX_LINES` lines of ``title: text``, and the number of lines that are left out.
+
+    A line has at most :data:`WIDTH` characters. All lines but the first are indented.
+    """
     first, *more = _first_lines(f"{title}: {text}", WIDTH - 2)
     return [first, *(f"  {line}" for line in more)]
 

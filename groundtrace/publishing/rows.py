@@ -30,7 +30,8 @@ class Row:
         folder: the run folder.
         set: the name of the set: sft, rl or rejected.
         values: the values of the row by column.
-        input: the input of the run. The images of rejected records are read from its folder.
+        input: the value of the run's ``--input``, such as ``data/*.jsonl``. The images of rejected records are read
+            from the folder that this value names, here ``data``.
     """
 
     folder: Path = field(compare=False)
@@ -83,9 +84,9 @@ class Rows:
     """Holds rows of one set, to filter them with :meth:`where`, count them, iterate over them, or pick single rows.
 
     ``rows[0]`` and ``rows["an id"]`` are single rows. ``folder`` is the run folder, and ``set`` is sft, rl or rejected.
-    ``table`` is the Arrow table of the rows. ``input`` is the input of the run, from whose folder the images of
-    rejected records are read. Two objects are equal if their sets and tables are equal; the folders of their runs may
-    differ.
+    ``table`` is the Arrow table of the rows. ``input`` is the value of the run's ``--input``, such as
+    ``data/*.jsonl``. The images of rejected records are read from the folder that this value names, here ``data``. Two
+    objects are equal if their sets and tables are equal; the folders of their runs may differ.
     """
 
     folder: Path = field(compare=False)

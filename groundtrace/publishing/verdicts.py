@@ -38,8 +38,8 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
     ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a
     list of JSON texts for a kept trace, and null for any other trace.
 
-    The view reads the run's other views, such as ``sft``. ``within`` is the database schema of these views, in which
-    the new view is created, too. If ``within`` is "", all these views are temporary.
+    The new view reads the views ``sft`` and ``rejected`` of the run. ``within`` is the database schema that holds all
+    three views. If ``within`` is "", all three are temporary views outside any schema.
     """
     place = f"{quoted_name(within)}." if within else ""
     parts, sft = [], _columns(db, f"{place}sft")

@@ -68,10 +68,10 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
     - If a verdict whose name is in ``gates`` has the value 0, the score is 0.
     - If any verdict has failed, the score is None.
 
-    There are three deviations. For grounding, Eq. 9 prints the weight w_S in the numerator and w_G in the denominator;
-    here both have the same weight. Verdicts that are not applicable are left out of numerator and denominator. The
-    score is at least 0, although a response with only wrong points has a negative grounding
-    (:mod:`groundtrace.rewards.pointing_score`).
+    There are three deviations. For grounding, Eq. 9 prints the weight w_S in the numerator and the weight w_G in the
+    denominator; here the weight in the numerator is also the weight in the denominator. Verdicts that are not
+    applicable are left out of numerator and denominator. The score is at least 0, although a response with only wrong
+    points has a negative grounding (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)
     outcome = values.get("outcome")
@@ -143,9 +143,9 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 
     ``verdicts`` are the results of the scorers on one response. The four terms of the mean are the values of four
     verdicts: ``judging`` (on the decision to think or to answer directly), ``thinking`` (on the reasoning), ``outcome``
-    (on the final answer) and ``format`` (on the form of the response). The weights are in ``settings``. Terms that are
-    not applicable are left out of the mean. The result is None if the outcome is unscored, or if a term with a weight
-    above 0 has failed (its scorer could not check the response).
+    (on the final answer) and ``format`` (on the form of the response). The weights are in ``settings``. A term that is
+    not applicable (its scorer had nothing to check) is left out of the mean. The result is None if the outcome has no
+    value, or if a term with a weight above 0 has failed (its scorer could not check the response).
     """
     weights = {
         "judging": settings.judging_weight,
@@ -174,12 +174,13 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
     """Return the reward of a grounded response (with boxes) of iVGR: format + outcome + boxes (Eq. 1 and 2).
 
     ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
-    with this name: ``outcome`` is about the final answer, and ``boxes`` is the match with the gold boxes. With the
-    paper's weights of 1, the reward is in [0, 3]. The result is None if the outcome is unscored, or if a term with a
-    weight above 0 has failed.
+    with this name: ``format`` is about the form of the response, ``outcome`` is about the final answer, and ``boxes``
+    is the match with the gold boxes. With the paper's weights of 1, the reward is in [0, 3]. The result is None if the
+    outcome has no value, or if a term with a weight above 0 has failed (its scorer could not check the response).
 
-    Deviation: the result is the weighted mean of the scored terms times the sum of all weights. So a question without
-    gold boxes has no term for boxes, instead of a term of 0. If all terms are scored, the result is the paper's sum.
+    Deviation: the result is the weighted mean of the terms that have a value, multiplied by the sum of all three
+    weights. So for a question without gold boxes, the term for boxes is left out, instead of being 0. If all terms have
+    a value, the result is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
@@ -188,11 +189,11 @@ def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> f
     """Return the reward of a textual response (only words) of iVGR: format + outcome + consistency (Eq. 3).
 
     ``verdicts`` are the results of the scorers on one response. Each name in the formula is the value of the verdict
-    with this name: ``outcome`` is about the final answer, and ``consistency`` is the agreement with the best grounded
-    reasoning for the same question. With the paper's weights of 1, the reward is in [0, 3]. As in
-    :func:`grounded_stream`, the result is None if the outcome is unscored, or if a term with a weight above 0 has
-    failed. Otherwise the weighted mean of the terms that have a value is computed. The result is this mean, multiplied
-    by the sum of all three weights.
+    with this name: ``format`` is about the form of the response, ``outcome`` is about the final answer, and
+    ``consistency`` is the agreement with the best grounded reasoning for the same question. With the paper's weights of
+    1, the reward is in [0, 3]. The result is None if the outcome has no value, or if a term with a weight above 0 has
+    failed (its scorer could not check the response). Otherwise it is the weighted mean of the terms that have a value,
+    multiplied by the sum of all three weights, as in :func:`grounded_stream`.
 
     Deviation: for a question without gold boxes, there is no grounded reasoning (App. B), so consistency has no value.
     With the paper's weights, the result is then 3/2 · (format + outcome); in the paper, it is format + outcome. The

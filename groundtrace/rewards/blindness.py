@@ -2,11 +2,12 @@
 
 For each kind of question, this policy always gives the same answer, namely the one with the highest mean reward. Its
 responses have no points and no boxes. In reinforcement learning, a policy can raise its reward by guessing frequent
-answers. So each run reports the blind policy's reward on the questions of its RL training data. If a trained policy has
-a higher reward, this shows that it uses the images.
+answers. So each run reports the blind policy's reward on the questions of its RL training data. A trained policy whose
+reward is not higher may answer without using the images.
 
-No model is called. Answers are graded by rule, and judges are assumed to accept any well-written text. Questions that
-only a judge can grade are left out, and their number is reported.
+No model is called. Final answers are graded by rule. Questions are left out, and their number is reported, if only a
+judge can grade their answers, or if their answers are boxes. In some rewards, a judge also scores other parts of the
+response, such as the reasoning. Such a judge is not called; it is assumed to give the highest score.
 """
 
 from collections import Counter, defaultdict
@@ -115,8 +116,8 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
     """Return the reward that the best blind policy earns on these rows, and its answers.
 
-    A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows that
-    only a judge can grade are counted, but have no part in the reward.
+    A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows are
+    counted, but have no part in the reward, if only a judge can grade their answers, or if their answers are boxes.
 
     ``rows`` are the questions, ``reward`` is the class of the recipe, which turns verdicts on responses into rewards,
     and ``settings`` are the settings of the recipe; None means its defaults.

@@ -32,10 +32,11 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """Return φ(``done``) of RuCL Eq. 8, for a logistic φ: the finished share of the growth of the hard rubrics' weight.
+    """Return φ(``done``) of RuCL Eq. 8, for a logistic φ: how far the weight of the hard rubrics has grown, in [0, 1].
 
-    ``done`` is the finished share of the steps in which the weight grows, in [0, 1]. The curve is centred at 0.5. It is
-    scaled so that φ(0) = 0 and φ(1) = 1.
+    The weight grows from λ_base, at φ = 0, to λ_max, at φ = 1. It grows during T_ramp steps, and ``done`` is the share
+    of these steps that are done, in [0, 1]. The curve of φ is centred at 0.5, and scaled so that φ(0) = 0 and
+    φ(1) = 1.
     """
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 

@@ -201,11 +201,15 @@ def _without_hardcoded(
 ) -> list[Executed]:
     """Return the calls; a call is marked as a pretence if the answer that it prints was written into its code.
 
-    A pretence is a call (one execution of code) that only pretends to look at the image. ``outputs`` holds the outputs
-    of each call. ``altered`` holds further runs of the code, in which constants were changed
-    (:func:`_with_other_constants`). In the first of these runs, each constant that is the answer was replaced by the
-    next number, for example 5 by 6. If the code then prints 6, the answer was written into the code, and the call is
-    marked (:mod:`groundtrace.rewards.hardcoded`).
+    A pretence is a call (one execution of code) that only pretends to look at the image. ``judged`` holds the calls,
+    and ``answer`` is the final answer of the response. ``outputs`` holds, for each call, the outputs of the unchanged
+    code: two for the question's images, one for images with a few pixels changed, and one for each group of objects,
+    from the images without this group.
+
+    ``altered`` holds the runs of changed code on the question's images (:func:`_with_other_constants`). In the first of
+    these runs, each constant that is the answer was replaced by the next number, for example 5 by 6. If the code then
+    prints 6, the answer was written into the code, and the call is marked (:mod:`groundtrace.rewards.hardcoded`). If
+    ``altered`` is empty, no call is marked.
 
     There is one exception. ``computes`` is whether calculation alone can answer the question. If so, honest code may
     contain the answer as one of the numbers of its calculation. So a call is then marked only if two more conditions
@@ -257,11 +261,17 @@ def _judged(
 ) -> list[Executed]:
     """Compare the runs of a trajectory's code call by call, and return the result of each call.
 
-    A call is one execution of a turn's code, and ``codes`` holds these codes. Each run executed all calls, and holds
-    their observations (outputs). The first two runs used the unchanged images. Later runs used changed images, for
-    example without the question's objects. The last runs may use images that are changed only outside these objects, to
-    measure how selective a call is. If there are such last runs, ``changes`` holds how much the images were changed;
-    otherwise it is None.
+    A call is one execution of a turn's code. Each run executed all calls, and holds their observations (outputs).
+
+    Args:
+        codes: the code of each call.
+        runs: the runs, in this order: two on the question's images; one on images with a few pixels changed; for each
+            group of objects, one on the images without this group. There may be further runs, on images that are
+            changed only outside the objects, which measure how selective a call is.
+        original: the question's first image.
+        groups: the question's objects, in groups of neighbours.
+        computes: whether calculation alone can answer the question. If so, the code need not use an image.
+        changes: how much the images were changed; None if there are no such further runs.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):

@@ -6,9 +6,9 @@ anchor, which is the words that state the time. The anchor and the description m
 The item's numbers must be in the anchor. A point must be one of the points that the parser finds. Items that fail the
 check are dropped and recorded.
 
-There are two deviations. Points that the model omits are added, so that an omission gains nothing;
-:func:`groundtrace.grading.responses.times.anchor_points` assigns a moment to each of them. The prompt requests anchors,
-as in Fig. 9, because a time without an anchor cannot be checked.
+There are two deviations. First, points that the model omits are added, so that an omission gains nothing;
+:func:`groundtrace.grading.responses.times.anchor_points` assigns a moment to each of them. Second, the prompt also
+requests the anchor of each item, because a time without an anchor cannot be checked. The paper has anchors in Fig. 9.
 """
 
 import math
@@ -255,8 +255,8 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 def _seconds(row: dict[str, Any], name: str) -> float | None:
     """Return the field ``name`` of an item of the judge's reply as a number; None if the field is missing or null.
 
-    The number may be written as a JSON string, because the coordinates in the paper's prompt are strings. Raises
-    BadReply if the field is not a finite number.
+    The field is a time in seconds, a frame number or a coordinate. The number may be written as a JSON string, as the
+    coordinates are in the paper's prompt. Raises BadReply if the field is not a finite number.
     """
     value = row.get(name)
     if value is None:

@@ -105,9 +105,10 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question, with the response's own answer as ``question.answer``. The gold answer is there instead
-            if the response's answer is known to be right, or if the response has no answer. It is a fault if the
-            reasoning concludes another answer than ``question.answer``.
+        question: the question. The caller sets ``question.answer`` to the final answer of the response, because a wrong
+            answer is not a fault in the form. The caller keeps the gold answer in two cases: the answer of the response
+            was graded as right, or the response has no answer. It is a fault if the reasoning concludes another answer
+            than ``question.answer``.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
@@ -136,8 +137,10 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 def _answers_already(judge: str, question: Question) -> bool:
     """Return whether a judge section, which should only decide to think or not, already gives an answer.
 
-    The result is True if ``judge`` contains a boxed answer, or states ``question.answer`` in words. If the response
-    has an answer, ``question.answer`` is the same answer (:func:`form_fault`).
+    ``judge`` is the text of the section. The result is True if ``judge`` contains any boxed answer. It is also True if
+    ``judge`` contains a phrase such as "the answer is 5", and this answer equals ``question.answer``, which is the
+    final answer of the response or an equal gold answer. For a response without an answer, ``question.answer`` is the
+    gold answer (:func:`form_fault`).
     """
     stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
@@ -197,8 +200,9 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
     """Return the first fault in the answers that a response contains; None if there is no fault.
 
     The faults are: an explanation or other text beside the final answer, too many boxed answers, a boxed answer that
-    differs from ``question.answer``, and reasoning that concludes another answer. If the response has an answer,
-    ``question.answer`` is the same answer (:func:`form_fault`). Questions whose answer is boxes are not checked.
+    differs from ``question.answer``, and reasoning that concludes another answer. ``question.answer`` is the final
+    answer of the response or an equal gold answer. For a response without an answer, it is the gold answer
+    (:func:`form_fault`). Questions whose answer is boxes are not checked.
     """
     if answer_type_named(question.answer_type).is_boxes:
         return None
@@ -240,9 +244,11 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the text contains coordinates in any spelling, else None.
+    """Return a fault if the text contains coordinates in an unusual form, such as "at 120, 45", else None.
 
-    If the form allows points or boxes, their tags are not checked. Questions about coordinates are not checked.
+    Examples of other unusual forms are "(120; 45)" and numbers in words. The usual form "(120, 45)" is found by
+    :func:`_places`. If the response may have points or boxes, their tags are not checked. Questions about coordinates
+    are not checked.
     """
     if _is_of_coordinates(question):
         return None

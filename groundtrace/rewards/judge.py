@@ -5,6 +5,10 @@ The texts to judge are quoted in the prompt, and after a bad reply the judge is 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
+Here ``judge_answer.v3`` is the name of a prompt, and ``predicted`` and ``gold`` are two of its variables. The text
+``answer`` is quoted, and ``gold`` is not. The reply is a JSON object whose field ``same`` is true or false. The verdict
+has the name ``outcome``.
+
 If the judge fails, the verdict has failed, and its value is None. So a response never gets a low value because the
 judge failed.
 """

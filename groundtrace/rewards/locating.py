@@ -164,12 +164,14 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """Find the objects with this label by a model: the detector or the pointer.
+        """Find the objects with this label by a model: the detector, or the pointer for synthetic images.
 
-        If the detector's call fails because of the label (:func:`is_of_label`), the pointer is called instead. The
-        pointer is not called if its endpoint also made the points to verify. If a call fails because of the label, the
-        note of the result holds the first such error. Any other error is raised, since a verdict must not depend on
-        outages or on replies that cannot be parsed.
+        If the detector's call fails because of the label (:func:`is_of_label`), the pointer is called instead.
+        Exception: the pointer does not replace the detector if the pointer's endpoint also made the points to verify.
+
+        If the detector's call fails because of the label, the note of the result holds the error. If the pointer's call
+        fails because of the label, the note does not hold the error. Any other error is raised, since a verdict must
+        not depend on outages or on replies that cannot be parsed.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -202,7 +204,11 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
-        """Return the detector's boxes for the label if ``role`` is "detector", else the pointer's points for it."""
+        """Return the detector's boxes for the label if ``role`` is "detector", else the pointer's points for it.
+
+        ``image`` is the image, or the frame of a video clip, that the model sees. ``medium`` is the image or clip that
+        ``image`` is from.
+        """
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)

@@ -43,12 +43,12 @@ class PointCounts:
     Attributes:
         right: the number of distinct targets (objects that the question is about) that are pointed at, at most
             ``number``.
-        wrong: the number of wrong points. A point is wrong if it is not on the object that its label names. Points on
-            more than ``number`` objects count as wrong, too. For example, if the question is about 3 objects, and the
-            response points at 5 objects as targets, 2 of these points are wrong. A point with a general label, such as
-            "object", on an object that is not a target is wrong or neutral: for images, the scorer ``spatial`` computes
-            the score by each of these two rules, and uses the higher score
-            (:mod:`groundtrace.rewards.scorers.spatial`).
+        wrong: the number of wrong points. A point is wrong if it is not on the object that its label names. If more
+            than ``number`` objects are pointed at as targets, the surplus points are wrong, too. For example, if the
+            question is about 3 objects, and the response points at 5 objects as targets, 2 of these points are wrong.
+            Points with a general label, such as "object", are counted in two ways by the scorer ``spatial`` for images
+            (:mod:`groundtrace.rewards.scorers.spatial`). In the first way, such a point is wrong if it is on an object
+            that is not a target. In the second way, it is neutral. The scorer uses the way with the higher score.
         number: the number of targets of the question; None if it is unknown.
     """
 

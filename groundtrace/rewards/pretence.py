@@ -158,22 +158,23 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the indices of the object groups that a call looked at: its output depends on the group, or marks it.
+    """Return the indices of the object groups that a call looked at.
 
-    A call is one execution of code, and a group is one or several neighbouring objects of the question.
+    A call is one execution of code, and a group is one or several neighbouring objects of the question. A call looked
+    at a group in two cases:
 
-    The output depends on a group if it is different for the image without this group. Two kinds of differences are
-    ignored: differences that also occur for the image with a few pixels changed (:func:`nudged`), and tiny changes of a
-    number.
+    - The output of the call is different for the image without this group. Two kinds of differences are ignored:
+      differences that also occur for the image with a few pixels changed (:func:`nudged`), and tiny changes of a
+      number. Output images that show the whole question image are ignored, too, because they change whenever an object
+      is removed.
+    - An output image shows the whole question image, and has marks near each object of the group
+      (:func:`groundtrace.rewards.marks.marked_groups`). Marks are pixels that the code drew.
 
-    If an output image shows the whole question image, it changes whenever an object is removed. So for such an output
-    image, only its marks (pixels that the code drew) are considered.
+    If the objects of the question are unknown, ``groups`` holds one empty group, which has the index 0. The code is
+    then run on a copy in which the whole image is changed (:func:`without_objects`). The result contains 0 in two
+    cases:
 
-    There is one exception. If the objects of the question are unknown, ``groups`` holds one empty group, which has the
-    index 0. The code is then run on a copy in which the whole image is changed (:func:`without_objects`). The result
-    contains 0 in two cases:
-
-    - The output depends on this change.
+    - The output is different for this copy. The same differences as above are ignored.
     - An output image shows the whole question image, and the code looks at the image to choose the places of its marks.
       These places are different on the changed copy, but the same on a copy with only a few pixels changed.
 
@@ -225,11 +226,12 @@ def _image(output: Output, index: int) -> Pixels:
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
-    """Return whether a call prints a visibly different text on a changed image than on the question's image.
+    """Return whether the text of a call loses a word or a number if the question's image is changed.
 
     ``runs`` holds the outputs of the call in all runs, and ``other`` is the output for the changed image, such as the
-    image without a group of objects. Words and numbers that already differ for the nudged image (a few pixels changed)
-    are not compared. Two numbers are the same if they are nearly equal.
+    image without a group of objects. A word or number that the text also loses for the nudged image (a few pixels
+    changed) is ignored. Additional words and numbers in ``other``, and the order of the words, are ignored, too. Two
+    numbers are the same if they are nearly equal.
     """
     stable = _common(_read(runs.shown), _read(runs.nudged))
     return _common(stable, _read(other)) != stable
@@ -307,11 +309,13 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 
 
 def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
-    """Return the visible difference between the images of two outputs, in colour levels, summed over all pixels.
+    """Return how much the images of two outputs differ: the sum of their differences in colour levels (0 to 255).
 
-    ``telling`` holds the indices of the images that are compared; each image of ``shown`` is compared with the image of
-    ``other`` at the same index. The result is infinite if the outputs have different numbers of images, or if an image
-    is empty in only one of the outputs.
+    The sum is over all pixels and colour channels. Differences of at most ``_SAME_LEVELS`` levels are left out, because
+    they are hardly visible. ``telling`` holds the indices of the images to compare: an image of ``shown`` is compared
+    with the image of ``other`` at the same index. If their sizes differ, the image of ``other`` is first resized. The
+    result is infinite if the outputs have different numbers of images, or if an image is empty in only one of the
+    outputs.
     """
     if len(shown.images) != len(other.images):
         return math.inf

@@ -226,8 +226,8 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 def empty_stratum(strata: Collection[str]) -> str:
     """Return a sentence for the user if the rubrics (criteria of grading) are only easy or only hard; else "".
 
-    A curriculum needs both. ``strata`` holds the strata of the kept rubrics, ``easy`` and ``hard``; repeated entries
-    have no effect.
+    A curriculum needs easy and hard rubrics. ``strata`` holds the strata of the kept rubrics, ``easy`` and ``hard``;
+    repeated entries have no effect.
     """
     if len({*strata}) != 1:
         return ""

@@ -61,8 +61,8 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 
     The scorer runs if three conditions hold: all tests in its field ``needs`` succeed, its required model roles have
     endpoints, and all tests in its field ``means`` succeed. The result holds the decision and the reason for it. If a
-    test in ``needs`` fails, the scorer is not applicable. If only another condition does not hold, the field ``failed``
-    of the result is True.
+    test in ``needs`` fails, the scorer is not applicable. If the scorer is applicable, but the second or the third
+    condition does not hold, the field ``failed`` of the result is True.
     """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:

@@ -173,8 +173,9 @@ def selectivity(
       The higher of these two numbers is used. For the text, o and e are the numbers of lines that change.
     - A call may draw marks, such as boxes, at objects. The question's objects are divided into groups of neighbours,
       and a group is marked if each of its objects has a mark. If at least one group is marked, the selectivity is at
-      least the precision of the marks (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an
-      enlarged view, this precision is first multiplied by the share of the groups that are marked.
+      least the precision of the marks. The precision is 1 if nearly all marked pixels are near the question's objects,
+      and 0 if at most half of them are (:func:`groundtrace.rewards.marks.precision_of_marks`). If the output is an
+      enlarged view, the precision is first multiplied by the share of the groups that are marked.
     - The selectivity is 1 if removing the objects changes no pixel (``changes.objects`` is 0), or if no way changes the
       rest of the image (all of ``changes.elsewhere`` are 0).
 

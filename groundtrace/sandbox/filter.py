@@ -1,7 +1,8 @@
 """Builds the seccomp filter for model-written code, which allows only system calls that Python and its libraries need.
 
-All other system calls fail with EPERM (not permitted). A few of them fail with ENOSYS (the kernel lacks this call)
-instead, because a library that gets ENOSYS uses an older call. For example, the following calls are forbidden:
+All other system calls fail with EPERM (not permitted), with two exceptions. A few calls fail with ENOSYS (the kernel
+lacks this call), because a library that gets ENOSYS uses an older call. The calls that lock files report success, but
+have no effect. For example, the following calls are forbidden:
 
 - calls that start programs, send signals or open sockets;
 - calls that trace other processes or read their memory;

@@ -85,8 +85,8 @@ def _own_groups(controller: str) -> list[Path]:
     """Return the folders of the Linux control groups (cgroups) to which this process belongs.
 
     ``controller`` is the limited resource, ``memory`` or ``pids``. In version 1 of control groups, the process has a
-    group for this controller; in version 2, it has one group for all controllers. The result has the folders of these
-    groups that exist.
+    group for this controller; in version 2, it has one group for all controllers. The folder of a group has one of
+    several possible paths. The result has those of these paths that exist.
     """
     folders = []
     with contextlib.suppress(OSError):

@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the code ended without an error, so that the next call begins with the state after it."""
+        """Return whether the code ended without an error. If so, the next call begins with the variables it left."""
         return self.status in ("ok", "silent")
 
     @property

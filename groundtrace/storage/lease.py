@@ -4,8 +4,8 @@ For a local folder, use :func:`groundtrace.storage.files.locked` instead.
 
 A lease is a lock that expires. It is an object ``.lease/<number>.json`` in the folder. The process that holds the lease
 rewrites this object every :data:`RENEW_S` seconds. The lease with the highest number is the valid one. To get
-a new lease, a process asks the store to create the lease's object only if this object does not exist yet. So only one
-of several competing processes succeeds. If a store ignores this condition and overwrites an existing object, it cannot
+a new lease, a process creates an object with the next number. The store must refuse this request if the object exists
+already. So only one of several competing processes succeeds. A store that overwrites the existing object instead cannot
 be used (StorageError). The lease of a killed process expires :data:`LASTS_S` seconds after its last renewal.
 
 The clocks of two machines may differ, so the expiry time of a lease cannot be trusted completely. Before a process
@@ -108,7 +108,8 @@ class Lease:
         A released lease is not held. A lease is held if its expiry time is in the future, at most ``lasts_s`` seconds
         from now. In all other cases, the expiry time is not enough to decide: it has passed, is missing, or is too far
         in the future, for example because the clocks of two machines differ. Then this method watches the lease for one
-        and a half times ``renew_s`` seconds. The lease is held if it is renewed or taken over during this time.
+        and a half times ``renew_s`` seconds. The lease counts as held if, during this time, its object changes
+        or a lease with a higher number appears.
         """
         holder = self._read(number)
         until_s = holder.get("until_s")

@@ -1,4 +1,4 @@
-"""Reads the dicts ("entries") in which a store's client describes objects, e.g. those in the listing of a folder."""
+"""Reads entries. An entry is a dict in which a store's client describes one object, e.g. in the listing of a folder."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,8 @@ def entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapp
 def is_path(name: str) -> bool:
     """Return whether the name of an object can be used as a path.
 
-    The result is False if a segment between two slashes is empty, ``.`` or ``..``, as in ``a//b`` or ``a/../b``.
+    Slashes divide the name into segments. The result is False if any segment, also the first or the last, is empty,
+    ``.`` or ``..``, as in ``a//b``, ``a/`` or ``../b``.
     """
     return not {"", ".", ".."} & set(name.split("/"))
 

@@ -94,9 +94,9 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
     """Return the files of the folder: a mapping from each file's relative path to its metadata.
 
-    In the output folder of a run, files that a reader does not need are left out. A file is left out if its path begins
-    with a full stop. A file is also left out if :data:`_NOT_OF_A_RUN` contains the first part of its path, for example
-    ``cache`` or ``logs``.
+    If the folder is the output folder of a run (a pipeline's execution), files that a reader does not need are left
+    out. A file is left out if the first part of its path, e.g. ``cache`` in ``cache/a.json``, begins with a full stop
+    or is in :data:`_NOT_OF_A_RUN`. If the folder is another folder, all files are returned.
     """
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:

@@ -264,10 +264,11 @@ class RemotePath:
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
         """Yield the paths below this path that match the pattern, e.g. ``sft/*.parquet``.
 
-        A path matches if the part of it after this path matches the pattern. The two are compared segment by segment (a
-        segment is the text between two slashes). ``**`` matches any number of segments. The pattern ``**`` and all
-        patterns with a slash yield only objects. All other patterns, such as ``*``, yield the objects and the folders
-        directly below this path.
+        The pattern is compared with a path relative to this path. For example, below ``s3://bucket/run``, the pattern
+        ``sft/*.parquet`` matches ``s3://bucket/run/sft/1.parquet``, whose relative path is ``sft/1.parquet``. The
+        comparison is made segment by segment (slashes separate the segments). ``**`` matches any number of segments.
+        The pattern ``**`` and all patterns with a slash yield only objects. All other patterns, such as ``*``, yield
+        the objects and the folders directly below this path.
         """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))

@@ -1,8 +1,8 @@
 """Checks shards (Parquet files) before other code reads their rows.
 
-The check is needed because another person may have made the shards. They can cause two problems. First, a
+The check is needed because another person may have made the shards. Such shards can cause two problems. First, a
 Parquet file can hold a long text once and use it in many rows, so that a file of one megabyte fills the memory of a
-program that reads it. Second, a column can have another type than a run writes.
+program that reads it. Second, a column can have another type than in the shards that a pipeline writes.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def check_shards(files: Sequence[Path]) -> None:
     Raises :class:`ShardFault` in these cases:
 
     - A file is not a readable Parquet file.
-    - A core column has another type than a run writes.
+    - A core column has another type than in the shards that a pipeline writes.
     - A single row has more than :data:`MAX_ROW_BYTES`.
     - A block of :data:`ROWS` rows (the file is divided into such blocks) has more than :data:`MAX_ROWS_BYTES` in total.
     """
@@ -126,9 +126,11 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
 
 
 def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
-    """Return an SQL expression for the size in bytes of a value. ``value`` is an SQL expression, and ``kind`` is its
-    type. ``depth`` is the number of lists that contain the value. The expression uses it to give the variable of each
-    nested list a different name.
+    """Return an SQL expression for the size in bytes of a value.
+
+    ``value`` is an SQL expression for the value, and ``kind`` is the value's type. ``depth`` is the number of lists
+    that contain the value. If the value is itself a list, the SQL variable for its items is named after ``depth``:
+    ``x0`` for an outer list, ``x1`` for a list in this list, and so on.
     """
     if _is_text(kind):
         return f"coalesce(strlen({value}), 0)"

@@ -1,8 +1,9 @@
 """Adds Parquet files to a DuckDB connection as views.
 
-This module avoids pandas, because commands that do not need Beam start 0.3 s faster without it. So DuckDB's
-``register`` of a pyarrow dataset, which imports pandas, is not used. Nearly every pyarrow function that makes a table
-from Python values imports pandas, too. So this module does not make such tables: :func:`add_row` uses SQL.
+This module avoids pandas, because the import of pandas takes 0.3 s. Commands that need Beam do not save this time,
+because Beam imports pandas, but all other commands start faster. So DuckDB's ``register`` of a pyarrow dataset, which
+imports pandas, is not used. Nearly every pyarrow function that makes a table from Python values imports pandas, too. So
+this module does not make such tables: :func:`add_row` uses SQL.
 """
 
 import re

@@ -162,8 +162,8 @@ def _check_sizes(file: Path) -> None:
     A file in torch's format is a ZIP file with several parts. torch writes the parts without compression, but it also
     reads compressed parts. So a stranger's file of some megabytes could need any amount of memory. Raises ValueError if
     a part is compressed, or if the sizes of the parts, which the ZIP file lists, add up to more than the file's size.
-    Also raises ValueError if the file makes a ``bytearray``, because a few bytes can make one of any size. Raises
-    BadZipFile if the file is not a ZIP file.
+    Also raises ValueError if the file's pickled data create a ``bytearray``, because a few bytes of pickled data can
+    create a ``bytearray`` of any size. Raises BadZipFile if the file is not a ZIP file.
     """
     with zipfile.ZipFile(file) as parts:
         sizes = [part.file_size for part in parts.infolist() if part.compress_type == zipfile.ZIP_STORED]

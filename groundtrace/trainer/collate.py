@@ -131,8 +131,8 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
 def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, default: float) -> torch.Tensor:
     """Return the values of all samples, one value per token, joined into one tensor, (T,) float32.
 
-    T is the number of tokens of all samples; ``lengths`` holds the number of each sample. If a sample has None instead
-    of values, each of its tokens gets the value ``default``.
+    T is the number of tokens of all samples together, and ``lengths`` holds the number of tokens of each sample. If a
+    sample has None instead of values, each of its tokens gets the value ``default``.
     """
     rows = zip(values, lengths.tolist(), strict=True)
     return torch.cat([torch.full((length,), default) if value is None else value for value, length in rows])

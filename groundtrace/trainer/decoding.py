@@ -32,9 +32,9 @@ _MAX_GOING = 0.9
 class GrowingLayer(DynamicLayer):
     """Holds the keys and values of one attention layer, in buffers with free space for further tokens.
 
-    With this space, the earlier keys and values are not copied for each new token, but only if a buffer is full or the
-    batch is reduced. All
-    tensors are (turns, heads, tokens, head_dim). Each row of the batch is one turn that is being drawn.
+    A new token is written into the free space, without a copy of the earlier keys and values. They are copied only if
+    a buffer is full or the batch is reduced. All tensors are (turns, heads, tokens, head_dim). Each row of the batch is
+    one turn that is being drawn.
     """
 
     def update(

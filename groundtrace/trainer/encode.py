@@ -225,8 +225,9 @@ def _assembled(
 
     Each piece is a pair of its token ids and a bool, which is True if its tokens count in the loss. In the pieces that
     do not count, each image token belongs to one of ``images``, in order. Such a token is repeated, so that it occurs
-    once for each merged patch of its image. ``id`` is the row's id, for error messages. Raises UnusableRow if the
-    number of these image tokens, before they are repeated, differs from the number of images.
+    once for each merged patch of its image. A merged patch is a group of patches, e.g. 2 x 2, that the vision tower
+    merges into one token. ``id`` is the row's id, for error messages. Raises UnusableRow if the number of these image
+    tokens, before they are repeated, differs from the number of images.
     """
     ids: list[int] = []
     mask: list[bool] = []

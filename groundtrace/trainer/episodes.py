@@ -191,7 +191,8 @@ def roll_out(
     sandbox for code) answers them with observations. The same weights and the same ``seed`` give the same responses if
     the observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the same time.
     As soon as all responses to a prompt are complete, ``take_group`` is called with the index of the prompt and these
-    responses, always on the same thread. Raises SamplerError if turns cannot be sampled.
+    responses. All calls of ``take_group`` run on one thread, so ``take_group`` needs no lock. Raises SamplerError if
+    turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     left = [n] * len(episodes)

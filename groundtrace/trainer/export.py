@@ -29,10 +29,12 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
     is printed to stderr.
 
     If ``model`` is None, the base model is the ``model.path`` of the training's config, which the checkpoint contains.
-    The output folder of the training is the parent of the folder with the checkpoints. ``model.path`` is used only in
-    two cases: it is inside the output folder, or it is a Hub id that the file ``run.json`` in the output folder
-    contains, too. The reason is that the checkpoint and the output folder may come from a stranger. The stranger could
-    have written the path of a private folder of the user into the checkpoint.
+    But a stranger may have made the checkpoint, and the training's output folder (the parent of the folder with the
+    checkpoints). The stranger could have set ``model.path`` to a private folder of the user. So ``model.path`` is used
+    only in two cases:
+
+    - It is a path inside the output folder.
+    - It is a Hub id, and the file ``run.json`` in the output folder names the same id.
 
     Raises CheckpointError if the checkpoint or its ``model.path`` cannot be used, ModelError if the base model cannot
     be loaded, and UserError if ``out`` is not empty or cannot be written.
@@ -91,8 +93,9 @@ def _masters(checkpoint: Path, found: Any, settings: ModelSettings) -> dict[str,
 
     ``found`` is the entry of the checkpoint with these weights. ``settings`` also come from the checkpoint. Their LoRA
     rank determines the size of the adapters that are added to the base model, so a false rank could fill the memory.
-    Therefore this rank must be equal to the rank of the adapters in ``found``, which cannot be larger than the
-    checkpoint's files. Raises CheckpointError if the two ranks differ, or if ``found`` is not a dict of tensors.
+    Therefore this rank must be equal to the rank of the adapters in ``found``. These adapters were read from the
+    checkpoint's files, so they cannot be larger than the files. Raises CheckpointError if the two ranks differ, or if
+    ``found`` is not a dict of tensors.
     """
     if not (isinstance(found, dict) and all(isinstance(master, torch.Tensor) for master in found.values())):
         raise CheckpointError(

@@ -5,8 +5,8 @@ So all ranks must make the same passes. If one rank had fewer micro-batches than
 other ranks would wait forever. Such a rank gets a *filler*: a short sample without targets of the loss.
 
 A filler goes through every layer like any other sample, so all weights get a gradient on every rank. The gradient is
-exactly 0, because no target depends on the filler: packed sequences do not attend to each other. A filler is used
-instead of a loss that is multiplied by 0, because 0 times an infinite value is NaN.
+exactly 0, because no target depends on the filler: packed sequences do not attend to each other. Instead of a filler,
+the rank could compute one of its samples again, and multiply the loss by 0. But 0 times an infinite loss is NaN.
 """
 
 from collections.abc import Sequence

@@ -97,7 +97,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
     Before the first step, the function may raise:
 
-    - NotServed if a model server that the reward calls does not serve its model;
+    - NotServed if a model that the reward uses cannot answer, e.g. because a server is down or lacks the model;
     - ShardError if the data cannot be used;
     - ConfigError if a setting does not fit the data or the other settings;
     - ModelError if the model cannot be loaded or trained;
@@ -285,7 +285,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
     ``trainee`` holds the model and the optimiser. ``samples`` are the samples (prompts with responses as tokens, with
     advantages) of this rank (the process of one GPU). An optimiser step uses the samples of all ranks. ``step`` is the
     number of the training step. If a training step has several optimiser steps, the log-probabilities of all samples
-    are computed before the first of them, with the unchanged weights.
+    are computed before the first optimiser step, with the unchanged weights.
 
     Without a KL term, samples without a gradient are not computed (:func:`with_gradient`). Their targets (tokens whose
     prediction is part of the loss) still count in the loss's denominator. Raises NotFinite if a loss or gradient is not

@@ -48,8 +48,9 @@ def identity(
     Endpoints that the reward does not use are left out.
 
     ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
-    without a plan. ``held_out`` describes the questions of the validation; "" without a validation. The settings of the
-    validation are compared only by this text, because they do not change the weights.
+    without a plan. ``held_out`` is a text about the validation's questions: which they are, how many are asked, and how
+    many times; "" without a validation. The result contains this text, but none of the settings of the validation,
+    because they do not change the weights.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)

@@ -21,8 +21,9 @@ def advantages(
 
     A group holds the responses to one prompt. ``rewards`` holds the rewards R of these responses; None for an unscored
     response. ``scale`` selects s: with ``std``, s is the group's sample standard deviation plus ``epsilon``; with
-    ``none``, s is 1; with ``fixed``, s is ``unit``. Eq. 10 has no ``epsilon``. We add it, because without it tiny
-    differences between rewards give advantages as large as a difference between right and wrong answers.
+    ``none``, s is 1; with ``fixed``, s is ``unit``. Eq. 10 has no ``epsilon``; we add it. Without it, a tiny
+    difference between rewards counts as much as a large one: the rewards 0.5 and 0.501 give the same advantages as the
+    rewards 0 and 1.
 
     An unscored response has the advantage None, and is not part of the mean. All advantages are exactly 0 if the
     rewards differ by at most ``FLAT``, or if fewer than two responses are scored.

@@ -49,7 +49,7 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
 
 
 def head_line(settings: TrainerSettings, is_grpo: bool, counts: Sequence[int]) -> str:
-    """Return a line that names what is estimated: the training, the model, the numbers of GPUs, and the rows.
+    """Return a line that names what is estimated: SFT or GRPO, the model, the numbers of GPUs, and the tokens per row.
 
     ``is_grpo`` is True for the command ``grpo``, and False for ``sft``. ``counts`` are the numbers of GPUs.
     """

@@ -17,8 +17,9 @@ copies of the following weights and gradients:
 
 A training step has three phases, one after the other:
 
-- The update (forward and backward pass) needs a chunk of logits, and the activations of each token and image patch.
-  The activations are kept for the backward pass. They need 34 bytes for each token, layer and hidden dimension, if the
+- The update (forward and backward pass) needs logits, and the activations of each token and image patch. Logits are
+  computed for at most :data:`groundtrace.trainer.policy.CHUNK` tokens at a time, and only these need memory. The
+  activations are kept for the backward pass. They need 34 bytes for each token, layer and hidden dimension, if the
   numbers have 16 bits. This is Eq. 2 of Korthikanti et al. 2022 (arXiv:2205.05198) without its term for attention
   scores, because the attention kernels used here do not keep these scores. There are two exceptions. With gradient
   checkpointing, each layer keeps only one hidden state per token, and only one layer at a time (the layer that is

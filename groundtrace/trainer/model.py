@@ -194,9 +194,11 @@ def set_attention(model: Any, implementation: str) -> None:
     """Set the attention function that the language model and the vision tower use.
 
     ``implementation`` is the function's name in transformers. Use :data:`groundtrace.trainer.attention.NAME` for
-    training on packed rows (several sequences in one row of tokens), and ``sdpa`` for sampling. The config of the whole
-    model remains at ``sdpa``, because transformers raises an error if this config names an attention with "flash" in
-    its name.
+    training on packed rows (several sequences in one row of tokens), and ``sdpa`` for sampling.
+
+    The language model and the vision tower have their own configs. Only these two configs are changed. The config of
+    the whole model always names ``sdpa``. If it named :data:`groundtrace.trainer.attention.NAME`, transformers would
+    raise an error, because this name contains "flash".
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})

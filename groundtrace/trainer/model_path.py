@@ -37,10 +37,14 @@ def check_model_path(settings: ModelSettings) -> None:
     :func:`groundtrace.trainer.model_sizes.check_counts`.
 
     Any other path must have the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is
-    accepted if the Hub's local cache holds the ``config.json`` of the model. Otherwise, the id is refused in two cases:
-    its first part is a local folder (ModelError), or the Hub does not reply to one request (HubUnreachable). If the Hub
-    replies with an error, or if HF_HUB_OFFLINE is set, this function raises nothing: the error is raised later, when
-    the model is loaded.
+    accepted if the Hub's local cache holds the ``config.json`` of the model. Otherwise, there are three cases, which
+    are checked in this order:
+
+    - The part before the "/" is a local folder. For example, ``models/tiny`` is probably a mistyped path if there is a
+      folder ``models``. ModelError is raised.
+    - HF_HUB_OFFLINE is set. The function raises nothing: the error is raised later, when the model is loaded.
+    - In all other cases, one request is sent to the Hub. If the Hub does not reply, HubUnreachable is raised. If the
+      Hub replies with an error, the error is raised later, when the model is loaded.
     """
     path = settings.path
     try:

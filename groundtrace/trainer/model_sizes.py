@@ -103,8 +103,9 @@ def _values_in(file: Path) -> int:
 def _values(config: Any, name: str = "the file") -> Iterator[tuple[str, Any]]:
     """Yield a JSON value, and all values inside it at all depths, as pairs (key, value).
 
-    ``config`` is the JSON value, and ``name`` is its key in the pairs. A value in a JSON object has the key under which
-    the object stores the value. An item of a list has the same key as the list.
+    ``config`` is the JSON value, and ``name`` is used as its key. An item of a list has the same key as the list. For
+    example, ``{"depth": 2, "sizes": [3]}`` with the name ``file`` gives four pairs:
+    ``("file", {"depth": 2, "sizes": [3]})``, ``("depth", 2)``, ``("sizes", [3])`` and ``("sizes", 3)``.
     """
     yield name, config
     if isinstance(config, dict):

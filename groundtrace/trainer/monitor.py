@@ -54,8 +54,10 @@ class Monitor:
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
         total number of steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started. If ``done`` equals ``steps``, and the last of the
-        earlier commands ended without an error, run.json also keeps the time at which that command finished.
+        0, run.json keeps the time at which the first command started.
+
+        If ``done`` equals ``steps``, the training was already complete. Then run.json also keeps the time at which the
+        previous command finished, unless the previous command ended with an error.
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)

@@ -31,8 +31,8 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced. The
     error is raised if ``output`` holds one of the following:
 
-    - the output of `beam`, or of another ``trainer`` command;
-    - files of other programs that have the names of files that the command writes;
+    - the output of the command ``beam`` (which runs a pipeline), or of another ``trainer`` command;
+    - files of another program, with the same names as files that the command writes (:data:`WRITTEN`);
     - the model that the training starts from;
     - a link, pipe or device among the files and folders that a command writes or deletes (:func:`refuse_unsafe`).
     """

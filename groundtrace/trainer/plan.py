@@ -190,19 +190,20 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     """Return the index of the part (set of rows) from which the next row of a batch is drawn.
 
     The result is None if the batch is finished. ``drawn`` holds, for each part, the number of rows that were already
-    drawn, over all batches. ``target`` is the total number of prompts in all batches, including the present one.
-    ``room`` is the number of prompts that the present batch still needs.
+    drawn, over all batches. ``target`` is the number of prompts in all earlier batches, plus the number of prompts that
+    the present batch should have. ``room`` is the number of prompts that the present batch still needs.
 
     A row has one or more prompts. The goal of a part is to provide ``share * target`` prompts. The part that is
     farthest below its goal is chosen. A part is skipped in two cases: it is already above its goal, or each of its rows
     has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full.
 
-    For example, suppose that a batch needs one more prompt, and that one part has two prompts per row, and the other
-    part has one. If the part with one prompt per row is already above its goal, both parts are skipped, and the batch
-    stays one prompt short.
+    For example, part 0 has the share 0.9 and two prompts per row, part 1 has the share 0.1 and one prompt per row, and
+    a batch should have 3 prompts. In the second batch, ``target`` is 6. When ``drawn`` is (2, 1), ``room`` is 1. Part 0
+    is skipped, because its rows have two prompts. Part 1 is skipped, because it has provided one prompt, and its goal
+    is only 0.6. So the second batch has 2 prompts instead of 3.
 
-    If each row has one or two prompts, the following is true after every batch: each part has provided at most one row
-    more or less than its goal requires.
+    If there are two parts, and each row has one or two prompts, the following is true after every batch: each part has
+    provided at most one row more or less than its goal requires. With more parts, the difference can be larger.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

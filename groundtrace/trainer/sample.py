@@ -140,7 +140,8 @@ class Rollout:
         logprobs: the log-probability of each token in the distribution from which it was drawn. It is 0 for tokens of
             observations. The field is None if the sampler does not report log-probabilities.
         observed: the observations, in order.
-        text: the text of the response with its observations; None if it is the text of ``ids``.
+        text: the text of the response with the text of its observations. A sampler, which returns single turns, leaves
+            the field None; the text is then decoded from ``ids``.
         trajectory: the results of the response's tool calls; None if the environment does not return them.
         lost: the reason why the environment could not continue; "" if it could. A lost response gets no score.
         limits: the limits that the response reached, in the order of :class:`Limit`. A sampler, which returns single

@@ -31,11 +31,14 @@ def sample_and_score(
 ) -> list[tuple[list[Rollout], list[Scored]]]:
     """Sample ``n`` complete responses to each prompt; return them with their scores, in the order of the prompts.
 
-    ``asked`` and ``scored_as`` hold pairs of a row and its prompt, for the same questions in the same order.
-    ``sampler`` samples responses of the model ``vlm`` to the prompts in ``asked``, with the random seed ``seed``.
-    ``reward`` then scores these responses as if they answered the rows in ``scored_as``. ``asked`` and ``scored_as``
-    differ, for example, if the prompts in ``asked`` show crops (cut-out image regions), which the rows in ``scored_as``
-    do not have. The responses to the prompts of one question are scored together, as soon as they are complete.
+    ``asked`` and ``scored_as`` hold one pair (row, prompt as tokens) for each prompt, in the same order. ``sampler``
+    samples responses of the model ``vlm`` to the prompts in ``asked``, with the random seed ``seed``. ``reward`` then
+    scores these responses as if they answered the rows in ``scored_as``. ``asked`` and ``scored_as`` differ, for
+    example, if the prompts in ``asked`` show crops (cut-out image regions), which the rows in ``scored_as`` do not
+    have.
+
+    A question may have several prompts: one that requests reasoning with boxes, and one that requests words only. The
+    responses to all prompts of a question are scored together, as soon as all of them are complete.
 
     Raises JudgesDown if a model server does not answer a request of the reward, SamplerError if responses cannot be
     sampled, and UnusableRow if an image of a row cannot be decoded.
@@ -67,13 +70,14 @@ def sample_and_score(
 async def score_group(
     reward: Reward, vlm: VisionLanguageModel, rows: Sequence[PreparedRow], rollouts: Sequence[Sequence[Rollout]]
 ) -> list[list[Scored]]:
-    """Score the responses to the prompts of one question, and return a list of scores for each prompt.
+    """Score the responses to all prompts of one question, and return a list of scores for each prompt.
 
-    For each prompt, ``rows`` holds its row, and ``rollouts`` holds the responses to it. ``vlm`` is the model that wrote
-    the responses. A lost response gets no score: its reward is None. A response is lost if its environment failed, e.g.
-    the sandbox that executes its code. The other responses are scored as if the lost ones did not exist. Raises
-    JudgesDown if a model server does not answer a request of the reward. This coroutine must run on the event loop of
-    :mod:`groundtrace.inference.runtime`.
+    A question may have several prompts: one that requests reasoning with boxes, and one that requests words only.
+    ``rows`` holds the row of each prompt, and ``rollouts`` holds the responses to each prompt. ``vlm`` is the model
+    that wrote the responses. A lost response gets no score: its reward is None. A response is lost if its environment
+    failed, e.g. the sandbox that executes its code. The other responses are scored as if the lost ones did not exist.
+    Raises JudgesDown if a model server does not answer a request of the reward. This coroutine must run on the event
+    loop of :mod:`groundtrace.inference.runtime`.
     """
     texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
     kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]

@@ -198,8 +198,9 @@ def build_config(
 
     ``context_tokens`` is the maximum number of tokens of a sequence. ``text`` and ``vision`` hold the widths and depths
     of the language model and of the vision tower. All other values are the same for every tiny model. Attention heads
-    have the width 32, because vLLM's CPU attention does not support narrower heads. The deepstack features are those of
-    the first vision layer.
+    have the width 32, because vLLM's CPU attention does not support narrower heads. Qwen3-VL adds the features of
+    some vision layers to the first layers of the language model (deepstack). A tiny model adds only
+    those of the first vision layer.
     """
     token_id = tokenizer.get_vocab()
     text = text | {

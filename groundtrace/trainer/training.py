@@ -1,8 +1,9 @@
 """Manages what SFT and GRPO trainings have in common: resuming, logging, and saving checkpoints, also after errors.
 
-A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or a checkpoint. In a training on several
-GPUs, a signal interrupts only sampling and scoring. At any other time, the signal takes effect when the step is
-complete. So all ranks (the processes of the GPUs) stop together.
+A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or the saving of a checkpoint. In a
+training of one process, a signal interrupts all other work at once. In a training on several GPUs, a signal interrupts
+only work for which no rank (the process of one GPU) needs another rank, such as sampling and scoring. A signal that
+does not interrupt the work takes effect when the step is complete. So all ranks stop together.
 """
 
 import shutil
@@ -127,8 +128,8 @@ class Training:
 
         ``command`` is ``sft`` or ``grpo``. ``output`` is the output folder. ``shards`` holds the rows to train on, and
         ``data`` is the folder from which they are read. ``optimiser`` holds the weights. ``steps`` is the total number
-        of steps. ``plan`` is the batch plan in one line, and ``held_out`` describes the questions of the validation;
-        both may be "".
+        of steps. ``plan`` is the batch plan (which kinds of rows fill a batch) in one line; "" without a plan.
+        ``held_out`` describes the questions of the validation; "" without a validation.
 
         Raises CheckpointError, before any file is written, if the checkpoint cannot be used or belongs to a training
         with other data or settings.
@@ -197,9 +198,9 @@ class Training:
         in the checkpoint. None means that the reward keeps no state. ``idle`` is the reason that is reported if the
         step had no gradient.
 
-        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient. Raises Stopped if a signal arrived
-        during the update. Raises NotFinite if a checkpoint is due, but some weights are not finite; these weights are
-        not saved.
+        Raises NothingLearnt if ``max_idle_steps`` consecutive steps had no gradient. Raises Stopped if a signal was
+        deferred during the step. Raises NotFinite if a checkpoint is due, but some weights are not finite; these
+        weights are not saved.
         """
         self._stops.hold()
         step = self.progress.step + 1
@@ -246,10 +247,11 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 
     def _rescue(self, error: BaseException) -> None:
-        """Save the last complete step after an error, if the weights have not changed since then.
+        """Save the last complete step after an error, if the weights have not changed since this step and are finite.
 
-        In a training on several GPUs, the step is saved only if all ranks have failed at the same point. Nothing is
-        saved if a rank died, or if only one rank failed. If saving fails, the reason is added to ``error`` as a note.
+        In a training on several GPUs, the step is saved only if all ranks (the processes of the GPUs) fail, and call
+        this method within ``ranks.MEETING_S`` seconds. For example, nothing is saved if one rank died. If saving fails,
+        the reason is added to ``error`` as a note.
         """
         try:
             if not ranks.all_arrive():

@@ -83,7 +83,7 @@ class VllmSampler(Sampler):
 
         ``weights_folder`` is the folder to which the policy's weights are written; the server must be able to read it
         under the same path. A turn ends with the model's end token or with one of the texts in ``stops``. The server
-        must accept sequences of ``max_tokens`` tokens.
+        must accept sequences of ``max_tokens`` tokens. This is checked at the first request; 0 switches the check off.
         """
         self._vlm, self._settings, self._stops, self._max_tokens = vlm, settings, stops, max_tokens
         self.prompts_at_once = settings.prompts_at_once

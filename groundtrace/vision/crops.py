@@ -140,8 +140,10 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
     """Widen a one-dimensional interval and return its new start and end.
 
-    The interval from ``start`` to ``end`` is widened about its centre to at least ``least`` pixels. It is then shifted
-    so that it lies between 0 and ``length``, the length of the image's side.
+    If the interval from ``start`` to ``end`` is shorter than ``least`` pixels, it is widened to ``least`` pixels about
+    its centre, and then shifted into the image: between 0 and ``length``, the length of the image's side. For example,
+    if ``least`` is 10 and ``length`` is 100, (20, 24) becomes (17, 27), and (0, 4) becomes (0, 10). If ``length`` is
+    below ``least``, the result is (0, ``length``).
     """
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)

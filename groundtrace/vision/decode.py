@@ -4,10 +4,10 @@ The content of the file determines the format. The result has the same pixels as
 orientation is applied, transparency is composited on white, 16-bit samples are scaled (not clipped), and CMYK and
 palettes are converted. Colour profiles and gamma chunks are ignored, as vision encoders ignore them.
 
-OpenCV decodes JPEG (RGB and grey) and PNG, because it is faster and keeps 16-bit samples; Pillow decodes the other
-formats. Both give the same pixels. OpenCV also accepts damaged files, so it decodes a JPEG only if the file ends with
-an end marker, and a PNG only if its chunks and checksums are intact. A truncated JPEG with a false end marker is not
-detected.
+OpenCV decodes PNG and JPEG (RGB and grey), because it is faster than Pillow and keeps 16-bit samples. Pillow decodes
+the other formats. For an image with 8-bit samples, OpenCV and Pillow give the same pixels. OpenCV also accepts damaged
+files. Therefore a PNG is rejected unless its chunks and checksums are intact, and a JPEG that does not end with an end
+marker is decoded or rejected by Pillow. A truncated JPEG with a false end marker is not detected.
 """
 
 from __future__ import annotations
@@ -263,8 +263,8 @@ def _ends_like_jpeg(data: bytes) -> bool:
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
     """Return the loaded image as 8-bit RGB. Transparent pixels are composited on white.
 
-    ``data`` holds the file's bytes. They are decoded again by OpenCV if the image is a TIFF with more than 8 bits per
-    sample of which Pillow has kept only the high bytes. Raises UndecodableMedia if the samples cannot be converted.
+    Of some TIFFs with more than 8 bits per sample, Pillow keeps only the high byte of each sample. OpenCV decodes such
+    a file again, from the file's bytes ``data``. Raises UndecodableMedia if the samples cannot be converted.
     """
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):

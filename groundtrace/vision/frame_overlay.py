@@ -66,9 +66,10 @@ def _frame(point: Point) -> int:
 def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int]) -> None:
     """Add each point of one frame to the object to which the point belongs.
 
-    The pair of a point and an object with the smallest distance is chosen first. A point without a pair becomes a new
-    object. ``group`` holds the frame's points, as indices in ``points``. ``objects`` holds, for each object, the
-    indices of its points on the earlier frames.
+    ``group`` holds the frame's points, as indices in ``points``. ``objects`` holds, for each object, the indices of its
+    points on the earlier frames. Each point is paired with at most one object, and each object with at most one point.
+    The pair with the smallest distance between the point and the object's last point is chosen first. A point without a
+    pair becomes a new object.
     """
     pairs = sorted(
         (math.hypot(points[seen[-1]].x - points[index].x, points[seen[-1]].y - points[index].y), number, place)

@@ -26,8 +26,10 @@ class Outline:
 
     ``rings`` are closed polygons, each as the numbers x1, y1, x2, y2, … in pixels of the mask's array. The top left
     corner of the array is (0, 0), and its bottom right corner is (width, height). A position is in the mask if an odd
-    number of polygons contains it, so a hole is a polygon inside another one. ``step_px`` is 1 if the mask was traced
-    at full resolution; otherwise the outline is up to ``step_px`` pixels outside of the mask.
+    number of polygons contains it, so a hole is a polygon inside another one.
+
+    ``step_px`` is the resolution at which the mask was traced. 1 means full resolution. 4 means that each 4x4 pixels of
+    the mask were traced as one pixel; the outline can then be about 4 pixels outside of the mask.
     """
 
     rings: tuple[tuple[float, ...], ...]
@@ -57,11 +59,12 @@ def outline(pixels: np.ndarray) -> Outline:
 
 
 def _traced(pixels: np.ndarray) -> list[np.ndarray] | None:
-    """Return the polygons of a mask as arrays (N, 2) in half pixels; None if the mask exceeds a limit.
+    """Return the polygons of a mask as arrays (N, 2) in units of half a pixel; None if the mask exceeds a limit.
 
-    The mask is drawn at twice its size, with an additional row or column of half pixels for each edge between pixels.
-    The pixel in row r and column c is drawn together with its edges, as the rows 2r to 2r + 2 and the columns 2c to
-    2c + 2. A gap of one pixel stays open: if only the row r is empty between set rows, the drawn row 2r + 1 is empty.
+    The mask (H, W) is first drawn on an array (2H + 1, 2W + 1). In this array, row 2r + 1 stands for row r of the mask,
+    row 2r for the edge above row r, and row 2r + 2 for the edge below row r. The columns have the same order. A set
+    pixel is drawn together with its edges. Therefore the polygons follow the edges of the pixels. A gap of one pixel
+    stays open: if only row r is empty between set rows, the drawn row 2r + 1 is empty.
     """
     edges = np.count_nonzero(pixels[1:] != pixels[:-1]) + np.count_nonzero(pixels[:, 1:] != pixels[:, :-1])
     if pixels.size > MAX_AREA_PX or edges > MAX_EDGES:

@@ -110,8 +110,9 @@ def starting_config(data: str, name: str) -> str:
 def _block(found: Input) -> list[str]:
     """Return the config lines on the input.
 
-    If the rows of the input have a special layout (shape), such as the conversations of LLaVA, the first lines name
-    this layout. The other lines name columns and constants.
+    If the rows of the input have a special layout (``shape``), such as the conversations of LLaVA, the first lines name
+    the layout. Otherwise, the first lines list the columns that are not used, and state how choices are read. The last
+    lines state which column holds each field, or set the field to a constant, e.g. the same licence for all rows.
     """
     first = first_rows(found)
     shape = shape_of(found.columns, first)
@@ -133,11 +134,15 @@ def _block(found: Input) -> list[str]:
 
 
 def _choice_lines(first: Sequence[Row], guessed: Mapping[str, str]) -> list[str]:
-    """Return the config lines that are needed to read the choices of the questions in the rows ``first``.
+    """Return the config line that is needed to read the choices of the questions; an empty list if none is needed.
 
-    If the choices are lines of the question's text, ``choices_in_text`` is set. If they are in a column and every
-    answer is a letter, ``answer_is`` is set. In all other cases, the result is empty. ``guessed`` maps fields to the
-    columns that seem to hold them.
+    ``first`` holds the first rows of the input. ``guessed`` maps fields to the columns that seem to hold them. A line
+    is needed in two cases:
+
+    - The choices are lines of the question's text, such as ``A. cat``. The line sets ``choices_in_text``: the lines of
+      the text become choices.
+    - The choices are in a column, and every answer is a letter. The line sets ``answer_is`` to ``letter``: the answer B
+      means the second choice.
     """
 
     def values(field: str) -> list[str]:

@@ -159,9 +159,9 @@ def _nothing_from(summary: RunSummary) -> list[str]:
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
-    """Return a line for each run whose cached replies this run used, and a line if earlier replies were ignored.
+    """Return a line for each other run whose cached replies this run used, and a line if old replies were ignored.
 
-    The option ``--fresh`` ignores the replies from before the command.
+    Old replies are those from before a certain time. A command with the option ``--fresh`` sets this time.
     """
     lines = [
         f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
@@ -208,7 +208,8 @@ def _paid(summary: RunSummary) -> list[str]:
 def _replaced(summary: RunSummary, output: str) -> list[str]:
     """Return lines on the old run that this run replaced in its folder, and on the differences between the two runs.
 
-    The result is empty if there was no old run, or if nothing differs and the old outputs were not kept.
+    The old outputs are kept in the subfolder ``previous`` if they have rows and differ from the new outputs. The result
+    is empty if there was no old run, or if the old outputs are not kept and no difference is known.
     """
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):

@@ -163,7 +163,7 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
     Args:
         reward: The object that scores the responses.
-        rows: The number of rows of the opened runs; the server's path /health shows it.
+        rows: The number of RL rows in the run folders that ``--data`` names; the server's path /health shows it.
         bounds: The limits for requests, such as the maximum number of responses in a request.
         token: The secret token that clients must send; "" if they need no token.
         host: The address to listen on.

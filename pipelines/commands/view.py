@@ -72,9 +72,10 @@ def _check_export(parsed: argparse.Namespace) -> None:
 def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Serve the rows of a run to a browser until the process receives a signal. Return the exit code, which is 0.
 
-    ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises
-    :class:`groundtrace.schemas.errors.UserError` if the run, the port or the value of ``--at`` cannot be used. The
-    option ``--at`` names the filters of the page, and the record that the page shows first.
+    With ``--export``, nothing is served: a copy of the page is written to a folder. The option ``--at`` names the
+    filters of the page, and the record that the page shows first. ``parsed`` holds the parsed arguments of the command
+    line. The second argument is not used. Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or
+    the value of an option such as ``--at`` cannot be used.
     """
     from groundtrace.pipelines.running.plan.loading import recipe_file
     from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder, read_summary

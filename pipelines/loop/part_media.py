@@ -70,10 +70,11 @@ class PartMedia:
         _link(source.resolve(), target)
 
     def _keep_link(self, relative: str, side: Path) -> None:
-        """If the medium is a link to a file outside the input's folder, make a link to the same file in the part.
+        """Make a link in the folder ``side`` of a part if the medium is a link to a file outside the input's folder.
 
-        Any other link, e.g. a link to a folder, is left out. A link with the path of the folder for embedded media is
-        left out, too.
+        ``relative`` is the path of the medium in the input. The new link has the same path in ``side``, and leads to
+        the same file. Any other link, e.g. a link to a folder, is left out. A link with the path of the folder for
+        embedded media is left out, too.
         """
         target = side / relative
         if is_in_store(self._store.input_root) or os.path.lexists(target) or target == side / EMBEDDED:

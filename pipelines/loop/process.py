@@ -74,8 +74,8 @@ def run_process(command: Sequence[str], log: Path) -> int:
 def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:
     """Copy the output of the process to ``log`` and to the terminal, until the output ends.
 
-    There is one exception: another process may keep the output open after ``process`` has ended. Then stop when
-    :data:`SILENT_S` seconds have passed and no more output arrives.
+    There is one exception: another process may keep the output open after ``process`` has ended. Then the output is
+    copied for :data:`SILENT_S` more seconds, and after that only as long as new output arrives.
     """
     assert process.stdout is not None
     source, ended_s = process.stdout.fileno(), 0.0

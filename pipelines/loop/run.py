@@ -118,9 +118,11 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
 
 
 def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None:
-    """Raise an error if the config of a later step is invalid, or if a server for a later step cannot be started.
+    """Check the configs of all steps before the first step runs, so that a mistake is not found hours later.
 
-    ``recipe`` is the class of the recipe's settings, and ``trainer`` holds the values of the trainer's config.
+    ``recipe`` is the class of the recipe's settings, and ``trainer`` holds the values of the trainer's config. Raises
+    ConfigError or RegistryError if a config is invalid. Raises VllmServerError if vLLM has to serve the model after
+    SFT, but the command ``vllm`` is not found.
     """
     for step in make_steps(loop):
         if step.config is not None:

@@ -190,7 +190,8 @@ def _curate(loop: Loop) -> Step:
 def _rl(loop: Loop, model: str, revision: str) -> Step:
     """Return the step that measures the pass rates of the model after SFT, and makes the RL set.
 
-    The RL set has the training questions whose pass rates are inside the recipe's band.
+    The RL set has the training questions whose pass rates are inside the recipe's band (the range to keep). ``model``
+    is the path of the model after SFT. ``revision`` identifies the present weights of this model.
     """
     kept = {name: value for name, value in loop.curation.items() if name != "difficulty"}
     if isinstance(attempt := kept.get("attempt"), Mapping):
@@ -239,7 +240,11 @@ def _trainer(loop: Loop, command: str, data: Path, output: Path, model: str, own
 
 
 def _toml(value: Any) -> str:
-    """Return a value as text for ``--set``. A string is quoted only if ``--set`` would otherwise change it."""
+    """Return a value as text for ``--set``.
+
+    A string is quoted only if ``--set`` would otherwise change it. For example, the string ``1`` without quotes would
+    become a number.
+    """
     text = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) or value != value.strip() or not value.isprintable():
         return text

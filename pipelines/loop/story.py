@@ -80,7 +80,7 @@ class Model:
     """Holds the results of one model, or the differences between two models, on the held-out questions.
 
     ``name`` is the name on the page, such as "SFT" or "SFT − base". ``figures`` maps each measure (``accuracy`` and
-    ``point_f1``) to its value with an interval; None if no question has a value.
+    ``point_f1``) to an estimate with its 95 % interval, or to None if the measure has no value for any question.
     """
 
     name: str

@@ -25,8 +25,8 @@ def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: i
     """Compare two finished runs, as ``beam diff`` does, and return the comparison. A notebook shows it as a page.
 
     ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. A record is listed if its
-    set (``sft``, ``rl`` or ``rejected``) or its reason of rejection differs between the two runs. ``limit`` is the
-    maximum number of records to list; None lists all of them. Raises
+    set (``sft``, ``rl`` or ``rejected``), the stage that rejected it, or the reason of the rejection differs between
+    the two runs. ``limit`` is the maximum number of records to list; None lists all of them. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """
     folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
@@ -48,10 +48,10 @@ def diff_runs(
         second: The folder of the second run.
         names: The names of the two runs for the user; None for their paths.
         limit: The maximum number of records to list; None lists all of them. A record is listed if its set (``sft``,
-            ``rl`` or ``rejected``) or its reason of rejection differs between the runs.
-        all_settings: Whether to also list differences between the configs that the user did not cause. For example,
-            only a newer version of the code has a certain setting. Then only one of the two configs has the key of this
-            setting, with the default value.
+            ``rl`` or ``rejected``), the stage that rejected it, or the reason of the rejection differs between the
+            runs.
+        all_settings: Whether to also list differences between the configs that the user did not cause. An example is a
+            new setting with its default value: the config of a run by an older version of the code does not have it.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
     """

@@ -145,7 +145,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _user_error(error: BaseException) -> str:
-    """Return the message of the first UserError among the error and its causes; "" if none of them is a UserError.
+    """Return the message of the first UserError in the list: the error, its cause, the cause of this cause, and so on.
+
+    The result is "" if none of them is a UserError.
 
     Beam adds the name of the step to an error from a worker. This name is removed.
     """
@@ -194,13 +196,17 @@ def _records(error: BaseException) -> list[str]:
 
 
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:
-    """Yield the root cause of an error, then the errors that the root cause led to, and then earlier errors.
+    """Yield an error and the errors that led to it, the most useful ones for the user first.
 
-    The user gets the message of the root cause. The errors that the root cause led to are yielded in order; ``error``
-    is the last of them. The root cause is the last error in the chain of ``__cause__``. Earlier errors are those that
-    were being handled when the root cause was raised (``__context__``). For example, Beam handles the error of a stage,
-    and raises a new error without ``from``. Then the new error is the root cause, and the stage's error is an earlier
-    error.
+    There are three groups, in this order:
+
+    1. The root cause. It is found by following ``__cause__`` from ``error`` to the end. The user gets its message.
+    2. The errors on the way from the root cause back to ``error``. ``error`` is the last of them.
+    3. The error that was being handled when the root cause was raised (``__context__``), then the error that led to
+       this error, and so on.
+
+    For example, a stage raises A. Beam handles A, and raises B without ``from``. Later, C is raised from B. For the
+    error C, the function yields B, C, A.
     """
     *outer, root = causes(error)
     yield root

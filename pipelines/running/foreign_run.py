@@ -1,9 +1,10 @@
 """Protects a user who replays a run that somebody else may have made.
 
-A replay executes stages with the run's config. If the user has named the pipeline, the replay is not limited.
-Otherwise a stranger may have chosen the files and inputs that the run folder names. So the replay executes neither a
-pipeline file nor a plug-in of a user. It also reads no second config file, and no input in a store (remote storage such
-as S3) or on the Hugging Face Hub.
+A replay repeats the stages of a finished run for one record, with the run's config and the stored replies of models. If
+the user has named the pipeline, the replay is not limited. Otherwise a stranger may have chosen the files and inputs
+that the run folder names. So the replay executes neither a pipeline file nor a plug-in of a user. It also does not read
+a file that the run's config extends (``extends``), nor an input in a store (remote storage such as S3) or on the
+Hugging Face Hub.
 """
 
 import shlex

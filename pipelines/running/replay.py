@@ -121,8 +121,9 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
 def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:
     """Return the plan with models that take replies from the run's cache, and send nothing.
 
-    The models write their calls to a file. No API key is needed. ``here`` is the folder of the replay. The run did not
-    use replies that are older than the time ``fresh_since`` ("" for no such time).
+    ``run`` is the folder of the run. The models write their calls to the file requests.jsonl in the temporary folder
+    ``here``. No API key is needed. If the run had ``--fresh``, ``fresh_since`` is a time: the run did not use older
+    replies, and the models do not use them either. If the run had no ``--fresh``, ``fresh_since`` is "".
     """
     endpoints = tuple(
         (name, replace(settings, api_key_env="", api_key_file="")) for name, settings in plan.models.endpoints

@@ -71,9 +71,10 @@ def make_models(
 def run_stage(stage: DraftStage, drafts: Sequence[Draft]) -> dict[str, list[Any]]:
     """Run a stage on drafts (questions with their data) in this process, and return its outputs by name.
 
-    The outputs are "kept" (drafts), "rejected" (objects of :class:`groundtrace.schemas.records.Rejected`), and one for
-    each name in the stage's ``routes``. Each list is in the order of the ids. The stage may use prompts from a folder
-    ``prompts`` beside its module. An exception of the stage's function, other than Reject, is raised here.
+    The outputs are "kept" (drafts), "rejected" (objects of :class:`groundtrace.schemas.records.Rejected`), and the
+    stage's further outputs (drafts), whose names are in ``stage.routes``. Each list is sorted by the ids of its drafts
+    or rejections. The stage may use prompts from a folder ``prompts`` beside its module. An exception of the stage's
+    function, other than Reject, is raised here.
     """
     prompts = Path(inspect.getfile(type(stage))).resolve().parent / "prompts"
     if prompts.is_dir():
@@ -94,7 +95,7 @@ def run_stage(stage: DraftStage, drafts: Sequence[Draft]) -> dict[str, list[Any]
 def _collect(element: Any, number: int, name: str) -> None:
     """Store an element of a stage's output in ``_collected``, from which :func:`run_stage` returns it.
 
-    This works because the runner works in the same process. ``number`` is the number of the call of :func:`run_stage`,
-    and ``name`` is the name of the output.
+    Beam's FnApiRunner calls this function in the process of :func:`run_stage`, so the two functions see the same
+    ``_collected``. ``number`` is the number of the call of :func:`run_stage`. ``name`` is the name of the output.
     """
     _collected[number][name].append(element)

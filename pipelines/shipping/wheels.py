@@ -1,4 +1,5 @@
-"""Writes wheels. The same content gives the same bytes and the same name, so that staged files can be found again.
+"""Writes wheels. The same content gives the same bytes and the same name, so that a wheel that was uploaded for an
+earlier job can be found again.
 
 A wheel of pure Python is a zip file. It holds the files of a package and three files that describe the package:
 METADATA, WHEEL and RECORD (PEP 427). No build backend, such as setuptools, is used. A backend would have to be

@@ -104,8 +104,8 @@ class CallModels(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the remaining results of the bundle (Beam's unit of work) as they are finished.
 
-        For each request to a model, a note with its tokens and cost is written to a file. The method returns only when
-        the run's other processes can read the notes of this bundle.
+        For each request to a model, this process writes a note with the tokens and the cost to a file. The method then
+        waits until the run's other processes can read the notes of this bundle.
         """
         while self._pending:
             yield from self._emit(self._done.get())
@@ -194,8 +194,8 @@ def call_models(
     outputs are ``kept`` (the results), ``rejected`` (the rejections), and one output for each name in ``tags``.
 
     A sample stage reads some of the records and passes none on. So its calls to models cannot be stored in a record.
-    These calls are in one more output, ``side_calls``, as :class:`groundtrace.stages.plumbing.ends.SideCalls`. The
-    ``expand`` method of a sample stage must return this output, too.
+    If ``stage`` is a sample stage, this function adds the output ``side_calls``, which has these calls as
+    :class:`groundtrace.stages.plumbing.ends.SideCalls`. The stage's method ``expand`` must return ``side_calls``, too.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls

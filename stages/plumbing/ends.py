@@ -59,8 +59,9 @@ class EndData(TypedDict):
     """Holds the row of one record in the table of final outcomes (:data:`ENDS_SCHEMA`), without the column ``id``.
 
     ``passed`` lists the stages (steps of the pipeline) that the record passed. ``calls`` lists the model calls that
-    were made for the record. ``labels`` lists the labels that two judges gave to the same trace (response of the
-    teacher).
+    were made for the record. ``labels`` has an entry for each verdict that two judges gave on the same trace
+    (response of the teacher). The entry holds the name of the ``scorer`` (the code that called the judges), and the
+    labels of the ``first`` and of the ``second`` judge. A label is "yes", "no" or "unscored".
     """
 
     passed: list[str]

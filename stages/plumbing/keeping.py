@@ -1,8 +1,8 @@
 """Limits how many drafts (questions with their data) of each class are kept. The kept drafts are those with the lowest
 hashes of their ids.
 
-So the result does not depend on the order of the drafts. A single worker finds the limits; it holds only the hashes of
-the ids in memory.
+So the result does not depend on the order of the drafts. A single worker finds the highest hash to keep in each class;
+it holds only the hashes of the ids in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -128,10 +128,12 @@ _KINDS: list[type] = []
 def _register(kind: type) -> None:
     """Register a record type with Beam, so that PackedCoder, our compressing coder, encodes its records.
 
-    A field of a record type may have another record type as its type. Beam checks the fields when the schema (fields)
-    of a type is registered. At this moment, RowCoder, Beam's own coder, must be registered for the types of the fields.
-    So this function first registers RowCoder for the new type and for all earlier record types. Then it registers the
-    schema of the new type. Finally it registers PackedCoder for all these types.
+    A field of a record type may hold a record of an earlier type. Beam accepts the schema (list of fields) of the new
+    type only while RowCoder, Beam's own coder, is registered for the earlier type. So this function has three steps:
+
+    1. It registers RowCoder for the new type and for all earlier record types.
+    2. It registers the schema of the new type.
+    3. It registers PackedCoder, in place of RowCoder, for all these types.
     """
     _KINDS.append(kind)
     for each in _KINDS:

@@ -88,8 +88,8 @@ class Recipe:
 
     Attributes:
         name: the recipe's name in rows and in ``run.json``.
-        settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section
-            for each stage.
+        settings: the class of its config, a subclass of :class:`groundtrace.pipelines.running.settings.RunSettings`.
+            The subclass adds the sections of the stages. A section is a field with the settings of one stage.
         build: the function that builds the DAG. Its arguments are the Beam pipeline, the run's context and the
             settings. It returns the outputs.
         makes: a description of the recipe's rows for the data card, in one or two sentences.

@@ -138,7 +138,10 @@ def _image_uris(question: Question) -> list[str]:
 
 
 def _asked(draft: Draft) -> Row:
-    """Return the values of the columns that hold the question, its attempts and its entities."""
+    """Return the values of the columns about the question, its origin, its attempts and its entities.
+
+    Attempts are answers that the policy model sampled. Entities are phrases for visible things.
+    """
     question = draft.question
     return {
         "source": question.source,

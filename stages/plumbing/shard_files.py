@@ -170,9 +170,9 @@ def side_line(side: SideCalls) -> str:
 
 
 def artifact_line(name: str, text: str) -> str:
-    """Return a text file of the run that is not a shard as a line of the job's manifest (the list of its results), in
-    JSON.
+    """Return the line for a text file, such as ``rubrics.json``, in the job's manifest (the list of the job's results),
+    as JSON.
 
-    ``name`` is the name of the file, such as ``rubrics.json``, and ``text`` is its content.
+    ``name`` is the name of the file, and ``text`` is its content. The line holds both.
     """
     return json.dumps({"artifact": name, "text": text})

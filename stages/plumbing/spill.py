@@ -1,6 +1,6 @@
 """Keeps the data of a run's shuffles in files on this machine (the spool), so that only references cross the shuffles.
 
-Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside a
+When data cross a shuffle, Beam's runner on one machine keeps every copy of them in memory until the run ends. Inside a
 ``with spooling(…)`` block, coders write the data to files of a folder, and give the runner only a reference of 29
 bytes. The reference (called slip in the code) holds file, offset and length. Every process appends to its own file and
 reads the files of all processes. This module removes no files. The code that created the folder removes it with all its

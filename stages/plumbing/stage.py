@@ -217,8 +217,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 def check_result(stage: Stage, before: object, after: object) -> None:
     """Check the result of a stage's function. ``before`` is the input of the function, and ``after`` is its result.
 
-    Raises TypeError if ``after`` is None and a draft (a question with its data) was needed, and the errors of
-    :func:`check_added`.
+    Raises TypeError if ``before`` is a draft (a question with its data) and ``after`` is None. Exception: a sample
+    stage may return None, because it passes no draft on. Also raises the errors of :func:`check_added`.
     """
     if after is None and isinstance(before, Draft) and not stage.is_sample:
         raise TypeError(

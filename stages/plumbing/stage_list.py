@@ -114,8 +114,9 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Return the list of the stages (steps) of a recipe, i.e. of a pipeline that a file defines, each once. Sample
-    stages, which read some of the records and pass none on, come last.
+    """Return the list of the stages (steps) of a recipe. A recipe is a pipeline that a file defines.
+
+    Each stage is in the list once. Sample stages, which read some of the records and pass none on, come last.
 
     ``recipe`` is the name of the recipe, for error messages. ``wired`` are the stages in the order in which the recipe
     connects them. Raises RecipeError if two different stages, or two different columns, have the same name.

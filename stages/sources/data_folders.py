@@ -2,8 +2,9 @@
 
 The folder may come from a stranger. Its header (the YAML in ``README.md`` or ``.huggingface.yaml``), a link, or the
 list of files of a saved data set can name any file of the user. The library would read this file as a part of the
-data set, and the run would publish its text. So each data file must be inside the folder. As an exception, links of
-the Hub's cache may refer to other files of the same data set (:func:`groundtrace.schemas.safe_files.is_inside`).
+data set, and the run would publish its text. So each data file must be inside the folder. There is one exception: in
+the Hub's cache, a link may lead to a file in the folder ``blobs`` of the same data set
+(:func:`groundtrace.schemas.safe_files.is_inside`).
 
 The library reads a name with ``::`` as a chain of files, so it opens another file than the one with this name. For
 example, for a file with the name ``a.csv::b.csv`` it opens ``a.csv``. Such names are also dangerous in a zip archive.
@@ -91,8 +92,9 @@ def _check_saved(folder: Path) -> None:
     """Raise InputError if a data set that ``save_to_disk`` wrote has a file outside the folder, and UnsafeFile for a
     pipe or a device.
 
-    The library opens the files of all splits before it returns the data set. The content of a file of an unknown form
-    is not checked further, since the library refuses it.
+    The library opens the files of all splits before it returns the data set. So the files of all splits are checked.
+    JSON files of the data set list these files. It is no error here if a JSON file lacks its list, because the library
+    refuses such a data set.
     """
     state, splits = (folder / name for name in _SAVED)
     parts = [folder] if state.is_file() else []

@@ -1,7 +1,8 @@
 """Reads data sets with the Hugging Face library ``datasets``: from the Hub by their id, or from a folder.
 
-A name that begins with ``hf://`` always names a data set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). All
-files of a folder are read. Images are bytes in the rows, or paths of files in the data set itself.
+A name that begins with ``hf://`` always names a data set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). The
+library may read any file below a folder, so no run may write its outputs there. Images are bytes in the rows, or paths
+of files in the data set itself.
 """
 
 import hashlib
@@ -222,7 +223,8 @@ def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str
 def _is_inside(path: str, data_set: str) -> bool:
     """Return whether a path names a file in the data set's folder or in its repository on the Hub.
 
-    The path has the form that ``datasets`` uses.
+    ``path`` is an absolute path, or a URL such as ``hf://datasets/ORG/NAME@REVISION/a.png``. ``data_set`` is the data
+    set's folder or id. The result is False for a path with ``..`` or ``::``.
     """
     if "::" in path or ".." in path.split("/"):
         return False

@@ -248,9 +248,9 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
     1. The first :data:`MAX_LINES_FOR_KEYS` lines are read for their keys.
     2. If a column in ``rows.keep`` is not among these keys, further lines are read until all of these columns are
        found.
-    3. Some fields may be missing in these lines: fields with a constant in the config, fields that the shape (layout of
-       rows) adds, and optional fields (e.g. ``choices``). If the config maps a column to one of these fields, the name
-       of the column is added.
+    3. The lines may lack three kinds of fields: optional fields, fields with a constant in the config, and fields that
+       the shape (layout of rows) adds. If the config names the column of such a field, this name is added. For example,
+       ``choices`` is an optional field, so ``input.columns.choices = "options"`` adds "options".
 
     The result is empty if no key is found.
     """
@@ -267,10 +267,11 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
-    """Return a line after the settings of ``rows`` are applied to its fields: column map, constants and choices.
+    """Return a line in which the input's columns have become a record's fields, such as question and answer.
 
-    The column map names the column of each field. Constants are values of fields that the line lacks. A line that is
-    not a JSON object is returned unchanged.
+    The settings ``rows`` determine the fields: the column map names the column of each field, and constants are values
+    of fields that the line lacks. Other settings state how choices are written
+    (:func:`groundtrace.stages.sources.rows.row_fields`). A line that is not a JSON object is returned unchanged.
     """
     if replace(rows, keep=()) == RowSettings():
         return text

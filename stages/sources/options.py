@@ -60,9 +60,9 @@ def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
 
     ``row`` holds the fields. ``named_by`` is the way in which answers name choices: "letter", "index" (from 0),
     "number" (from 1) or "text". For example, with "number" the answer ``2`` becomes the second choice. The fields stay
-    unchanged in three cases: ``named_by`` is "text", the record has no choices, or the answer is true or false. If any
-    other answer does not name a choice, a note about this is added to the answer's text. The record is then rejected
-    later.
+    unchanged in three cases: ``named_by`` is "text", the record has no choices, or the answer is a boolean. Otherwise,
+    an answer that names no choice gets a note, so that the record is rejected later. For example, ``7`` becomes "7
+    (which names none of 4 choices by its number)".
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

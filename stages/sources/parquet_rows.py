@@ -61,9 +61,10 @@ def read_rows(
 def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
 
-    ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts,
-    even those that are not read. The second list has only columns that are read. If the second list is not empty, the
-    caller reads at most :data:`MEDIA_ROWS` rows in a batch.
+    ``columns`` are the columns or subfields to read; None for all of them. The first list tells pyarrow which columns
+    to read as dictionaries. It has all columns of texts; those that are not read have no effect. The second list has
+    only columns that are read. If the second list is not empty, the caller reads at most :data:`MEDIA_ROWS` rows in a
+    batch.
     """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
@@ -151,11 +152,10 @@ def _computed(function: str, lengths: pa.Array) -> int:
 
 
 def _lengths(column: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
-    """Yield a pair for each part of a column that holds texts or bytes: the lengths of the part's values in bytes, and
-    whether the values are texts.
+    """Yield, for each part of a column, the lengths of its values in bytes, and whether the values are texts.
 
-    The parts are the column itself, or its subfields and the items of its lists. For a column without texts and bytes,
-    nothing is yielded.
+    The parts are the column itself, or its subfields and the items of its lists. Parts whose values are neither texts
+    nor bytes, such as numbers, are left out.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -177,10 +177,11 @@ def _lengths(column: pa.Array) -> Iterator[tuple[pa.Array, bool]]:
 
 
 def _decoded(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """Return a batch in which no column is a dictionary, because the conversion of a dictionary to Python is slow.
+    """Return the batch with plain columns instead of dictionaries, and with the extension types of the file.
 
-    ``types`` holds the types of the file's columns, by name. A column of an extension type, such as UUID, was read
-    without this type. So it gets the type back here.
+    A dictionary would be slow to convert to Python values. :func:`read_rows` reads each column without its extension
+    type, such as UUID, so that all texts become dictionaries. Here the column gets this type back. ``types`` holds the
+    types of the file's columns, by name.
     """
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):

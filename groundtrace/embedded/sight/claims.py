@@ -70,7 +70,8 @@ class Claim:
         `shapes` are the shapes in the image. `walls` are the boxes whose sides a shape can touch, for claims such as "3
         circles touch the edge". The first of these rules that applies is used:
 
-        - A claim without a number agrees if at least one shape matches.
+        - A claim without a number agrees if at least one shape matches. If such a claim has a `touch`, and a shape that
+          matches its noun is outside all boxes of `walls`, `touch` is ignored.
         - A claim such as "no squares on the left" (`of_none` and `is_part`) always agrees: it allows squares in other
           parts of the image, and this method does not check parts.
         - If the claim is about only some of the objects (`is_part`), its number must not be larger than the number of

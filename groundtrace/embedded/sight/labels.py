@@ -85,7 +85,10 @@ class Noun:
 
     @property
     def is_general(self) -> bool:
-        """Return whether the noun means any object, as "items" and "blocks" do. A noun with a colour is not general."""
+        """Return whether the noun has no colour, and is a word for any kind of shape ("item") or the word "block".
+
+        In images of towers, "block" means any object, although its kinds are only square and rectangle.
+        """
         return not self.colours and (not self.kinds or self.word == "block")
 
     @property

@@ -191,10 +191,10 @@ def _none_of(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _about_objects(words: Words, amount: Amount, choices: tuple[str, ...]) -> Query | None:
-    """Parse the rest of a statement after an amount, such as "black blocks"; return None if it cannot be parsed.
+    """Parse the part of a statement after the amount, such as "black blocks"; return None if it cannot be parsed.
 
-    One of these phrases may follow the noun: a condition on what the objects touch ("touching the edge"), the end of a
-    tower, i.e. of a stack of blocks ("at the top of a tower"), another object ("on a yellow block"), or "in each box".
+    `amount` is the amount, such as "exactly two". It becomes part of the result. One more phrase may follow the noun:
+    "touching the edge", "at the top of a tower" (a stack of blocks), "on a yellow block", "in each box", or similar.
     """
     noun = read_noun(words)
     if noun is None:

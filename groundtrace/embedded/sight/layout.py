@@ -55,7 +55,7 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 
 
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
-    """Return the box of the panel that contains a shape's point; None if no panel contains it.
+    """Return the box of the panel that contains a shape's `point_px`; None if no panel contains this point.
 
     `panels` are the boxes of areas that are separated by bars.
     """

@@ -200,9 +200,9 @@ def _kinds(word: str) -> tuple[str, ...] | None:
 def _places(words: Sequence[str], index: int) -> bool:
     """Return whether the word at ``index`` begins a phrase about an object's place relative to other things.
 
-    Such a phrase is "near the circle". It begins with one of three kinds of words: a word of position, such as "near"
-    (but not "in" or "to"); a word that ends with "ing"; and a verb after "that" or "which", such as "touches" in "that
-    touches the circle".
+    The result is True in three cases. First, the word is a word of position other than "in" and "to": "near" in "near
+    the circle". Second, the word ends with "ing": "touching" in "touching the circle". Third, the word ends with "s",
+    is not "is", "was" or "has", and follows "that" or "which": "touches" in "that touches the circle".
     """
     word, previous = words[index], words[index - 1] if index else ""
     is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")

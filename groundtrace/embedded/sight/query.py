@@ -14,7 +14,8 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 class Amount:
     """Holds an amount, such as "exactly 2" or "at least 3".
 
-    `op` is the words before the number, and `n` is the number. `op` is "bare" if the number has no such words ("two").
+    `op` is the comparison, and `n` is the number. "More than 2" is stored as "at least" and 3, and "no" as "exactly"
+    and 0. `op` is "bare" for a number without such words ("two").
     """
 
     op: Literal["exactly", "at least", "at most", "bare"]
@@ -68,8 +69,8 @@ class Has:
 class OnlyOf:
     """Describes a condition on a tower (a stack of blocks) or a box (an area of the image): `noun` fits every object.
 
-    Each colour of the noun must also be present. For example, a tower with "only black and yellow blocks" must have
-    blocks of both colours, and no other blocks.
+    For example, a tower with "only black and yellow blocks" has no other blocks. If one of the noun's colours is
+    missing, it is undecided whether the condition is met: readers disagree about a tower with only black blocks.
     """
 
     noun: Noun

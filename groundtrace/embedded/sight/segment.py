@@ -40,9 +40,10 @@ def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
 
 
 def _distance(pixels: NDArray[np.uint8], colour: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Return, for each pixel, the largest of the differences from a colour in red, green and blue: uint8 (H, W).
+    """Return how far the colour of each pixel is from `colour`, as uint8 (H, W).
 
-    `pixels` is RGB uint8 (H, W, 3). The colour is rounded first, so that the differences are whole numbers (0 to 255).
+    The distance is the largest of three differences: that of the red channel, the green one, and the blue one.
+    `pixels` is RGB uint8 (H, W, 3). `colour` is rounded first, so that the distances are whole numbers (0 to 255).
     """
     gaps = [
         cv2.absdiff(plane, np.full_like(plane, round(float(level))))

@@ -1,8 +1,9 @@
 """Makes a coarsened view of an image: shifted, downscaled, blurred and noisy.
 
-The embedded engine (OpenCV, no model) uses such a view as the policy, i.e. as the model whose answers are sampled. Each
-sampled answer gets another random view. So some of the answers are wrong because the image is hard (small, touching or
-crowded objects), and the pass rate of a question depends on its image, and not on pure chance.
+The policy is the model whose answers are sampled. The embedded engine (OpenCV, no model) can do the job of the policy.
+The engine then sees a view of the image instead of the image. Each sampled answer gets another random view. So some of
+the answers are wrong because the image is hard (small, touching or crowded objects). The pass rate of a question
+therefore depends on its image, and not on pure chance.
 """
 
 import cv2

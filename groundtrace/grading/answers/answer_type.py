@@ -103,8 +103,8 @@ class AnswerType:
             arguments are the record's answer and choices. The record gets the first type of the registry whose function
             returns True.
         keeps_choices: whether a question of this type is shown with its choices.
-        is_number: whether the answer is a number. If the gold answer is one plain number, counts that a response states
-            are also checked against it.
+        is_number: whether the answer is a number. If so, and if the gold answer is one number, each count that a
+            reasoning concludes ("so there are 5") is also compared with the gold answer.
         needs_judge: the function that returns whether only a judge can grade paraphrases of a gold answer. Its
             arguments are the gold answer and its choices.
         is_boxes: whether the answer is the question's gold boxes. If so, the text of the answer is neither checked nor

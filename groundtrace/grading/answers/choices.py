@@ -95,8 +95,9 @@ def normalise_text(text: str) -> str:
     """Return a text in a normal form, so that two texts with the same words have the same normal form.
 
     For example, "The cat!" and "cat" both become "cat". The text is brought to lower case and to Unicode's form NFKC.
-    Articles, punctuation and invisible characters are removed, and words are separated by one space. Signs, points and
-    slashes stay if they are part of a number or date (-2, 1.5, 18/06). Symbols such as < or ° stay.
+    Articles, punctuation and invisible characters are removed, and words are separated by one space. The last word
+    stays, even if it is like an article ("vitamin A"). Signs, points and slashes stay if they are part of a number or
+    date (-2, 1.5, 18/06). Symbols such as < or ° stay.
     """
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
@@ -324,12 +325,12 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Return the position (from 0) of the only option with the same number as a short answer.
+    """Return a set with the position (from 0) of the only option that has the same number as the answer.
 
     ``text`` is the answer, and ``chain`` is the part of the answer after its last equals sign. If the answer and an
-    option both have a unit, the two are compared after conversion to one unit. The result is a set with this position.
-    It is empty if no option or several options have the number, if the answer is a bound such as "more than 5", or if
-    ``chain`` has more than three words.
+    option both have a unit, the two are compared after conversion to one unit. The set is empty in three cases: no
+    option or several options have the number; the answer is a bound such as "more than 5"; or ``chain`` has more than
+    three words.
     """
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:

@@ -1,8 +1,8 @@
 """Rewrites Chinese and Japanese numerals as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
 
-A numeral is converted in three places only: at the end of the text, before a space or punctuation, and before a word
-for a counted thing (三只猫). Inside any other word (三角形, 一样) it is unchanged. A numeral that may mean two numbers
-is also unchanged (三四个: three or four).
+A numeral is converted in four places only: at the end of the text, before a space or punctuation, before a word for a
+counted thing (三只猫), and before の. Inside any other word (三角形, 一样) it is unchanged. A numeral that may mean two
+numbers is also unchanged (三四个: three or four). A percentage or a fraction (三分之二) is converted in any place.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 def with_arabic_digits(text: str) -> str:
     """Return the text with digits in place of its Chinese and Japanese numerals: "三只猫" becomes "3只猫".
 
-    A numeral is converted at the end of the text, before a space or punctuation, and before a word for a counted thing.
-    Inside another word (三角形) it is unchanged, and so is a numeral that may mean two numbers (三四个). Never
-    raises; takes time linear in ``len(text)``.
+    A numeral is converted at the end of the text, before a space or punctuation, before a word for a counted thing, and
+    before の. Inside another word (三角形) it is unchanged, and so is a numeral that may mean two numbers (三四个). A
+    percentage or a fraction is converted in any place. Never raises; takes time linear in ``len(text)``.
     """
     if text.isascii():
         return text

@@ -79,9 +79,12 @@ class WrittenDate:
 
     ``spelling`` is a tuple. Its first value is a text for the notation, such as "/" or "clock". The other values are
     the fields in their written order: ("/", 3, 4, 2021) for 03/04/2021. There is one exception: after the notation
-    "named", the order is always year, month, day ("3 April 2021"). If a date has a weekday, its number (0 for Monday)
-    follows. If a date has a time, the notation and the fields of the time follow. ``readings`` are all dates or times
-    that the written text may mean. ``weekday`` is the number of the written weekday; None if there is none.
+    "named", the order is always year, month, day: ("named", "2021", 4, 3) for "3 April 2021". If a date has a weekday,
+    its number (0 for Monday) is the next value. If a date has a time, the values for the time follow: ("clock", 5, 30)
+    for 5:30.
+
+    ``readings`` are all dates or times that the written text may mean. ``weekday`` is the number of the written
+    weekday; None if there is none.
     """
 
     spelling: tuple[str | int, ...]

@@ -7,9 +7,8 @@ unscored grade with the method "judge".
 
 Each answer type (such as ``mcq`` or ``numeric``) defines right answers in its own file
 (:mod:`groundtrace.grading.answers.registry`). The types for numbers and text share
-:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge model
-could decide, and a rule is not certain that the answer is wrong, the rule does not give 0 but leaves the answer
-unscored.
+:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If an answer may still be
+right, and a judge model can decide this, the rules leave the answer unscored instead of giving 0.
 
 Before grading, the characters of the prediction, the gold and the choices are simplified. Invisible (zero-width)
 characters are removed, fullwidth characters become plain characters ("５" is 5, "Ｂ" is B), and CJK numerals

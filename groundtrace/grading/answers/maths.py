@@ -257,9 +257,9 @@ def _is_cheap(latex: str) -> bool:
 def _power_bound(latex: str, at: int) -> int:
     """Return an estimate of the exponent at the offset ``at``: the product of its whole numbers; 1 if it has none.
 
-    The exponent's value is rarely larger than the product, and then usually by little: the product is 99 both for
-    ``^(3 \\cdot 33)``, whose value is 99, and for ``^{1+99}``, whose value is 100. A 0 is counted as 1. The result is
-    more than any limit if the exponent has a factorial.
+    For example, the result is 99 for ``^(3 \\cdot 33)``, whose value is 99. It is also 99 for ``^{1+99}``, whose value
+    is 100. The value is rarely larger than the result. If it is larger, the difference is usually small. A 0 is counted
+    as 1. If the exponent has a factorial, the result is above ``_MAX_POWER``, so the expression is refused.
     """
     if latex[at : at + 1] in {"{", "("}:
         exponent = latex[at : _group_end(latex, at)]

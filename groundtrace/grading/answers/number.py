@@ -58,8 +58,8 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 def is_gradable(gold: str) -> bool:
     """Return whether rules can grade answers against this gold (correct) answer.
 
-    Examples are a fraction ("3/4"), a range ("10-15") and a formula. Call this only for a gold that is not a plain
-    number such as "5" or "1,200.5".
+    For example, the result is True for a fraction ("3/4"), a range ("10-15") and a formula. Call this only for a gold
+    that is not a plain number such as "5" or "1,200.5".
     """
     if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
         return False

@@ -248,9 +248,9 @@ def _unscaled(numeral: Numeral) -> Numeral:
 def _stated(predicted: str, reason: str) -> Grade:
     """Return the grade of an answer that contains the right number: usually 1.0 (right).
 
-    There are three exceptions. First, the words of the answer deny the number ("not 5"). Second, they make it a bound
-    ("more than 5"). Third, they leave the number open ("5, or any other number"). The answer is then unscored, and a
-    judge must decide.
+    ``reason`` is the explanation in this grade, such as "same number". There are three exceptions. First, the words of
+    the answer deny the number ("not 5"). Second, they make it a bound ("more than 5"). Third, they leave the number
+    open ("5, or any other number"). The answer is then unscored, and a judge must decide.
     """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")

@@ -194,5 +194,8 @@ def _whole(words: list[str], at: int) -> tuple[int, int]:
 
 
 def _continues(before: str, value: int) -> bool:
-    """Return whether a number word continues the number of the word before it: "twenty one", "hundred (and) one"."""
+    """Return whether a number word continues a number, as "one" does in "twenty one" and "hundred and one".
+
+    ``before`` is the word before the number word ("twenty", "and"), and ``value`` is the number word's value (1).
+    """
     return before in SCALES or before == "and" or (before in {*_TENS, "twenty"} and 0 < value < 10)

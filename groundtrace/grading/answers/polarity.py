@@ -77,10 +77,10 @@ def is_taken_back(answer: str) -> bool:
 def may_take_side(text: str, side: bool) -> bool:
     """Return whether an answer may mean yes or no in other words: "It does", "Not at all".
 
-    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. For an
-    answer with words for both yes and no, ``side`` has no effect: the result is True only if the answer corrects itself
-    ("No, wait, yes"). The result is False for uncertain answers ("maybe"), refusals, and mere nouns ("Norway", "on the
-    right").
+    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. "It
+    does" may mean yes or no, but "Not at all" can only mean no. An answer that has a word for yes and a word for no may
+    mean yes or no if it corrects itself ("No, wait, yes"); otherwise the result is False. The result is also False for
+    uncertain answers ("maybe"), refusals, and texts that state nothing ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))
@@ -100,9 +100,14 @@ def polarity(text: str) -> bool | None:
     """Return True for an answer that means yes, False for no, and None for neither or both.
 
     An answer means yes or no if its first word, last word, first clause or last clause means yes or no. A phrase before
-    a clause ("It is") is skipped. The result is None if two of these four contradict each other. The result is also
-    None if one of them contradicts another clause that is only yes or no ("yes, no, maybe"), or the word "true" or
-    "false" anywhere in the answer. The result is always None if "yes" and "no" are next to each other ("yes or no").
+    a clause ("It is") is skipped. The result is None in these cases:
+
+    - None of these four parts means yes or no.
+    - Two of the four parts contradict each other.
+    - Another clause is only yes or no, and contradicts one of the four parts ("yes, no, maybe").
+    - The word "true" or "false" anywhere in the answer contradicts one of the four parts.
+    - "Yes" and "no" are next to each other ("yes or no").
+
     Any other "no" is ignored ("Yes, there is no dog"). "Not true" and "not yes" mean no. Never raises; takes time
     linear in ``len(text)``.
     """

@@ -210,13 +210,14 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """Compare a calculation with a gold (correct) quantity by math-verify.
+    """Compare an answer that is a calculation, such as "√144 cm", with a gold (correct) quantity by math-verify.
 
-    The result is undecided in these cases:
+    ``predicted`` is the answer. The result is undecided in these cases:
 
-    - The calculation has another unit than the gold, because math-verify ignores units.
-    - math-verify cannot read one of the two, or the calculation is only a rounded value of the gold.
-    - The values differ, and the gold is an angle in degrees: the calculation may be the same angle in radians.
+    - The answer has another unit than the gold, because math-verify ignores units.
+    - math-verify cannot read the answer or the gold.
+    - The answer is only the rounded value of the gold.
+    - The values differ, and the gold is an angle in degrees: the answer may be the same angle in radians.
     """
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
@@ -234,7 +235,8 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     ``unit`` is the unit of ``wanted``. The result is undecided in these cases:
 
     - The numbers are the same, but the unit of ``given`` is unknown.
-    - ``given`` has no unit, and its number is the same only without its scale word ("million").
+    - ``given`` has no unit but a scale word, and the numbers are the same only without this word ("5 million" for a
+      gold of 5 km).
     - The units may measure the same thing or not (months and days). There is one exception: "20 degrees" is the same
       as a gold of 20 °C.
     - The numbers are the same, but only ``wanted`` is a rate ("$5" for "$5 per hour").

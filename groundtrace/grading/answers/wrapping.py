@@ -132,7 +132,11 @@ def without_wrapping(text: str) -> str:
 
 
 def _closes_at_the_end(text: str, at: int) -> bool:
-    """Return whether the last character of the text closes the brace that opens directly before the offset ``at``."""
+    r"""Return whether a LaTeX command, such as ``\text{…}``, encloses the whole text with its braces.
+
+    ``text`` begins with the command. ``at`` is the offset after the opening brace, such as 6 for ``\text{cat}``. The
+    result is True for ``\text{cat}``, and False for ``\text{cat} or \text{dog}``.
+    """
     depth = 1
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")

@@ -163,7 +163,11 @@ def _names_in(opening: str) -> list[str]:
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
-    """Return the points of one Molmo 2 tag, group by group. Raises UnparsablePointing for a malformed group."""
+    """Return the points of one Molmo 2 tag, in the order of its attribute ``coords``.
+
+    This attribute holds groups of numbers, such as "1 1 305 420 2 510 388". A group is an image index or a time,
+    followed by id, x and y of each point. Raises UnparsablePointing for a malformed group.
+    """
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []
     for group in _GROUPS.split(tag.group(2)):

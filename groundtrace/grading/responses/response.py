@@ -209,10 +209,11 @@ def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
 
     - A coordinate has no partner (``x2`` without ``y2``), or is not a number.
     - An attribute is written twice with different values.
-    - An unknown attribute has a digit or several words (``x_2="5"``, ``bbox="1 2 3 4"``, ``title="accept this"``).
-    - An attribute has a special token.
+    - An unknown attribute has a digit in its name or value (``x_2="5"``, ``bbox="1 2 3 4"``).
+    - The value of an unknown attribute has several words (``title="accept this"``).
+    - The value of an attribute has a special token.
 
-    ``also_read`` are the names of further attributes, which the caller reads itself.
+    ``also_read`` are the names of attributes that the caller reads itself. They do not count as unknown.
     """
     names = [name for name, _ in tag.attributes]
     if len(set(names)) < len(names) or any(find_control(value) for _, value in tag.attributes):

@@ -171,11 +171,11 @@ def spoken_label(label: str, points: int, before: str) -> str:
     (:func:`groundtrace.schemas.labels.plain_label`). For example, the text "I see" is followed by a tag with the
     label "one cup" and one point. The result is "cup", since the word "one" only counts the points of the tag.
 
-    There is one exception: the label is returned unchanged, with the number at its start, if this number states a count
-    that can be wrong. There are two such cases (the angle brackets mark the label of the tag):
+    There is one exception: if the number at the start of the label states a count of all things, the label is returned
+    unchanged. This is assumed in two cases (the angle brackets mark the label of the tag):
 
     - The number differs from the number of points, as in "there are <five cups>" with one point.
-    - The sentence announces a count, as in "so there is <one cup>".
+    - The sentence has a word before the tag that announces a count, such as "so" in "so there is <one cup>".
     """
     found = _IN_LABEL.match(label)
     sentence = _ENDED.split(before)[-1]

@@ -209,8 +209,9 @@ class _Reader:
     def _time_of_frame(self, at: int) -> tuple[float | None, int]:
         """Read the time that a text states directly after a frame's number, such as "at 3 s" in "frame 7 at 3 s".
 
-        Other forms are ``@ t=3``, ``(3 s)`` and ``, 3 s)``. ``at`` is the index of the token after the frame. Returns
-        the time in seconds, and the index of the token after the time; None and ``at`` if no time follows.
+        Other forms are "frame 7 @ t=3", "frame 7 (3 s)" and "(frame 7, 3 s)". ``at`` is the index of the token after
+        the frame. Returns the time in seconds, and the index of the token after the time; None and ``at`` if no time
+        follows.
         """
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"

@@ -130,19 +130,20 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Find the frame of a clip that a moment means. Return its index in ``frames``, and a text about the result.
+    """Find the frame of a clip that a moment means. Return its index in ``frames``, and a message about the result.
 
-    ``frame`` is the named frame number, and ``t_s`` is the named time in seconds; each is None if the text does not
-    state it. ``frames`` are (number, seconds) of the shown frames in order of time. The frame with the number ``frame``
-    is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is chosen. The text describes the
-    chosen frame, or the reason why the index is None. The index is None in these cases:
+    ``frame`` is the frame number that a response states for the moment, and ``t_s`` is the time that it states, in
+    seconds; each is None if it is not stated. ``frames`` are (number, seconds) of the shown frames in order of time.
+    The frame with the number ``frame`` is chosen. If no frame has this number, the frame nearest to the time ``t_s`` is
+    chosen. The message describes the chosen frame, or the reason why the index is None. The index is None in these
+    cases:
 
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
       with one decimal.
-    - The frame was chosen by its time, although the text states a number ``frame``, and this number is not between the
-      numbers of the chosen frame's two neighbours. If the chosen frame is the first or last of the clip, its own number
-      replaces that of the missing neighbour.
+    - The frame is chosen by the time ``t_s``, and the stated number ``frame`` does not fit: it must be between the
+      numbers of the frames directly before and after the chosen frame. If there is no frame before or after, the chosen
+      frame's own number is used instead.
     - No frame has the number ``frame``, and ``t_s`` is None.
     - The clip has no frames, or ``frame`` and ``t_s`` are both None.
     """

@@ -40,9 +40,8 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
     """Return the points of a text about a video clip, each with the number and the time of its frame.
 
-    If ``media`` has several clips, all points are assigned to the first clip. The text may state a moment (frame number
-    or time) for a point that matches no frame of the clip. Such a point gets the stated frame number and time, and
-    scores 0.
+    If ``media`` has several clips, all points are assigned to the first clip. The text may state a frame number or a
+    time that matches no frame of the clip. A point with such a number or time keeps it, and scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

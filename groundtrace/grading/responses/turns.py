@@ -127,14 +127,14 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Parse a reply that contains several turns, with code and the results of the code (CodeDance Table 9).
+    """Parse a solution that a teacher model has rewritten with code (CodeDance Table 9).
+
+    ``reply`` is the teacher's reply. After each code, the teacher writes the result that it expects. This result
+    becomes the ``output`` of the turn. Whether it is right is known only after the sandbox has executed the code.
 
     Returns two values: the turns, and a text that describes what is wrong with the reply. This text is "" if nothing is
-    wrong; otherwise, the tuple of turns is empty.
-
-    The ``output`` of a turn is the result that the model wrote. Whether the result is right is known only after the
-    code has been executed. In the reply, one pair of think tags may enclose several turns. Each returned turn has its
-    own think tags. Think tags inside code are a fault.
+    wrong; otherwise, the tuple of turns is empty. In the reply, one pair of think tags may enclose several turns. Each
+    returned turn has its own think tags. Think tags inside code are a fault.
     """
     turns, start = list[Turn](), 0
     for result in _STATED.all(reply):

@@ -13,7 +13,7 @@ class CachedReply:
 
     One request may return several replies. ``tokens_in`` and ``tokens_out`` are this reply's share of the request's
     input and output tokens. ``created_s`` is the Unix time in seconds at which the cache stored the reply. It is 0 if
-    the reply has just been stored. Two replies are equal even if their times differ.
+    the reply has just been stored. The comparison of two objects with ``==`` ignores this time.
     """
 
     completion: Completion
@@ -24,7 +24,9 @@ class CachedReply:
 
     @classmethod
     def of(cls, entry: CacheEntry, created_s: float = 0.0) -> "CachedReply":
-        """Return the reply of a cache entry, which the cache stored at the Unix time ``created_s`` (0: just now)."""
+        """Return the reply of ``entry``, a cache entry. ``created_s`` is the Unix time in seconds at which the cache
+        stored this reply. It is 0 if the reply has just been stored.
+        """
         return cls(entry.completion, entry.max_tokens, entry.tokens_in, entry.tokens_out, created_s)
 
     def serves(self, max_tokens: int) -> bool:

@@ -1,5 +1,7 @@
-"""Reads and writes the SQLite database of the reply cache. The module defines the database's tables, imports replies
-from logs, detects damage, and rebuilds a damaged database.
+"""Reads and writes the SQLite database of the reply cache. Log files hold a second copy of each reply.
+
+The module defines the database's tables, imports replies from the log files into the database, detects damage, and
+rebuilds a damaged database.
 """
 
 import re

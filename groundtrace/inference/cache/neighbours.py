@@ -21,11 +21,11 @@ class Neighbours:
     """Opens the reply caches of other runs (the neighbours), and looks up replies in them. No reply is added to these
     caches. ``neighbours`` holds the file and the name of each cache.
 
-    If ``unchanged`` is False, other processes may use the caches at the same time. Opening a cache may then create
-    files in its folder, and may repair the cache. A cache that cannot be opened is skipped with a warning.
+    If ``unchanged`` is False, other processes can use the caches at the same time. If necessary, files are created in
+    the folder of a cache, and the cache is repaired. A cache that cannot be opened is skipped with a warning.
 
-    If ``unchanged`` is True, no file is created or changed, and no other process may use the caches at the same time. A
-    cache that cannot be read raises an error.
+    If ``unchanged`` is True, no file is created or changed. The caller must make sure that no other process changes the
+    caches at the same time. A cache that cannot be read raises an error.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
@@ -44,11 +44,12 @@ class Neighbours:
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Look up replies in the caches of other runs. Returns the found replies, by their key in this run's cache.
 
-        ``keys`` has an entry for each wanted reply: it maps the reply's key in this run's cache to the reply's normal
-        key (:func:`groundtrace.inference.request.cache_key`). The two keys differ only if the settings of this run
-        forbid replies older than a given time. The key in this run's cache is then computed from the normal key and
-        this time (:func:`groundtrace.inference.request.fresh_key`). The key in the cache of another run is computed in
-        the same way, with the time in the settings of that run.
+        ``keys`` maps the key of each wanted reply in this run's cache to the reply's normal key
+        (:func:`groundtrace.inference.request.cache_key`). The normal key of a reply is the same in all runs. A run
+        stores the reply under the normal key, unless the settings of the run forbid replies older than a given time.
+        In that case, the run stores the reply under a hash of the normal key and the given time
+        (:func:`groundtrace.inference.request.fresh_key`). So this method computes the key in the cache of another run
+        from the normal key and the settings of that run.
 
         If several caches hold a reply, the first of these caches is used. ``taken_from`` of a returned reply is the
         name of the other run whose cache held the reply, and ``made_s`` is the time at which the reply was first
@@ -70,11 +71,12 @@ class Neighbours:
 
 
 def _taken(kept: CachedReply, name: str) -> Completion:
-    """Return a copy of the reply in ``kept``. Its ``taken_from`` is ``name``, the run in whose cache the reply was
-    found.
+    """Return a copy of the reply in ``kept``, which was found in the cache of the run ``name``. In the copy,
+    ``taken_from`` is ``name``, and ``made_s`` is the time at which the reply was first stored in any cache.
 
-    ``made_s`` of the copy is the time at which the reply was first stored in any cache. If the run ``name`` had itself
-    copied the reply from another cache, ``kept.completion`` has this time. Otherwise, this time is ``kept.created_s``.
+    If the run ``name`` requested the reply itself, this time is ``kept.created_s``. If the run ``name`` took the reply
+    from the cache of a third run, this time is ``kept.completion.made_s``. E.g. if the third run stored the reply at
+    the time 100, and the run ``name`` took it at the time 200, then ``made_s`` is 100.
     """
     copied_before = bool(kept.completion.taken_from)
     made_s = kept.completion.made_s if copied_before else kept.created_s

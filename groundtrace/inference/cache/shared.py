@@ -164,9 +164,13 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Return the offset after the last line of ``log`` that ends between the offsets ``start`` and ``end``. All offsets
-    are in bytes. If no line ends there, returns the offset after the first line that ends after ``end``. If no line
-    ends after ``end`` either, returns ``start``."""
+    """Return the offset at which the next upload of the file ``log`` must end, so that it has only complete lines. The
+    upload begins at the offset ``start`` and should end at the offset ``end`` or before. All offsets are in bytes.
+
+    The result is the end of the last line that is complete at ``end``. If the first line is longer than ``end -
+    start``, the result is the end of this line, after ``end``. If the first line is still incomplete, the result is
+    ``start``.
+    """
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)

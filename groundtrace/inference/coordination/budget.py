@@ -159,9 +159,10 @@ class Budget:
     def _fits_now(self, cost: Cost) -> bool | None:
         """Reserve the cost if it fits into the budget now. Returns True if the cost was reserved.
 
-        Returns None if the caller must try again later: this process may not send requests yet, or requests in progress
-        may cost less than expected. Returns False if the cost does not fit although no request is in progress. Then
-        every later reservation is refused too.
+        Returns None if the caller must try again later. This is the case if this process is not allowed to send
+        requests yet. It is also the case if the cost does not fit while requests are in progress, since these can cost
+        less than expected. Returns False if the cost does not fit although no request is in progress. Then every later
+        reservation is refused too.
         """
         if not self._peers.join():
             return None
@@ -264,7 +265,8 @@ class Budget:
 
     def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
         """Return two sums of the costs in ``spent``, which holds the cost of each process by name. The first sum is for
-        the processes on this machine, and the second sum is for all other processes.
+        the processes on this machine, and the second sum is for all other processes. The processes on this machine are
+        listed in ``db``, the file that they share.
         """
         here = {name for (name,) in db.execute("SELECT process FROM spenders WHERE run = ?", (self._run,))}
         noted_here = sum((cost for name, cost in spent.items() if name in here), Cost())
@@ -286,10 +288,13 @@ class Budget:
     def withdraw(self, db: sqlite3.Connection) -> None:
         """Read the state of the budget from the shared file into memory, when no other process uses the file any more.
 
-        The state is the amounts that all processes have spent. ``db`` is the open file. This process's reservation (the
-        expected cost of its requests in progress) is already in memory. The file has a copy of the reservation. When
-        this copy is deleted, the file adds it to the spending, unless its number of requests is 0. So this number is
-        set to 0. The caller is :class:`groundtrace.inference.coordination.peers.Peers`.
+        The state is the amounts that all processes have spent. ``db`` is the open file. The caller is
+        :class:`groundtrace.inference.coordination.peers.Peers`.
+
+        A reservation is the expected cost of the requests that a process has in progress. This process's reservation is
+        already in memory, but the file still has a copy of this reservation. When a reservation is deleted from the
+        file, a trigger of the database adds the reserved cost to the spent amounts. The trigger ignores a reservation
+        for 0 requests. So this method sets the number of requests of the copy to 0.
         """
         if self._is_read:
             self._read(db)

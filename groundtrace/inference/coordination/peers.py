@@ -63,9 +63,10 @@ class Part(Protocol):
 
         A peer is another process of this machine that shares the state. The method is called in these cases:
 
-        - This process gets its first peer.
-        - This kind of state is added (:meth:`Peers.add`) while the process has peers.
-        - This process ends and has no peers, so its state is only in memory.
+        - This process was alone, and now has a peer.
+        - :meth:`Peers.add` adds this object while the process has peers.
+        - This process ends and has no peers. Its state is then only in memory, but later processes need a part of it,
+          e.g. the time at which an endpoint's limits per minute permit the next request.
         - Peers have deleted the state of this process from the file.
         """
         ...

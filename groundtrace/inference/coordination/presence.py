@@ -30,11 +30,13 @@ class Presence:
     """Shows that this process is running, by a named pipe at ``path``. A thread waits for bytes in the pipe. Each time
     another process writes a byte, the thread calls the function ``woken``.
 
-    ``interval_s`` is a function that returns a number of seconds, or None for no limit. If no byte arrives within this
-    time, the thread also calls ``woken``. The thread also checks whether the pipe still exists: after each
-    wait, or every ``CHECK_S`` seconds if there is no limit. If the pipe was deleted, other processes treat this process
-    as ended. So the thread creates the pipe again and calls ``woken``. The constructor raises OSError if the folder
-    cannot hold a pipe.
+    ``interval_s`` is a function that returns the longest time of one wait in seconds, or None. If no byte arrives
+    within this time, the thread calls ``woken`` too. If the function returns None, a wait without a byte ends after
+    ``CHECK_S`` seconds, and the thread does not call ``woken``.
+
+    After each wait, the thread checks whether the pipe still exists. If the pipe was deleted, other processes treat
+    this process as ended. So the thread creates the pipe again and calls ``woken``. The constructor raises OSError if
+    the folder cannot hold a pipe.
     """
 
     def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:

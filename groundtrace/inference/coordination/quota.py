@@ -78,15 +78,18 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: int, turn: int) -> tuple[int, int]:
     """Return two numbers for the process ``me``: the number of slots that it may use now, and its share of the slots. A
-    slot permits one concurrent request. The process can use its whole share as soon as each of the other processes
-    holds at most its own share.
+    slot permits one concurrent request. The share is the number of slots that :func:`divided` gives to the process.
 
     ``most`` is the number of slots of the endpoint. ``wanted`` is the number of slots for which ``me`` has requests.
     ``others`` maps the name of each other process to two numbers: the slots that it holds, and the slots that it wants.
     ``turn`` is a counter that determines which processes get the slots that cannot be divided evenly (:func:`divided`).
 
-    The first number is at most ``most`` minus all slots that the other processes hold. So all processes together never
-    hold more than ``most`` slots. A process holds the slot of a request until the request has ended.
+    The first number is the share, but at most the number of slots that the other processes do not hold. So all
+    processes together never hold more than ``most`` slots. A process holds the slot of a request until the request has
+    ended. So a process can hold more slots than its share for some time.
+
+    E.g. ``me`` and another process each want 10 of 8 slots, so each has a share of 4. If the other process still holds
+    6 slots, the result is (2, 4). When the other process holds at most 4 slots, the result is (4, 4).
     """
     due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
     return max(0, min(due, most - sum(held for held, _ in others.values()))), due
@@ -301,8 +304,8 @@ def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota
     """Return the quota (the limits on concurrent requests, and on requests and tokens per minute) of the endpoint with
     these settings. ``concurrency`` counts the endpoint's concurrent requests in this process.
 
-    Inside of :func:`shared_with`, the quota is shared with other processes. Two processes share it if they have the
-    same name, kind, URL, model and limits for the endpoint. Elsewhere the quota holds for this process alone.
+    Inside of :func:`shared_with`, the quota is shared with the other processes that have an endpoint with the same
+    name, kind, URL, model and limits. Elsewhere the quota holds for this process alone.
     """
     opening = _opening.get()
     if opening is None:

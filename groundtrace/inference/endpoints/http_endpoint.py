@@ -112,8 +112,8 @@ class HttpEndpoint(abc.ABC):
 
         The request is a GET of ``models`` under the base URL. In the response, ``data`` must be a list with one object
         for each model. The ``id`` of an object is the model's name. Raises CallError if the request fails, or if the
-        endpoint's model is not in the list. There is one exception: if the setting ``check_model`` is False, the model
-        may be missing in the list.
+        response has no such list. CallError is also raised if the endpoint's model is not in the list, unless the
+        setting ``check_model`` is False.
         """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")

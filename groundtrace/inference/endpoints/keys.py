@@ -143,9 +143,10 @@ def _escaped(text: str, with_letters: bool = False) -> str:
     """Return a pattern that finds ``text`` even if its punctuation is escaped. E.g. "/" may be written as "%2F", or be
     escaped twice as "%252F". If ``with_letters`` is True, letters and digits may be escaped too.
 
-    A malicious server could send many backslashes to make the search slow. To prevent this, the pattern matches them
-    possessively: it never gives back a matched backslash. Therefore several backslashes in a row in ``text`` must be
-    matched together, as one unit (:func:`_escaped_unit`).
+    A malicious server could send many backslashes to make the search slow. To prevent this, the pattern matches as many
+    backslashes in a row as there are, and never gives one back (it is possessive). Several backslashes in a row in
+    ``text`` are therefore one unit with one pattern (:func:`_escaped_unit`). If each backslash had its own pattern, the
+    first pattern would leave no backslash for the others.
     """
     found = re.findall(r"\\+|[^\\]", text)
     units = [unit if unit.isalnum() and not with_letters else _escaped_unit(unit) for unit in found]

@@ -13,8 +13,8 @@ from groundtrace.inference.settings import EndpointSettings
 async def official_client_note(settings: EndpointSettings) -> str:
     """Request a server's list of models with OpenAI's client, and describe the problem if there is one. ``settings``
     are the settings of the endpoint. Returns one line for the user, which never contains the API key. Returns "" if
-    the client works and finds the model. There is one exception: if the setting ``check_model`` is False, the model may
-    be missing in the list. Redirects are not followed, so that the key is never sent to another server.
+    the client works and finds the endpoint's model in the list. If the setting ``check_model`` is False, the model is
+    not searched for. Redirects are not followed, so that the key is never sent to another server.
     """
     import openai  # takes half a second, which a run does not need
 

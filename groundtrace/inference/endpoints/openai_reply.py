@@ -27,13 +27,15 @@ def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
 
     A choice is not usable in these cases:
 
-    - It is empty or refused.
+    - The model or the server declined to answer.
+    - It has no text, although it was not truncated.
     - The server failed while it generated the choice.
     - It does not have the form of OpenAI's API.
     - It has the same index as an earlier choice.
 
-    Raises CallError if no choice is usable, or if the response has an ``error``. The tokens of unusable choices are
-    counted as wasted. Since the server reports only the sum of the tokens, each choice gets an equal share of this sum.
+    Raises CallError if no choice is usable, or if the response has an ``error``. All tokens are then counted as wasted.
+    Otherwise the output tokens of the choices that are not in the reply are counted as wasted. The server reports only
+    the sum of the output tokens of all choices, so each choice is assumed to have an equal share of this sum.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

@@ -16,8 +16,8 @@ class VllmEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``vllm`` without a server.
 
     A run starts the server, and then replaces this endpoint by an endpoint that uses the server. Until then, every
-    request raises an error. Replies from the cache can be used nevertheless, because this endpoint has the revision
-    that their cache keys contain. ``settings`` are the settings of the endpoint. ``media`` and ``threads`` are not
+    request raises an error. Only cached replies can be used. They are found, because the revision in a cache key is the
+    same with and without a server. ``settings`` are the settings of the endpoint. ``media`` and ``threads`` are not
     used.
     """
 

@@ -3,8 +3,9 @@
 The models write the coordinates between the special tokens ``<|begin_of_box|>`` and ``<|end_of_box|>``, in one of two
 forms:
 
-- lists of numbers, which have no labels, and have different kinds of brackets;
-- JSON objects with the keys ``bbox_2d`` and ``label``.
+- JSON objects with the keys ``bbox_2d`` and ``label``;
+- lists of numbers, in different kinds of brackets. They have no label between the tokens, but may have one before the
+  tokens: ``dog: <|begin_of_box|>[[1, 2, 3, 4]]<|end_of_box|>``.
 
 Some servers drop the special tokens of a reply. Without these tokens, JSON objects are parsed as usual, but lists of
 numbers are parsed as prose (:mod:`groundtrace.inference.families.prose`). The sources are in the GitHub repository
@@ -45,10 +46,15 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
-    """Return the points or boxes of a reply, each as its coordinates and its label. They are read from each part
-    between ``<|begin_of_box|>`` and ``<|end_of_box|>``. ``name`` is the key of the coordinates in JSON objects (e.g.
-    "bbox_2d"). ``count`` is 2 for points and 4 for boxes. ``what`` is the word for an item in error messages (e.g.
-    "box"). Raises BadReply if the reply does not have this form."""
+    """Return the points or boxes of a reply, each as its coordinates and its label ("" if there is no label).
+
+    The points or boxes are read from each part between ``<|begin_of_box|>`` and ``<|end_of_box|>``. A reply without
+    these tokens may hold JSON objects, or state that the object is absent. Raises BadReply if the reply is truncated or
+    has another form.
+
+    ``text`` is the reply. ``name`` is the key of the coordinates in JSON objects, e.g. "bbox_2d". ``count`` is 2 for
+    points and 4 for boxes. ``what`` is the word for a point or box in error messages, e.g. "box".
+    """
     before, *opened = text.split(_BEGIN)
     if not opened:
         if "{" in text and name in text:
@@ -74,7 +80,9 @@ def _objects(text: str, name: str) -> list[tuple[object, str]]:
 
 
 def _label_before(text: str) -> str:
-    """Return the label on the last line before the boxes, if the line is only a label and a colon; else ""."""
+    """Return the label in the last line of ``text``, the part of a reply before ``<|begin_of_box|>``. E.g. the line
+    "dog: " gives "dog". Returns "" if the line's last sentence is anything else than a label and a colon.
+    """
     line = text.rpartition("\n")[2].rstrip()
     label, is_plain = label_in(line)
     return label if is_plain and line.endswith(":") else ""

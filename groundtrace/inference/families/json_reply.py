@@ -101,7 +101,7 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
     coordinates, such as "width" for a point.
 
     A box may have a corner, a width and a height. Its two corners are then computed and returned. Raises BadReply if a
-    value of a box with width and height is not a number. The values of other objects are not checked here.
+    value of such a box is not a number. The values of points, and of boxes with two corners, are not checked here.
     """
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
@@ -267,8 +267,9 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
-    """Return the Python literal (list or dict) at ``start``, with its end. Returns None if the text has no literal
-    there."""
+    """Return the Python literal (list or dict) that begins at the index ``start``, and the index after its last
+    character. Returns None if no literal begins there, or if it is too long. Raises BadReply if a dict has a key with
+    two different values."""
     depth, opening = 0, text[start]
     for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])

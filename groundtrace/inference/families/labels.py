@@ -76,7 +76,10 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
       as "blue dog" for "red dog", is an error.
     - No label is close, and the reply has several labels: this is an error, since the reply is about other objects.
 
-    The result's ``called`` is the reply's label. It is "" if that label is the requested label or a more detailed one.
+    The result's ``called`` holds the labels of the returned points or boxes, separated by commas. E.g. it is "sofa" if
+    "couch" was requested. It is "" if these labels have all words of the requested label, or if the reply has no
+    labels.
+
     Raises :class:`groundtrace.inference.grounding.BadReply` in the two cases of an error, and for a label with a
     special token or a control character.
     """

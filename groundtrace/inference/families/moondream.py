@@ -3,11 +3,12 @@
 
 The sources are vikhyat/moondream and docs.moondream.ai (point, detect).
 
-Known limits: Moondream's API has two paths for coordinates: ``/v1/point`` and ``/v1/detect``. They return at most 50
-instances, and the model does not generate these coordinates as text. The path for chat, ``/v1/chat/completions``, is
-documented only for questions. But this project sends the prompts of this family to the path for chat. The prompts
-request JSON in the form that the two paths for coordinates return. So good results need a gateway that passes such a
-chat request to one of these two paths. The replies have no labels.
+Known limits: Moondream's API returns coordinates at the paths ``/v1/point`` and ``/v1/detect``. The model does not
+generate these coordinates as text, and the API returns at most 50 instances. The replies have no labels.
+
+This project does not use these paths. It sends all prompts to the chat path ``/v1/chat/completions``. The prompts
+request JSON in the form of the responses of ``/v1/point`` and ``/v1/detect``. But the chat path is documented only for
+questions. So good results need a gateway that passes the chat requests on to ``/v1/point`` or ``/v1/detect``.
 """
 
 from groundtrace.inference.families.base import Family

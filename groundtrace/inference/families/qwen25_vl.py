@@ -9,8 +9,8 @@ The source is cookbooks/spatial_understanding.ipynb of QwenLM/Qwen2.5-VL. Images
 (:func:`groundtrace.schemas.coordinates.smart_resize`): the width and the height become multiples of 28 px.
 
 Known limits: all coordinates are shifted if a server resizes images differently, e.g. because its ``max_pixels`` is
-below the default, or because it uses another version of vLLM. So serve the model with the limits on the image size that
-are in :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
+below the default, or because its version of vLLM has another rule. So serve the model with the limits on the image size
+that are in :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
 """
 
 import re

@@ -20,8 +20,9 @@ class Arrivals:
     """Collects the replies to the parts of ``request``: a request for many samples (generated texts) is sent in several
     parts. ``send`` is the function that makes one attempt.
 
-    A sample gets its index when it arrives: the sample that arrives first has the request's first index. So the samples
-    that have arrived always have the first indices without a gap, even if a part fails.
+    All samples of the request are numbered from 0, in the order in which they arrive. So a part that never gets a reply
+    leaves no gap in the numbers. Only a part that fails after its reply has arrived leaves a gap, e.g. if the reply
+    cannot be stored.
     """
 
     def __init__(self, request: Request, send: Send) -> None:
@@ -38,9 +39,9 @@ class Arrivals:
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give the next free indices to new samples (generated texts), and return the first of these indices.
-        ``samples`` is the number of new samples. Indices begin with 0, e.g. if 3 samples have arrived before, the
-        result is 3.
+        """Give numbers to new samples (generated texts), and return the first of these numbers. ``samples`` says how
+        many new samples there are. E.g. if 3 samples have arrived before (numbers 0 to 2), then 2 new samples get the
+        numbers 3 and 4, and the result is 3.
         """
         first, self._count = self._count, self._count + samples
         return first
@@ -60,9 +61,10 @@ class Arrivals:
         """Return one reply with all samples (generated texts) of the request. Call this method after all parts of the
         request have ended.
 
-        If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage of
-        all parts, and the samples before the first missing index. Samples after a missing index are left out. E.g. if
-        only the samples with the indices 0, 1 and 3 were recorded, ``partial`` holds the samples 0 and 1.
+        If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage
+        (requests and tokens) of all parts, and the samples before the first gap in their numbers. E.g. if only the
+        samples with the numbers 0, 1 and 3 were recorded (:meth:`add`), ``partial`` holds the samples 0 and 1. A gap is
+        left by a part that failed after its reply had arrived.
         """
         found = sorted(self._replies.items())
         if not self._errors:

@@ -72,8 +72,9 @@ def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, erro
     and what the user can do about it.
 
     ``name`` is the endpoint's name, ``roles`` are the jobs of its model (such as "judge"), ``settings`` are its
-    settings, and ``error`` is the error of its check or call. ``where`` is the text before ``endpoints`` in the config
-    keys of the message, such as ``reward.``; it is "" for the main config.
+    settings, and ``error`` is the error of its check or call. The message names config keys of the endpoint, such as
+    ``endpoints.main.model``. ``where`` is put before these keys: "reward." gives ``reward.endpoints.main.model``. It is
+    "" for the main config.
     """
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:

@@ -182,8 +182,9 @@ def waiting(root: str) -> list[str]:
 def paid_in(root: Path) -> Iterator[Paid]:
     """Yield the notes about the tokens and the cost of each request, from all processes.
 
-    ``root`` is the folder into which the run's processes write these notes. Duplicates, truncated
-    lines and lines of more than :data:`MAX_NOTE_BYTES` characters are left out.
+    ``root`` is the folder into which the run's processes write these notes. A line is left out if its ``id`` was
+    already yielded, if it cannot be parsed (e.g. because it is truncated), or if it has more than
+    :data:`MAX_NOTE_BYTES` characters (not bytes, since lines are read as text).
     """
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):

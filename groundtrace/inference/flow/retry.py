@@ -57,8 +57,9 @@ async def sleep(_: CallError, seconds: float) -> None:
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """Wait ``seconds`` before a retry, or raise ``error`` if ``seconds`` is above ``MAX_WAIT_S``. ``error`` is the
-    error of the failed attempt. The function can be used as a :data:`Pause`.
+    """Wait ``seconds`` before a retry. If ``seconds`` is above :data:`MAX_WAIT_S`, the function does not wait, but
+    raises ``error``, the error of the failed attempt. It is a :data:`Pause` (a function that waits before a retry) for
+    callers that cannot wait for a long time.
     """
     if seconds > MAX_WAIT_S:
         raise error

@@ -46,7 +46,9 @@ class Watch:
         return self._guards.get(self._settings.endpoint_name(role))
 
     def end(self) -> None:
-        """Send no more requests to any endpoint, because the run ends."""
+        """Stop sending requests to all endpoints, because the run ends. From now on, each call that still has to send a
+        request raises :class:`groundtrace.inference.errors.RunStopped`. Requests in progress may still get replies.
+        """
         self._has_ended = True
         for guard in self._guards.values():
             guard.end()

@@ -155,7 +155,9 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
     """Return one sentence with the number of records that ended differently, and the first settings that differ.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
-    it at different stages (pipeline steps) or for different reasons. ``moved`` is the number of these records.
+    it at different stages (pipeline steps) or for different reasons. ``moved`` is the number of these records, and
+    ``ids`` holds how many record ids are in both runs. If there are none, the sentence states this instead of the
+    number. ``settings`` are the settings that differ. E.g. "1 of 3 ids ended elsewhere; attempt.k: 4 → 8".
     """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)

@@ -117,7 +117,10 @@ def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any],
 
 
 def _endpoint_defaults() -> Mapping[str, Any]:
-    """Return the default values of the settings of an endpoint (model server), in the form of a config file."""
+    """Return the default value of each setting of an endpoint (model server), by the setting's name.
+
+    A tuple is returned as a list, as in a config file. Settings without a default value are left out.
+    """
     fields = {field.name: default_of(field) for field in dataclasses.fields(EndpointSettings)}
     plain = {name: list(each) if isinstance(each, tuple) else each for name, each in fields.items()}
     return {name: each for name, each in plain.items() if each is not dataclasses.MISSING}
@@ -135,7 +138,10 @@ def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> l
 
 
 def _fingerprint(root: Path) -> str:
-    """Return the SHA-256 that identifies the content of a run's input; "" if the run folder does not hold it."""
+    """Return the SHA-256 that identifies the content of a run's input.
+
+    The SHA-256 is read from ``input.json`` in the run folder ``root``. If it cannot be read, the result is "".
+    """
     try:
         return str(read_json(own_file(root, "input.json"))["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):

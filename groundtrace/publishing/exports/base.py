@@ -43,9 +43,10 @@ class Target:
         output: the final folder of the export, as an absolute path.
         run: the path of the run folder from which a reward will read the rows.
         family: the family of the model to be trained. Models of a family write coordinates in the same form.
-        speech: how that model writes coordinates: its frame (such as 0 to 1000), its decimals, and the size of images.
-        added: the columns for training that stages (steps of the pipeline) added to the run's RL rows, such as rubrics,
-            with their types.
+        speech: how that model writes coordinates: its coordinate frame (such as 0 to 1000), the number of decimals, and
+            the rule by which its processor resizes images. In some frames, coordinates are pixels of the resized image.
+        added: columns that stages (steps of the pipeline) added to the run's RL rows for training, such as rubrics. The
+            mapping holds the type of each column by its name.
         turns: how the code in trajectories (traces in several turns with code) is written: :data:`TAGS` (in tags) or
             :data:`TOOLS` (as tool calls).
         sandbox: the limits under which the run executed code, as JSON. It is "" if ``turns`` is :data:`TAGS`.
@@ -75,7 +76,7 @@ class ExportRow:
             several export rows (one for each stream), all of them have the number of the row of the shard.
         fields: the row's columns by name, without the bytes of its images.
         turns: the row's ``messages`` (sft) or ``prompt`` (rl). The assistant's turns have coordinates in the frame
-            (pixels, 0–1 or 0–1000) of the model to be trained.
+            (pixels, 0–100 or 0–1000) of the model to be trained.
         images: one image for each ``<image>`` in the turns, in order.
         stream: which of several prompts of the same question the row has (iVGR §3.2 calls them streams); "" if the
             question has a single prompt.

@@ -42,12 +42,16 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Return (reason, trace) for each trace that is known to be worse than the kept trace, the most suitable first.
+    """Return (reason, trace) for each trace that is known to be worse than the kept trace, the preferred one first.
 
-    A trace is a teacher's reasoning with its answer. The kept trace is the one in the SFT row. ``others`` are the
-    question's other traces. ``kept_text`` is the text of the kept trace, and ``scores`` are its scores by name. The
-    reason is :data:`WRONG_ANSWER` if the other trace's answer has a lower grade, or :data:`LOWER_SCORE` if only its
-    score is lower. A trace without text, or with neither a grade nor a score, is left out.
+    A trace is a teacher's reasoning with its answer. The kept trace is the one in the SFT row. ``kept_text`` is the
+    text of the kept trace, and ``scores`` are the scores of the kept trace by name. ``others`` are the question's other
+    traces. The reason states why a trace is worse than the kept trace: its answer has a lower grade
+    (:data:`WRONG_ANSWER`), or only its score is lower (:data:`LOWER_SCORE`).
+
+    Traces with :data:`WRONG_ANSWER` come first. Traces with the same reason are sorted by their scores, the lowest
+    first; a trace without a score comes before them. A trace is left out if it has no text, if it has the same text as
+    the kept trace, or if it has neither a grade nor a score.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -104,9 +108,11 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """Return the first trace whose coordinates can be converted for the model, with its reason and its converted text.
+    """Return the first trace that can be written: its reason, the trace, and its text with converted coordinates.
 
-    ``worse`` holds (reason, trace) pairs. Raises LeftOut if no trace can be converted.
+    ``worse`` holds (reason, trace) pairs. The reason states why the trace is worse than the kept trace
+    (:func:`worse_traces`). A trace can be written if its text has no special tokens, and if its coordinates can be
+    converted for the model to be trained. Raises LeftOut if no trace can be written.
     """
     for number, (why, trace) in enumerate(worse, 1):
         try:

@@ -126,8 +126,10 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
 
     ``rows`` is the number of rows of each training set. Raises ExportError in these cases:
 
-    - The rows have coordinates, but no model family is given.
-    - The family is unknown, or writes coordinates from 0 to 1.
+    - The rows contain or request coordinates, but no model family is given.
+    - The family is unknown.
+    - The family writes coordinates from 0 to 1. The tags of points and boxes have only one decimal, which is too coarse
+      for such coordinates.
     - Limits on the size of images are given, but the family's coordinates do not depend on this size.
     - The maximum size is less than the minimum size.
     """

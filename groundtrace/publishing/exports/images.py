@@ -23,9 +23,10 @@ _PLAIN_MODES = ("RGB", "L", "1", "P")
 
 @dataclass(frozen=True)
 class UprightImage:
-    """Holds an image that needs no rotation.
+    """Holds an image that is upright and opaque: it needs neither a rotation nor a background.
 
-    ``data`` holds its encoded bytes, and ``extension`` is the file extension of its format. The size is in px.
+    ``data`` holds its encoded bytes, and ``extension`` is the file extension of its format. ``width`` and ``height``
+    are in px.
     """
 
     data: bytes

@@ -1,4 +1,4 @@
-"""Makes the parts of an exported record (the row as a format writes it) that several formats share."""
+"""Makes the parts of a record that are the same in several export formats. A record is a row as a format writes it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,9 +38,9 @@ def with_everything(row: ExportRow, images: list[str], target: Target) -> Mappin
     """Return a row as a JSON object: its columns that are not null, its turns, and the names of its image files.
 
     ``row`` is the row, and ``images`` are the names of its image files. Coordinates in the turns are in the frame
-    (pixels, 0–1 or 0–1000) of the model to be trained. For an RL row, the object also has ``problem`` (the text of the
-    prompt) and the row's reference (JSON text by which a reward finds the row in its run). ``target`` holds the path of
-    this run. Raises LeftOut if the id or the gold answer of an RL row is null.
+    (pixels, 0–100 or 0–1000) of the model to be trained. For an RL row, the object also has ``problem`` (the text of
+    the prompt) and the row's reference (JSON text by which a reward finds the row in its run). ``target`` holds the
+    path of this run. Raises LeftOut if the id or the gold answer of an RL row is null.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

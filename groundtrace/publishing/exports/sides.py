@@ -59,7 +59,7 @@ def write_side(
 
 
 class Side:
-    """Passes the rows of a training set to a writer, so that both rows of a question get into the same training batch.
+    """Passes the rows of a training set to a writer, so that all rows of a question get into the same training batch.
 
     A question may have two streams, which are two prompts for the same question. Such a question becomes two rows. The
     trainer must take an even number of rows for each batch. Then the two rows are in the same batch if they are the
@@ -67,7 +67,8 @@ class Side:
 
     A question with only one stream becomes a single row. If this row were written at once, the two rows of the next
     question could be the rows 1 and 2, and get into different batches. So the single row is stored until :meth:`put`
-    gets another single row of this kind. Then both single rows are written, one after the other.
+    gets the single row of another question with only one stream. Then the two single rows are written, one after the
+    other.
 
     ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes the rows.
     ``counts`` holds the numbers of written and left-out rows.

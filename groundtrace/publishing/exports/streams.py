@@ -1,13 +1,14 @@
 """Exports the streams of iVGR (§3.2): a question with several streams becomes one export row for each stream.
 
-A stream is one of several prompts for the same question: for example, one prompt asks for reasoning with boxes, the
-other for text only. As in the paper, the advantage of a response is computed only from the responses in the same
-stream. A trainer needs no change for this, because it compares the responses to one row, and each stream has its own
-row.
+A stream is one of several prompts for the same question. iVGR has two streams: one asks for reasoning with boxes, and
+the other for reasoning in words only. As in the paper, the advantage of a response is computed only from the responses
+in the same stream. This needs no change of the trainer. Each stream has its own row, and a trainer compares a response
+only with the other responses for the same row.
 
-But the reward of a response also depends on the responses in the other stream. So one call of the reward must hold the
-responses to both rows (docs/rewards.md). This condition holds if the trainer keeps the order of the rows and takes an
-even number of rows at a time. :class:`groundtrace.publishing.exports.sides.Side` puts the rows into a suitable order.
+But the reward of a response also depends on the responses in the question's other stream. So one call of the reward
+must hold the responses for both rows of a question (docs/rewards.md). This condition holds if the trainer keeps the
+order of the rows and takes an even number of rows at a time. :class:`groundtrace.publishing.exports.sides.Side` puts
+the rows into a suitable order.
 """
 
 from collections.abc import Callable

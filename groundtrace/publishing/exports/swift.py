@@ -2,7 +2,7 @@
 
 The messages contain one mark ``<image>`` for each image of the row. The file holds the bytes of the images, so it can
 be moved. The schema does not declare the images to the library ``datasets``, since swift needs their bytes and not
-decoded images. Coordinates are in the texts, in the frame (pixels, 0–1 or 0–1000) of the model to be trained. So
+decoded images. Coordinates are in the texts, in the frame (pixels, 0–100 or 0–1000) of the model to be trained. So
 swift's own column for coordinates, ``objects``, is not used.
 
 swift passes the column ``groundtrace`` to the reward. This column is the row's reference: JSON text by which the reward

@@ -1,6 +1,6 @@
 """Checks the turns of a row, and converts the assistant's coordinates to the frame of a model family.
 
-The frame is the form in which the models of the family write coordinates: pixels, 0–1 or 0–1000.
+The frame is the form in which the models of the family write coordinates: pixels, 0–100 or 0–1000.
 """
 
 import re
@@ -49,10 +49,13 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raise LeftOut if the turns have too few placeholders ``<image>``, or if a text has a forbidden special token.
 
     ``images`` is the number of the row's images. The turns that the assistant did not write must have at least one
-    placeholder for each image. In a row with two images, for example, the first two placeholders are those of the
-    images, because :func:`groundtrace.grading.question_text.user_text` writes them before the question. Any further
-    placeholder of an image, a video or a sound is part of the text of a question or an answer. Such further
-    placeholders are forbidden if ``is_strict`` is True. Other special tokens and control characters
+    placeholder for each image. The placeholders of the images come first in these turns, because
+    :func:`groundtrace.grading.question_text.user_text` writes them before the question. Any further placeholder of an
+    image, a video or a sound is part of the text of a question or an answer. For example, a row has two images, and its
+    prompt has three placeholders. Then the third placeholder is part of the question.
+
+    ``is_strict`` states whether such further placeholders are forbidden. It is True if the program that reads the
+    export does not treat placeholders as plain text. Other special tokens and control characters
     (:mod:`groundtrace.schemas.control_text`) are always forbidden.
     """
     turns = list(turns)

@@ -1,8 +1,8 @@
 """Checks offline the front matter of a data card (the YAML block at its beginning, which the Hub reads).
 
-When a run is published, the Hub checks the card itself. This check finds the same mistakes in a dry run. It also finds
-some mistakes that the Hub accepts, such as a config without files. The allowed fields are those on the Hub's page about
-data set cards.
+The Hub itself checks the card of each run that is published. This module finds the same mistakes without the Hub, so
+that a dry run reports them, too. The module also finds some mistakes that the Hub accepts, such as a config without
+files. The allowed fields are those on the Hub's page about data set cards.
 """
 
 import fnmatch

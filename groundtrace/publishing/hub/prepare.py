@@ -217,12 +217,13 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Put the shards of one set into ``folder``, with new numbers in their names.
+    """Put the shards (Parquet files) of one set into ``folder``, as ``train-00000-of-00003.parquet`` and so on.
 
-    A shard is linked if all its rows are published unchanged and the Hub's viewer accepts it. Of any other shard, the
-    rows to publish are copied. ``files`` are the shards that have rows to publish. ``counted`` holds the number of rows
-    of each shard by source and licence. ``published`` holds the (source, licence) pairs whose rows are published.
-    ``change`` is a function that is applied to the rows; None if they stay unchanged.
+    ``files`` are the shards that have rows to publish. Only these shards are numbered, so no number is missing. A shard
+    is linked if all its rows are published unchanged and the Hub's viewer accepts it. Of any other shard, the rows to
+    publish are copied. ``counted`` holds the number of rows of each shard by source and licence. ``published`` holds
+    the (source, licence) pairs whose rows are published. ``change`` is a function that is applied to the rows; None if
+    they stay unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):

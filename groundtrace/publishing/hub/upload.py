@@ -125,8 +125,10 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     """Return the paths of files that an older publication wrote to the repository and that the new one does not have.
 
     The new publication has to remove them. ``there`` describes the repository, and ``prepared`` the new files. Raises
-    PublishError if the repository holds files of another program, but no data set of Groundtrace. Also raises
-    PublishError if it holds another data set and ``replace`` is False.
+    PublishError in two cases:
+
+    - The repository holds files, but no data set of Groundtrace.
+    - The repository holds a data set of Groundtrace with other shards (Parquet files), and ``replace`` is False.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]

@@ -13,9 +13,10 @@ library, so Groundtrace need not be installed with the trainer. Give the trainer
 ``python groundtrace_client.py`` prints the server's ``/health``; its exit code is 1 if no server is ready.
 
 A problem of the server never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the
-client waits and retries. After the timeout of a call, the call raises :class:`RewardUnavailable`, and the training
-stops at a step that can be repeated. There are two exceptions. OpenRLHF only logs the error, and continues without a
-reward for the response. In TRL, the setting ``ON_TIMEOUT`` can avoid the error.
+client waits and retries. The trainer's call of the reward function, which may need several requests, has a timeout.
+After this timeout, the call raises :class:`RewardUnavailable`, and the training stops at a step that can be repeated.
+There are two exceptions. OpenRLHF only logs the error, and continues without a reward for the response. In TRL, the
+setting ``ON_TIMEOUT`` can avoid the error.
 
 Settings are arguments of the functions or, for all trainers, environment variables. Defaults are in parentheses:
 
@@ -187,9 +188,9 @@ def compute_score(
     verl passes one response as ``solution_str``, and its row's reference (JSON text by which the reward finds the row)
     as ``ground_truth``. verl's batch manager passes lists as ``solution_strs`` and ``ground_truths``; the result is
     then a list. ``data_source`` is not used. If ``extra_info`` states that the sandbox of the response failed, the
-    response counts as one that could not be scored. ``given`` may hold settings of the client (``reward_kwargs``). With
-    lists, ``given`` also holds ``extra_infos``, which is used instead of ``extra_info``. Do not use this function with
-    verl's ``rate_limited`` manager, which counts an error as 0.
+    response counts as one that could not be scored. ``given`` may hold settings of the client; verl takes them from
+    ``reward_kwargs`` in its config. With lists, ``given`` also holds ``extra_infos``, which is used instead of
+    ``extra_info``. Do not use this function with verl's ``rate_limited`` manager, which counts an error as 0.
 
     Raises Unscored if a response could not be scored and the setting ``unscored`` is missing, RewardUnavailable if the
     server does not return scores in time, and RewardRefused if the input cannot be scored.

@@ -1,7 +1,8 @@
 """Defines the reference by which the reward of another trainer finds the row that a response answers.
 
 Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds a
-reference as JSON, and the reward reads the row from the run's shards. The reference also names the model's family.
+reference as JSON, and the reward reads the row from the run's shards. The reference also names the family of the
+trained model: models of a family write coordinates in the same form.
 """
 
 import json

@@ -147,7 +147,10 @@ def _texts(found: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _answer(item: Any, number: int) -> Answer:
-    """Return the answer in an item of a request. ``number`` is the index of the item, for the error message."""
+    """Return the response in an item of a request, with the reference of the row that the response answers.
+
+    ``number`` is the index of the item, for the error message. Raises BadRequest for an invalid item.
+    """
     if not isinstance(item, dict):
         raise BadRequest("the item must be a JSON object", number)
     _refuse_others(item, OF_ITEMS, number)

@@ -54,7 +54,7 @@ class Answer:
     """Holds a response of a model, and the reference of the row that it answers.
 
     ``reference`` names the run and the row. ``text`` is the response as the model wrote it: its coordinates are in the
-    model's own frame (pixels, 0–1 or 0–1000). ``trajectory`` holds the turns of the response with the results of its
+    model's own frame (pixels, 0–100 or 0–1000). ``trajectory`` holds the turns of the response with the results of its
     code; None if no code was executed.
     """
 
@@ -217,8 +217,7 @@ class RowReward:
 
         An answer is a response of a model with a reference to its row. Raises BadAnswer for an answer that cannot be
         scored. Some recipes (code that computes the rewards) compare the responses to the different prompts (streams)
-        of a question. Raises BadReference if the recipe does so, but ``answers`` has no response to one of the prompts
-        of a question.
+        of a question. With such a recipe, raises BadReference if one of these prompts has no response in ``answers``.
         """
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []

@@ -185,10 +185,10 @@ class RewardServer:
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Read a request, and score its answers. Return the request and the scores.
+        """Read a request, and score its responses. Return the parsed request and the scores.
 
-        ``parse`` converts the body of the request to answers. Raises Refused if the request is invalid or cannot be
-        scored, or if the server holds too many requests.
+        ``parse`` parses the body of the request. Raises Refused if the request is invalid or cannot be scored, if the
+        queue is full, or if the server holds too many bytes of requests.
         """
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
@@ -306,7 +306,11 @@ class RewardServer:
         return scored
 
     def _prepared(self, asked: ScoreRequest) -> ScoreBatch:
-        """Return the answers of a request in groups that are scored together. Raises Refused for an invalid answer."""
+        """Return the responses of a request in groups that are scored together.
+
+        Raises Refused if a response cannot be scored. Also raises Refused if the request holds only a part of a
+        training step, and the recipe (the code that computes the rewards) cannot score a part.
+        """
         try:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)
@@ -332,7 +336,11 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Return every error as JSON. For a defect of the server, the JSON holds only the type of the exception."""
+        """Return the response of ``handler`` to a request. If an error is raised, return the error as JSON instead.
+
+        This is a middleware of the aiohttp application. For a defect of the server, the JSON holds only the type of the
+        exception.
+        """
         try:
             return await handler(request)
         except Refused as error:

@@ -2,9 +2,10 @@
 
     GRPOTrainer(…, environment_factory=CodeEnvironment, reward_funcs=groundtrace_client.reward_funcs())
 
-The rows come from ``beam export --format trl --turns tools``. TRL calls ``reset`` with a row's columns. The environment
-uses the columns ``images`` and ``sandbox`` (the limits of the run). TRL passes its environments to the reward
-functions. Groundtrace's reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
+The rows come from ``beam export --format trl --turns tools``. The export also writes ``groundtrace_client.py``, the
+client of Groundtrace's reward server. TRL calls ``reset`` with a row's columns. The environment uses the columns
+``images`` and ``sandbox`` (the limits of the run). TRL passes its environments to the reward functions. Groundtrace's
+reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
 
 TRL 1.16 calls the tools of a batch one after the other, so a slow call delays the other responses.
 """

@@ -37,7 +37,10 @@ def finite(value: Any) -> Any:
 
 
 async def image_response(read: Callable[[], tuple[str, bytes]]) -> web.Response:
-    """Return the response with an image that ``read`` returns; HTTP status 404 if there is no such image."""
+    """Return an HTTP response with the image that ``read`` returns as (MIME type, bytes).
+
+    The slow function ``read`` runs in another thread. If it raises NoImage, the response has the status 404.
+    """
     try:
         kind, data = await apart(read)
     except NoImage as error:

@@ -82,11 +82,14 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
     ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample.
 
-    About half of the sample are rejected records. Each reason of rejection has a share of this half in proportion to
-    its number of records, but at least :data:`MIN_PER_REASON` ids (or all, if it has fewer). The rest of the sample are
-    kept rows, at least ``count // 2`` of them. So the sample has more than ``count`` ids if there are many reasons. If
-    there are too few kept rows, all of them are drawn, with more rejected records, and the sample can have fewer than
-    ``count`` ids.
+    About half of the sample are rejected records (all of them, if the run has fewer). Each reason of rejection has a
+    share of this half in proportion to its number of records, rounded down, but at least :data:`MIN_PER_REASON` ids (or
+    all, if it has fewer). The rest of the sample are kept rows, at least ``count // 2`` (or all, if the run has fewer).
+    So the sample has more than ``count`` ids if there are many reasons.
+
+    If the run has fewer than ``count // 2`` kept rows, more rejected records are drawn. With ``count`` 100 and 20 kept
+    rows, for example, about 80 rejected records are drawn. If all kept rows are drawn, the sample can have fewer than
+    ``count`` ids: the run may have too few rejected records, and the shares are rounded down.
     """
     generator = random.Random(seed)
     rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
@@ -124,10 +127,11 @@ class Audit:
 
     @property
     def verdicts(self) -> list[str]:
-        """Return the names of the verdicts (automatic scores) that some trace of the sample has, in order.
+        """Return the names of the verdicts (automatic scores) that have a value for at least one trace of the sample.
 
-        The page offers all these names for each trace, and not only the names of the trace's own verdicts. A rejected
-        trace can have fewer verdicts than a kept trace, so its own names would show that it was rejected.
+        The names are in alphabetical order. The page offers all these names for each trace, and not only the names of
+        the trace's own verdicts. A rejected trace can have fewer verdicts than a kept trace, so its own names would
+        show that it was rejected.
         """
         return sorted({name for row in self.rows for name in row.verdicts})
 
@@ -331,10 +335,10 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
 def _size_note(count: int, drawn: int, kept: int) -> str:
     """Return a text on why a sample has ``drawn`` rows instead of ``count``; "" if both numbers are equal.
 
-    ``count`` is the requested number, and ``kept`` is the number of the run's kept rows with a trace. If the sample is
-    smaller than ``count``, the reason is that the run has only ``kept`` such rows: :func:`draw` draws fewer rows than
-    requested only if all kept rows are drawn. If the sample is larger, the reason is the minimum number of rows for
-    each reason of rejection.
+    ``count`` is the requested number, and ``kept`` is the number of the run's kept rows with a trace. A sample is
+    smaller than ``count`` only if it has all of these kept rows (:func:`draw`). So the text then states that the run
+    has only ``kept`` of them. A sample is larger than ``count`` because of the minimum number of rows for each reason
+    of rejection. The text then states this minimum.
     """
     if drawn == count:
         return ""

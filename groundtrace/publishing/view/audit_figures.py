@@ -38,8 +38,9 @@ class AuditFigures:
 
 
 def audit_figures(run: Path) -> AuditFigures:
-    """Return the result of the audit in a run folder, by the reviewer with the most judgements of whole traces.
+    """Return the result of a run's audit, from the judgements of the reviewer who judged the most whole traces.
 
+    ``run`` is the run folder.
     Raises :class:`groundtrace.publishing.reading.InspectError` if the run has no audit, if no kept row was judged as
     right or wrong, or if the run or its audit cannot be read.
     """

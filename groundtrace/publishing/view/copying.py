@@ -1,7 +1,7 @@
-"""Writes a copy of a view into a folder, for ``beam view RUN --export DIR``: a page that works without a server.
+"""Writes a copy of the page of ``beam view`` into a folder, for ``beam view RUN --export DIR``.
 
-The copy has the rows that pass the filters, with their records and images. A browser opens its ``index.html`` from the
-disk, or from any web server that serves files.
+The copy works without the server of ``beam view``: a browser opens its ``index.html`` from the disk, or from any web
+server that serves files. The copy has the rows that pass the filters in ``--at``, with their records and images.
 """
 
 import json
@@ -33,8 +33,8 @@ def export_view(
     """Write the rows that pass the filters as a page with its data and images, and return their number.
 
     ``run`` holds the facts about the run that the server sends to the page. ``rows`` and ``images`` read the run's rows
-    and images, and ``reviews`` holds the flags, tags and notes. ``folder`` is a new or empty folder. Images that cannot
-    be read are left out.
+    and images. ``reviews`` holds the flags, tags and notes that a person set on records. ``folder`` is a new or empty
+    folder. Images that cannot be read are left out.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the folder is not empty or cannot be written, if no
     row or more than :data:`MAX_ROWS` rows pass the filters, or if a shard cannot be read.

@@ -58,8 +58,8 @@ class _Lines:
     def new(self) -> Iterator[Json]:
         """Yield the JSON objects of the lines that were completed since the last reading.
 
-        A line of more than :data:`groundtrace.inference.flow.notes.MAX_NOTE_BYTES` bytes, which a run never writes, and
-        the lines after it are not read.
+        The reading never gets past a line of more than :data:`groundtrace.inference.flow.notes.MAX_NOTE_BYTES` bytes. A
+        run never writes such a line.
         """
         with opened_regular(self.path) as stream:
             stream.seek(self.end_bytes)

@@ -21,7 +21,7 @@ _STATIC = {
 def live_app(run: Path, guard: Guard) -> web.Application:
     """Return the aiohttp application of an unfinished run: its page, and its state as JSON under ``/api/live``.
 
-    ``run`` is the run folder. ``guard`` refuses requests from other programs.
+    ``run`` is the run folder. ``guard`` refuses all requests that do not come from the user's browser.
     """
     live, one = LiveRun(run), asyncio.Lock()
 

@@ -155,8 +155,9 @@ class _Reader:
     def objects(self, request: Json, reply: Completion) -> tuple[ImageOfRow, list[tuple[str, Box | Point | Mask]]]:
         """Return the image of a request, and the objects in its reply with their labels.
 
-        Raises :class:`_NotDrawn` if the request does not show exactly one image of the record, or has no label. Raises
-        BadReply if the reply cannot be parsed.
+        Raises :class:`_NotDrawn` if the request does not show exactly one image of the record. Also raises it if a
+        request to the detector or the pointer names no object, or if a request to the segmenter has no list of boxes or
+        points. Raises BadReply if the reply cannot be parsed.
         """
         digest, *others = _digests(request) or [""]
         image = self._images.get(digest)

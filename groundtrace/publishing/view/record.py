@@ -31,8 +31,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
     are numbered separately in the same way. Some parts of the result need an explanation:
 
-    - A point of a trace has ``off`` = True if it is not on its object, according to the trace's verdicts.
-    - The verdict that rejected the record has ``rejects`` = True.
+    - A trace has verdicts, which are the results of its scorers. A point of a trace has ``off`` = True if it is not on
+      its object, according to these verdicts. The verdict that rejected the record has ``rejects`` = True.
     - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
       that was not rejected.
     - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
@@ -74,7 +74,7 @@ def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
     """Return the row's images: first the originals, then the images that code displayed, then the overlays.
 
     The frames of a clip count as originals. ``of_code`` is the number of images that code displayed.
-    Overlays are images that were drawn for the teacher.
+    Overlays are copies of originals with drawings, such as points, that a stage made for the teacher.
     """
     frames, held = row.get("frames") or [], row.get("images") or []
     originals, found = max(len(held) - of_code, 0), list[Json]()
@@ -221,7 +221,10 @@ def _text(text: str) -> Json:
 
 
 def _box(number: int, box: Mapping[str, Any]) -> Json:
-    """Return a box as a mark that the page draws on the image; ``number`` is the position of the box in its list."""
+    """Return a box as a mark that the page draws on the image.
+
+    ``number`` is the position of the box, from 1, among the gold boxes or among the boxes of one text.
+    """
     return {"n": number, "kind": "box", "frame": None} | dict(box)
 
 

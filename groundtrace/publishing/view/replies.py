@@ -69,10 +69,11 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
 def times_of(logged: LogEntry) -> dict[str, str | None]:
     """Return when the model made a stored reply, as a dict with three fields, ready for JSON.
 
-    ``created`` is the time at which the model made the reply; None if an earlier version of the code copied the reply.
-    If the reply was copied from the cache of another run, ``taken_from`` is the name of that run, and ``taken_at`` is
-    the time of the copy. Otherwise these two are "". Raises ValueError, OverflowError or OSError for a time that is not
-    a possible date.
+    ``created`` is the time at which the model made the reply. It is None for a reply that an earlier version of the
+    code copied from another run, because that version did not store this time. If the reply was copied from the cache
+    of another run, ``taken_from`` is the name of that run, and ``taken_at`` is the time of the copy. Otherwise
+    ``taken_from`` and ``taken_at`` are "". Raises ValueError, OverflowError or OSError for a time that is not a
+    possible date.
     """
     completion = logged.entry.completion
     if not completion.taken_from:

@@ -122,8 +122,9 @@ class Recipe(Protocol):
         shown: the names of the verdicts whose mean values are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
-        samples_by_reward: which groups of responses to one question the trainer uses. True: groups whose rewards
-            differ. False: groups whose outcomes differ.
+        samples_by_reward: which groups the trainer replaces if ``grpo.dynamic_sampling`` is True. A group is the
+            responses to one prompt. True: groups whose rewards are all equal. False: groups whose answers are all right
+            or all wrong.
         settings: the settings of the recipe.
     """
 
@@ -185,7 +186,9 @@ class Recipe(Protocol):
     def runs(self) -> Sequence[Scorer]:
         """Return all scorers (checks) that the recipe may run; which of them run depends on the response.
 
-        Before the first response is scored, the caller checks that the roles of these scorers have endpoints.
+        Before the first response is scored, the trainer checks the endpoints of these scorers' roles
+        (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`). Roles without an endpoint are not checked
+        there: the attribute ``roles`` and :meth:`check_served` determine which roles must have an endpoint.
         """
         return ()
 

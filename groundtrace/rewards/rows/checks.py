@@ -62,11 +62,11 @@ def reads_text(settings: RewardSettings) -> bool:
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note for the user on the rows that cannot be scored without a judge; None if all rows can be scored.
+    """Return a note for the user on the rows that are left out for lack of a judge; None if no row is left out.
 
-    These rows have free text as gold answer, and the config has no judge that grades free text. The trainer leaves
-    these rows out, because without a judge it could score only answers that equal the gold answer. Raises ConfigError
-    if all rows are of this kind.
+    If the config has no judge that grades free text, the trainer leaves out the rows whose gold answer is free text.
+    For such a row, it could score only answers that equal the gold answer. Raises ConfigError if the trainer would
+    leave out all rows.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -81,9 +81,10 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Return a note for the user on the training rows whose rubrics (criteria of grading) are all easy or all hard.
+    """Return a note for the user on the training rows that have only easy or only hard rubrics (criteria of grading).
 
-    The result is None if there are no such rows, or if the recipe uses no rubrics.
+    If some rows have only easy rubrics and other rows only hard ones, the note is about the larger of these two sets of
+    rows. The result is None if both sets are empty, or if the recipe uses no rubrics.
     """
     if "rubrics" not in settings.make_recipe().needs:
         return None
@@ -133,11 +134,13 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
 
 def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> tuple[float | None, str]:
-    """Return the mean reward of a policy that answers without using the images, and a note on this estimate.
+    """Return the mean reward of the best blind policy, and a text for the user with its reward and its answers.
 
-    No responses are sampled: the reward is computed from the gold answers. Rows are left out if only a judge can grade
-    them, or if their answer is boxes. The reward is None if no rows remain. A higher reward shows that a policy uses
-    the images; an equal or lower reward does not show this.
+    The blind policy does not use the images: it gives the same answer to all questions of one kind, such as "yes" to
+    all yes/no questions (:mod:`groundtrace.rewards.blindness`). No responses are sampled: the reward is computed from
+    the gold answers. Rows are left out if only a judge can grade them, or if their answer is boxes. The reward is None
+    if no rows remain. If a trained policy has a higher reward than the blind policy, the trained policy uses the
+    images. If its reward is equal or lower, it may or may not use them.
 
     ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
     are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.

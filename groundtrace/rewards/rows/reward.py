@@ -90,7 +90,7 @@ class PreparedRow:
     Attributes:
         row: the row without its images.
         question: the row's question, which refers to the files.
-        sizes: the sizes of the images in pixels.
+        sizes: the (width, height) of each image in pixels; if the row has clips, only that of the first image.
     """
 
     row: TrainingRow
@@ -269,8 +269,8 @@ class Reward:
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
         """Return the scores of the responses to one question: a list for each prompt in ``part``.
 
-        ``part`` holds one prompt with the responses to it. For a question with streams (ways of answering), it holds
-        one prompt with responses for each stream. ``session`` makes the model calls.
+        ``part`` holds each prompt with the responses to it. A question with streams (ways of answering) has one prompt
+        for each stream, and any other question has one prompt. ``session`` makes the model calls.
         """
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked, masks) for asked in part]
@@ -285,10 +285,11 @@ class Reward:
         ]
 
     def _masks(self, question: Question, session: Session) -> ObjectMasks:
-        """Return the object that finds the masks of the question's objects with the models of ``session``.
+        """Return an instance of ObjectMasks, which finds the masks of the question's objects.
 
-        A mask is the set of pixels that show one object. Responses to the same question may be scored in several groups
-        at the same time. These groups share the masks that were already found.
+        A mask is the set of pixels that show one object. The models are called with ``session``. If this method is
+        called again for the same question while an earlier instance is in use, the new instance shares the masks that
+        the earlier one has found. So parallel scorings of the same question do not search twice.
         """
         known = self._in_use.get(question)
         masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)

@@ -54,9 +54,9 @@ class TrainingRow:
         pointable: the entities that the images show.
         frames: for each image, the clip and the frame that it belongs to; () if no image belongs to a clip.
         context: further data for some rewards, such as rubrics.
-        streams: one pair for each stream: its name, which is ``grounded`` (with boxes) or ``textual`` (only in words),
-            and the user turn that requests it; () if the question has a single prompt. :func:`per_stream` makes one
-            row of each pair.
+        streams: one pair (name, prompt) for each stream in which the question is asked. The name is ``grounded`` (with
+            boxes) or ``textual`` (only in words). The prompt is the text of the user turn. :func:`per_stream` makes one
+            row for each stream. The value is () if the question has a single prompt.
     """
 
     id: str
@@ -77,10 +77,11 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Return the (width, height) of each image of a row in pixels, or only of the first image if the row has clips.
+    """Return the (width, height) of each image of a row in pixels, to convert the coordinates in texts.
 
-    ``images`` are the images of the row, in order, or other objects that have the sizes of these images. The images of
-    a row with video clips include the frames of the clips.
+    If the row has video clips, only the size of the first image is returned: the coordinates on all frames are
+    converted with this size. ``images`` are the images of the row, in order, or other objects that have the sizes of
+    these images. The images of a row with clips include the frames of the clips.
     """
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes

@@ -1,8 +1,8 @@
 """Reads a run's shards (Parquet files): gives access to rows by index, with their images as bytes.
 
 The rows are in the order of the shards. If the shards are large (:data:`MAX_BYTES_IN_MEMORY`), the library ``datasets``
-memory-maps the rows, so the rows can be larger than memory. A row stays in an Arrow table until it is used. It is
-not read by indexing the data set of ``datasets``, which would decode the images, or make another copy of the rows.
+memory-maps the rows, so the rows can be larger than memory. A row stays in an Arrow table until it is used. Rows are
+not read from a data set of ``datasets`` by index: this would decode the images, or make another copy of the rows.
 """
 
 import contextlib

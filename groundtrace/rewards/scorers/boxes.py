@@ -10,9 +10,9 @@ other rules, a response could raise its value with needless boxes.
 
 - Without gold boxes, the verdict is not applicable (value None). With gold boxes, but without predicted boxes, the
   value is 0.
-- Boxes on different images never overlap. An invalid box has the IoU 0 with every box, and the mean includes it. A box
-  is invalid if it has no area, if its corners are in the wrong order, or if its coordinates are infinite, undefined or
-  extremely large.
+- Boxes on different images never overlap. An invalid box has the IoU 0 with every box. So an invalid predicted box
+  lowers the precision, and an invalid gold box lowers the recall. A box is invalid if it has no area, if its corners
+  are in the wrong order, or if its coordinates are infinite, undefined or extremely large.
 - The right and lower edges are exclusive: a box from 10 to 20 is 10 pixels wide.
 - Near-duplicates count as one box. (In Eq. 2, the boxes of a response are a set. So only exact copies count as one
   box.) Two predicted boxes with the same nearest gold box are near-duplicates in two cases: their IoU with each other
@@ -177,9 +177,9 @@ def _places(boxes: Iterable[Box]) -> set[Place]:
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """Return the boxes as sorted (place, label) pairs. Boxes with the same pair are returned once.
+    """Return the boxes as sorted (place, label) pairs, without duplicates.
 
-    There is one exception: if ``by_label`` is False, the labels are ignored, and the label in each pair is "".
+    If ``by_label`` is False, the label in each pair is "". Boxes at the same place are then duplicates.
     """
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)

@@ -115,12 +115,16 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """Return the objects whose name is the label of the box, and the source of these objects.
+    """Return the objects that the label of the box names, and the source of these objects.
 
-    ``case`` is the response with its question. If the box overlaps a gold (correct) box with that name, the objects are
-    all gold boxes with the name, in all images. Otherwise they are the objects that the detector finds in the box's
-    image. The result has no objects if the question does not have the image of the box, or if the label is invalid.
-    Raises CallError if a call of the detector fails, and BadReply if its reply cannot be parsed.
+    The label names a gold (correct) box if the gold label has all words of the label (:func:`_is_of`). If the box has
+    an IoU of at least :data:`MIN_IOU` with such a gold box, the objects are all gold boxes that the label names, in all
+    images. Otherwise they are the objects that the detector (or another model, see :mod:`groundtrace.rewards.locating`)
+    finds for the label in the box's image. The result has no objects if the question does not have this image, or if
+    the label is invalid.
+
+    ``case`` is the response with its question. Raises CallError if a call of a model fails, and BadReply if its reply
+    cannot be parsed.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")
@@ -158,7 +162,8 @@ def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
     """Return the indices of the boxes that have an object of their own, after boxes and objects are paired one to one.
 
-    As many boxes as possible get an object. If two boxes are on the same object, the earlier box gets it.
+    ``found`` holds the objects for each box. A box can get one of them if their IoU is at least :data:`MIN_IOU`. As
+    many boxes as possible get an object. If two boxes can get only the same object, the earlier box gets it.
     """
     things: list[Box] = []
     for each in found:

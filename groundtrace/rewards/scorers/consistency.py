@@ -111,10 +111,11 @@ async def score_consistency(
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
-    """Return the judge's verdict on a reference and a candidate.
+    """Return the judge's verdict on a reference and a candidate: how well the candidate agrees with the reference.
 
-    ``texts`` are the two texts, each with its name ("REFERENCE" or "CANDIDATE"), in the order in which the judge reads
-    them.
+    ``texts`` are the two texts as pairs (name, text), in the order in which the judge reads them; the name is
+    "REFERENCE" or "CANDIDATE". ``question`` is the question that both texts answer, and ``caller`` is the object with
+    which the judge is called. ``judgements`` is the number of the judge's replies, whose levels are averaged.
     """
     (first_name, first), (second_name, second) = texts
     task = JudgeTask(

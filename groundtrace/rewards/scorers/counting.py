@@ -63,9 +63,9 @@ async def score_counting(case: Case) -> Verdict:
     3. only the question's words for the counted objects.
 
     The entities are used so that missed objects are found. For example, a question counts dogs and cats, and no point
-    is on a cat. Then the cats are missed instances. The second and third searches make the check possible if a label is
-    too general ("square"). They are left out if the question has only general words for the counted objects ("How many
-    objects are there?").
+    is on a cat. Then the cats are missed instances. The second search helps if the first search finds too few
+    instances, and the third helps if a label is too general ("square"), so that too many are found. Both are left out
+    if the question has only general words for the counted objects ("How many objects are there?").
 
     The evidence is one JSON object for each image, with ``media_index`` and the fields of
     :class:`groundtrace.rewards.masks.Pairing`. The verdict has failed if a model that finds the objects does not
@@ -107,7 +107,10 @@ def _without_points(answer: int, expected: Sequence[str]) -> Verdict:
 
 
 async def _is_on(labels: Sequence[str], point: Point, case: Case) -> bool:
-    """Return whether a point is on an instance of one of the labels."""
+    """Return whether a point is on an object that was found in the point's image for one of the labels.
+
+    ``case`` is the response with its question.
+    """
     if case.masks.part_of(point.media_index, point.frame) is None:
         return False
     for label in dict.fromkeys(labels):

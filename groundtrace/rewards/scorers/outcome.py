@@ -2,7 +2,7 @@
 
 Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`); otherwise the judge grades it. If the
 judge fails, the answer is unscored: it counts as neither right nor wrong. Without a judge, two rules apply. If the gold
-answer is free text, an answer in other words is unscored. For all other answer types, an answer that cannot be parsed
+answer is free text, an answer in other words is unscored. For any other gold answer, an answer that rules cannot grade
 is wrong.
 """
 
@@ -36,7 +36,9 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
     The verdict has no value (None) if neither rules nor the judge can decide.
 
     ``predicted`` is the final answer of the response; None if it has no answer. ``caller`` is the object with which the
-    judge is called; None if the run has no judge. Without a judge, an answer that only a judge can grade has no value.
+    judge is called; None if the run has no judge. Without a judge, an answer that only a judge can grade has no value
+    if the gold answer is free text, else the value 0. For example, the answer "at least 3" has the value 0 if the
+    gold answer is the number 3.
     """
     grade = grade_answer(predicted, question.answer, question.answer_type, question.choices)
     if grade.value is not None or grade.method != "judge" or predicted is None:

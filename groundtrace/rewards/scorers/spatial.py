@@ -194,7 +194,9 @@ class _Tally:
 
         In the first way, such a point is right if it is on a target, and wrong if it is on another object. In the
         second way, such a point is neutral. ``off`` is the number of points that are not on the object that their label
-        names. ``number`` is the number of targets; None if it is unknown.
+        names; these points are wrong. ``number`` is the number of targets; None if it is unknown. At most ``number``
+        points can be right; further right points are counted as wrong. For example, if ``number`` is 3, then 4 right
+        points become 3 right points and 1 wrong point.
         """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
         return claim, PointCounts.within(_count(self.named), off, number)
@@ -232,11 +234,12 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
     """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
 
-    The function counts the targets (objects that the question is about) that have a point. Two frames of a clip may
-    show the same object. For example, it is unknown whether the dog in one frame is the dog in another frame. So for
-    each kind of object, only the targets of one frame are counted: the frame in which most targets have a point. Two
-    labels are of one kind in two cases: they can name the same objects ("dog" and "brown dog"), or a point with one
-    label is on an instance (a detected object) of the other label.
+    The function counts the targets (objects that the question is about) that have a point. It is unknown whether the
+    dog in one frame is the same dog as in another frame. So for each kind of object, the targets are counted in one
+    frame only: the frame with the largest number of targets that have a point. For example, a response points at 2 dogs
+    in one frame and at 3 dogs in another frame. Then 3 dogs are counted. Two labels are of one kind in two cases: they
+    can name the same objects ("dog" and "brown dog"), or a point with one label is on an instance (a detected object)
+    of the other label.
 
     The returned function takes a point. It raises CallError if a model call fails, and BadReply if a reply cannot be
     parsed. It returns one of three values:
@@ -305,7 +308,7 @@ def _may_have_targets(case: Case) -> bool:
     The result is True if the response has points, or if the pointer (the model that points at objects) found an object
     of the question. Otherwise the result is True only if both conditions are met:
 
-    - The requested form of the response allows points, and includes reasoning.
+    - The form that the response must have (``case.form``) allows points and requires reasoning.
     - The question's entities (its phrases for objects) are unknown, or the question counts objects.
     """
     if case.points or case.pointable:

@@ -1,16 +1,17 @@
 """Checks that a trace has reasoning if and only if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
 A trace is a response of a teacher model. A policy is later trained on the traces. The think section is the part of a
-response for its reasoning.
+response for its reasoning. Each question has a label, which states whether the question is simple or complex.
 
 For a complex question, the value is 1 if the think section has reasoning in words. For a simple question, the value is
-1 if the think section is empty. Otherwise the value is 0. It is also 0 if the trace has no judge section (``<judge>``),
-which states the decision to think or to answer directly. Invisible characters, punctuation, markup, and text with fewer
-than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
+1 if the think section is empty. Otherwise the value is 0. The value is also 0 if the judge section (``<judge>``) is
+missing or empty. The judge section states the decision to think or to answer directly. Invisible characters,
+punctuation, markup, and text with fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are not reasoning.
 
-The curation of training data rejects a trace with the value 0. Such a trace contradicts the label of its question, so a
-policy would learn from it the opposite of the rewarded behaviour. This scorer checks the think section, and
-:mod:`groundtrace.rewards.scorers.judging` checks the decision in the judge section.
+The curation of training data rejects a trace with the value 0. The reason is that the policy is later rewarded for
+thinking about complex questions, and for answering simple questions directly. A rejected trace would teach the policy
+another behaviour. This scorer checks the think section, and :mod:`groundtrace.rewards.scorers.judging` checks the
+decision in the judge section.
 """
 
 import re

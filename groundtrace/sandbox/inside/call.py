@@ -167,9 +167,10 @@ class RunningCall:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
-    """Return whether header and pixels have the form of an answer of :mod:`inside.holder`.
+    """Return whether ``header`` and ``pixels`` have the form of an answer of :mod:`inside.holder`.
 
-    They need a check, since model-written code may have sent any other data.
+    The check is needed because model-written code may have sent other data instead of an answer. ``pixels`` holds the
+    RGB pixels of each image, and ``max_pixels`` is the maximum number of pixels of one image.
     """
     sizes, left_out, error = header.get("sizes"), header.get("left_out"), header.get("error")
     if not isinstance(sizes, list) or len(sizes) != len(pixels):

@@ -37,8 +37,9 @@ class Shown:
     def add(self, shown: Any) -> bool:
         """Add ``shown`` to the images of the call (an execution of code); return whether ``shown`` is an image.
 
-        An image is a PIL image, an array of pixels, or a matplotlib figure. An image beyond the limit on images is only
-        counted. An image that the call has shown before is ignored.
+        An image is a PIL image, an array of pixels, a matplotlib figure, or a part of a figure, such as its axes. For a
+        part, the whole figure is added. An image beyond the limit on images is only counted. An image that the call has
+        shown before is ignored.
         """
         image = _as_pil(shown)
         if image is None:

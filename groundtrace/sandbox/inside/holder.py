@@ -302,10 +302,11 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
 
 
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
-    """Add further images to ``shown``, the images that a finished call (an execution of code) has shown.
+    """Add images to ``shown`` at the end of a call (an execution of code): open figures and written image files.
 
-    These further images are all open figures that are new or have changed, and the image files that the call has
-    written. ``before`` holds the state of the image files before the call, by path.
+    ``shown`` already has the images that the code of the call has shown itself. An open figure is added if it is new or
+    has changed since the previous successful call. An image file is added if the call has written it. ``before`` maps
+    the path of each image file to its state before the call.
     """
     for figure in figures.open_figures():
         number, count = figure.number, len(shown.images)

@@ -91,10 +91,11 @@ def restrict_files(readable: list[str], writable: list[str]) -> int:
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    """Add a rule that allows these rights on a path.
+    """Add a rule to a set of Landlock rules: the rule allows ``rights`` on a file, or on a folder and its content.
 
-    For a file, only the rights to read and to write are added, since Landlock does not accept the rights of folders for
-    a file.
+    ``rules`` is the file descriptor of the set. ``rights`` is a number in which each bit is one right, such as the
+    right to read files. For a file, only the rights to read and to write are added, since Landlock does not accept the
+    rights of folders for a file.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

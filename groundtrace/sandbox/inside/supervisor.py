@@ -1,9 +1,10 @@
 """Implements the supervisor of a trajectory, which is the first process in the sandbox.
 
 The supervisor enforces limits, and decides which process is the holder (the process that holds the trajectory's state).
-It does not run model-written code, and does not trust the processes that run it. So it learns the sender of each
-message from the kernel, and kills all other processes at the end of a call (an execution of code). Between calls the
-holder is stopped (SIGSTOP), so that nothing continues to run after a call.
+It does not run model-written code, and does not trust the processes that run such code. So it learns the sender of each
+message from the kernel. At the end of a call (an execution of code), the supervisor kills all processes of the
+trajectory except the holder. Between calls the holder is stopped (SIGSTOP), so that nothing continues to run after a
+call.
 """
 
 import contextlib
@@ -173,7 +174,12 @@ class Supervisor:
         )
 
     def _wait(self, call: RunningCall, deadline: float) -> None:
-        """Read the output and the answer of the call until it has answered, has ended, or exceeds a limit."""
+        """Read the output and the answer of a running call until the call has answered or has failed.
+
+        The call fails if its process ends or closes its socket before the answer has arrived. The call also fails if it
+        exceeds the limit on time, memory or files. ``deadline`` is the end of its time, as a value of
+        ``time.monotonic``.
+        """
         poll = select.poll()
         for fd in (0, call.control.fileno(), *call.streams):
             poll.register(fd, select.POLLIN)
@@ -204,7 +210,10 @@ class Supervisor:
                 self._watch(call)
 
     def _watch(self, call: RunningCall) -> None:
-        """Mark the call as failed if its process has ended, or its processes exceed the limit on memory or files."""
+        """Mark the call as failed if the process that runs its code has ended, or if the call exceeds a limit.
+
+        There are two limits: on the memory of all processes of the call together, and on the number of files.
+        """
         self._reap()
         if call.pid in self.ended:
             call.end("killed", self._how_it_ended(call.pid))

@@ -72,11 +72,11 @@ class Examiner:
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """Sample answers to the prompts in ``asked``, and score them as answers to the rows in ``scored_as``.
 
-        Both hold pairs of a row and its prompt, for the same questions in the same order. The prompts in ``asked`` may
-        show more images than the rows in ``scored_as`` have, such as crops (cut-out image regions). ``seed`` is the
-        seed of the sampling. The result holds, for each prompt, the row in ``scored_as`` with the answers and their
-        scores. Raises JudgesDown if the model servers that the scoring needs do not answer, and SamplerError if answers
-        cannot be sampled.
+        ``asked`` and ``scored_as`` hold pairs of a row and its prompt, for the same questions in the same order. They
+        differ if the prompts in ``asked`` show crops (cut-out image regions), which the rows in ``scored_as`` do not
+        have. ``seed`` is the seed of the sampling. The result has one entry for each prompt: the row from
+        ``scored_as``, the answers and their scores. Raises JudgesDown if the model servers that the scoring needs do
+        not answer, and SamplerError if answers cannot be sampled.
         """
         samples = self.settings.eval.samples
         found = sample_and_score(self.vlm, self.sampler, self.reward, self.settings, asked, scored_as, samples, seed)
@@ -145,12 +145,13 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """Return a question's prompt with crops, paired with the row that has this prompt, and the number of crops.
+        """Return a question's prompt with crops, in a pair with a new row for this prompt, and the number of crops.
 
-        A crop is an image region that is cut out at a box. In the first pass, the model answers with boxes; in the
-        second pass, it answers the prompt that this method returns. ``grounded`` is the text of the first answer, with
-        the boxes. ``row`` is the row of the question, and ``own`` is its prompt without crops. If there are no usable
-        boxes, or if the prompt with crops would be too long, the result is ``row`` paired with ``own``, and 0.
+        A crop is an image region that is cut out at a box. In the first pass, the model answered with boxes; in the
+        second pass, it answers the prompt that this method returns. ``row`` is the row of the question, and ``own`` is
+        its prompt without crops. ``grounded`` is the text of the first answer, with the boxes. The new row is a copy of
+        ``row`` with the crops appended to its images. If there are no usable boxes, or if the prompt with crops would
+        be too long, the result is ``row`` in a pair with ``own``, and 0.
         """
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)

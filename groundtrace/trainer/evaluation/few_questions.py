@@ -11,9 +11,13 @@ def note_few(count: int, what: str) -> str | None:
     """Return a warning of one line if there are few questions; None if there are enough, or no questions.
 
     ``count`` is the number of questions, and ``what`` is ``evaluation`` or ``validation``. The warning contains three
-    half-widths of Wilson's 95 % interval of the accuracy. The first is for an accuracy of 0 or 1, for which the
-    interval is smallest, and the second for an accuracy of 0.5. The third is for an accuracy of 0.5 with ``ENOUGH``
-    questions. Several answers to a question do not make the interval smaller
+    half-widths of Wilson's 95 % interval of the accuracy. For example, if ``count`` is 20, they are:
+
+    - 0.08 for 20 questions and an accuracy of 0 or 1, for which the interval is smallest;
+    - 0.20 for 20 questions and an accuracy of 0.5, for which the interval is largest;
+    - 0.10 for ``ENOUGH`` questions and an accuracy of 0.5.
+
+    Several answers to a question do not make the interval smaller
     (:func:`groundtrace.trainer.evaluation.figures.eval_figures`).
     """
     if not 0 < count < ENOUGH:

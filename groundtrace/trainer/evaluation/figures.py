@@ -27,9 +27,11 @@ class EvaluatedQuestion:
     """Holds one question with its sampled answers and their scores.
 
     ``row`` is the row of the question. ``rollouts`` are the answers, and ``scored`` holds the scores of each answer, in
-    the same order. In an evaluation with crops (cut-out image regions), ``crops`` is the number of crops that the
-    prompt shows. It is None for the answers that are sampled without crops for comparison, and in an evaluation without
-    crops.
+    the same order. ``crops`` is the number of crops (cut-out image regions) that the prompt shows.
+
+    An evaluation with crops makes two objects for each question: one with the answers to the prompt with crops, and
+    one, for comparison, with the answers to the prompt without crops. In the second object, ``crops`` is None. In an
+    evaluation without crops, ``crops`` is always None.
     """
 
     row: TrainingRow
@@ -58,7 +60,7 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
     - ``verdicts`` maps the name of each verdict (score of one aspect of a response) to its mean. The outcome is left
       out.
     - ``accuracy_interval`` is the 95 % interval of the accuracy. For this interval, the questions are treated as a
-      sample of all questions of their kind.
+      random sample from a large set of similar questions.
     - ``blind_accuracy`` is the accuracy that is possible without the images
       (:func:`groundtrace.trainer.evaluation.blind.blind_accuracy`).
 

@@ -16,12 +16,13 @@ _REMEDY = "delete this line, or move the file away"
 def read_lines(path: Path, texts: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the JSON objects in a file with one object on each line; empty if the file is missing.
 
-    A line that is not JSON is skipped. For example, the last line is not JSON if a full disk truncated it. Only a line
-    feed ends a line, because texts may contain other separators, such as U+2028.
+    ``texts`` holds keys. In every object, the value of each of these keys must be a text. A line that is not JSON is
+    skipped. For example, the last line is not JSON if a full disk truncated it. Only a line feed ends a line, because
+    texts may contain other separators, such as U+2028.
 
-    Raises UserError if a line is JSON but not an object, or if an object lacks a text for one of the keys in ``texts``.
-    This can happen if the file comes from another person. Also raises UserError if JSON cannot be read, e.g. because it
-    is nested too deeply. Raises UnsafeFile if the file is a pipe or a device.
+    Raises UserError if a line is JSON but not an object, or if the value of a key in ``texts`` is missing or not a
+    text. This can happen if the file comes from another person. Also raises UserError if JSON cannot be read, e.g.
+    because it is nested too deeply. Raises UnsafeFile if the file is a pipe or a device.
     """
     if not path.exists():
         return []

@@ -57,9 +57,9 @@ def export(named: str, to: str) -> int:
 def _rows(named: str, cache: ReplyCache) -> Iterator[dict[str, Any]]:
     """Yield the rows of a cache.
 
-    If the cache cannot be read, the OSError is converted to a CacheCommandError. So if the caller gets an OSError, the
-    cause is always the file to which the caller writes the rows. ``named`` is the cache as the command line names it,
-    for the error message.
+    ``named`` is the cache as the command line names it, for the error message. Raises CacheCommandError, not OSError,
+    if the cache cannot be read. The caller writes the rows to a file. So if the caller gets an OSError, this file is
+    the cause.
     """
     try:
         yield from map(_row, cache.entries())

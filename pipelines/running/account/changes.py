@@ -11,17 +11,18 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """Return the differences in config, input and numbers of rows between a new run and the finished run in its folder.
+    """Return the differences between a new run and the finished run in its folder, and the old numbers of rows.
 
-    The result is None if the folder holds no finished run. The field ``kept`` of the result is True if the old outputs
-    must be kept, i.e. if the old run has rows and the two runs differ.
+    The config, recipe, input, number of records and code revision of the two runs are compared. The result is None if
+    the folder holds no finished run. The field ``kept`` of the result is True if the old outputs must be kept, i.e. if
+    the old run has rows, and the runs differ in a compared property or in their numbers of rows.
 
     Args:
         root: The run folder.
         summary: The summary of the new run.
         config: The complete config of the new run, as TOML text.
-        other_input: Whether the inputs of the two runs differ in their content. If True, the result lists this as a
-            difference, unless it already lists that the names of the inputs differ.
+        other_input: Whether the inputs of the two runs differ in their content. The result lists a different content
+            only if the inputs have the same name. If their names differ, the result lists the two names.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the old config is damaged.
     """

@@ -41,6 +41,8 @@ RoleStage = tuple[str, str]
 class RunCounts:
     """Holds the counts and the usage (calls, tokens, cost) of one pass over the input.
 
+    A run needs several passes only if it has a target number of SFT rows.
+
     Attributes:
         counts: The number of records that were read, the numbers of rows, and the rejections.
         kept: For each stage (step of the pipeline), the number of records that passed it, according to their final
@@ -50,8 +52,8 @@ class RunCounts:
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
             ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
-            replies to the calls. This differs from all other :class:`Usage` objects, where ``cached`` is the number of
-            replies that needed no request of their own. :func:`ledger` computes that number.
+            replies to the calls, with or without a request. In all other :class:`Usage` objects, ``cached`` counts only
+            the replies that needed no request of their own; :func:`ledger` computes this smaller number.
         answered: The replies in which the server named another model than the requested one. For each role, the dict
             holds the number of these replies, by the name of the other model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.

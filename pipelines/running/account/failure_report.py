@@ -30,9 +30,10 @@ class PartialRun:
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     """Write the page RUN/failed.html if the body of the ``with`` statement raises an error, and raise the error again.
 
-    The error gets a note with the run's cost and the path of the page. Yields an object. The body stores the summary of
-    the run in its field ``summary`` as soon as the summary is known, so that the page can show the summary. ``plan``
-    holds what the run needs, such as its recipe, settings, input and run folder. ``spending`` records the run's costs.
+    The error gets a note with the run's cost and the path of the page. Yields a :class:`PartialRun`, whose field
+    ``summary`` is None. As soon as the summary of the run is known, the body stores it in this field, so that the page
+    can show it. ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. ``spending``
+    records the run's costs.
     """
     made = PartialRun()
     try:

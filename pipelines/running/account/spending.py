@@ -122,10 +122,11 @@ class Spending:
     def _sum_up_ended(self) -> None:
         """Sum up the notes of each earlier run, write the sum to the run's file <run>.json, and remove the notes.
 
-        Notes are files with the cost of each request. A run that failed, was stopped or was killed still has all its
-        notes. Any other run has only late notes, which arrived after its sum was written and its notes were removed.
-        Late notes are removed, and do not change the sum. A folder stays if its name does not have the form of a run's
-        folder of notes, because no run has made it.
+        Notes are files with the cost of each request. Each run has a folder for its notes. If a run failed, was stopped
+        or was killed, its folder still holds all its notes. The folder of any other run can hold only late notes, which
+        a worker wrote after the run's sum was written. Late notes do not change the sum.
+
+        A folder stays if its name does not match :data:`_RUN`, because no run has made it.
         """
         for notes in [path for path in self._folder.glob("*") if _is_notes(path)]:
             if self._has_all(notes):  # else only a late worker's notes, after the sum was written

@@ -1,7 +1,9 @@
 """Makes the summary of a run (``run.json``) from the counts and the usage of its waves.
 
-A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves, which use more
-and more questions. Exception: if the budget is exhausted in a wave, one last wave uses the same questions again.
+A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves. Each wave uses
+more questions than the wave before it, until the target is reached. Exception: if the budget is exhausted before that,
+the same questions are used once more in a last wave. The reason is that a wave with too few SFT rows keeps RL rows only
+if it is the last wave.
 
 The costs come from the notes that the run's processes write on their requests.
 """

@@ -87,19 +87,21 @@ def stop_of(error: BaseException) -> Exception | None:
 
 
 def _typed_text(error: BaseException) -> str:
-    """Return the error's type and text in the form of a traceback's last line.
+    """Return the error's type and text in the form of a traceback's last line, such as ``builtins.OSError: disk full``.
 
-    Some runners of Beam raise the worker's own error. Others raise an error that contains only the text of the worker's
-    traceback. With this form, :func:`stop_of` can search both kinds of error for the same pattern.
+    Some runners of Beam raise the worker's own error. Others raise an error whose text is the worker's traceback. In
+    either case, the result has a line with the type and the text of the worker's error. :func:`stop_of` searches for
+    this line.
     """
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager
 def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
-    """Replace a gRPC error in the body of the ``with`` statement with a one-line error of the run.
+    """Replace a gRPC error in the body of the ``with`` statement with RunPaused or JobIncomplete (:func:`_meaning`).
 
-    If the job server is lost or fails, gRPC raises an error whose message has several lines.
+    gRPC raises an error if the job server becomes unreachable or fails. The message of a gRPC error has several lines.
+    The message of the new error has one line.
     """
     before, threading.excepthook = threading.excepthook, _pass_over_server
     try:

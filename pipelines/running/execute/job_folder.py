@@ -172,11 +172,13 @@ class JobFolder:
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
     """Create a folder for the files of one Beam job, yield it, and remove it after the body of the ``with`` statement.
 
-    The folder is in the run's staging folder, which holds outputs that do not yet replace the old ones. The staging
-    folder is emptied first, so that files of earlier or abandoned jobs are ignored. A job on this machine writes the
-    data that Beam moves between the steps of the pipeline (shuffles) to the subfolder :data:`SPOOL`, to save memory.
-    ``run`` manages the run folder. ``elsewhere`` is True if the workers are on other machines. If the workers are on
-    other machines and the run folder is in a store, the job also gets a folder in the store, until the run ends.
+    The job's folder is in the run's staging folder, which holds outputs that do not yet replace the old ones. The
+    staging folder is emptied first, so that files of earlier or abandoned jobs are ignored. The job's folder has a
+    subfolder :data:`SPOOL` for data that Beam moves between the steps of the pipeline. A job on this machine keeps
+    these data in the subfolder instead of in memory.
+
+    ``run`` manages the run folder. ``elsewhere`` is True if the workers are on other machines. If, in addition, the run
+    folder is in a store (remote storage such as S3), the job also gets a folder in the store, until the run ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"

@@ -109,10 +109,9 @@ class RunView:
         return waiting(self._notes) if self._notes else []
 
     def watch(self) -> None:
-        """Record how many calls and records each stage (step of the pipeline) has finished by now. The time left is
-        estimated from a series of such records.
+        """Measure how many calls and records each stage (step of the pipeline) has finished by now.
 
-        Call this method about once a second.
+        Call this method about once a second. The time left is estimated from all measurements until now.
         """
         self._left.watch(time.monotonic(), board())
 
@@ -238,13 +237,14 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """Return one line on the progress of a run: the first stage (step) that waits for replies, and the requests and
+    """Return one line on the progress of a run: the counts of one stage (step of the pipeline), and the requests and
     cached replies of all stages.
 
-    If no stage waits for replies, the last stage is shown. Stages after a waiting stage have finished all elements that
-    they have received, so their counts do not show the progress of the run. The line is "" if no stage has begun.
-    ``stages`` holds the counts of each stage that has begun. ``before`` maps the name of a stage to the stage before
-    it.
+    The line shows the first stage that waits for replies, because the stages after it wait for its records. If no stage
+    waits for replies, the line shows the stage that began last. The line is "" if no stage has begun.
+
+    ``stages`` holds the counts of each stage that has begun, in the order in which the stages began. ``before`` maps
+    the name of a stage to the stage before it.
     """
     if not stages:
         return ""

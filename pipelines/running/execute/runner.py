@@ -23,13 +23,14 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     ``options`` are the options of the job. ``recipe_file`` is the Python file of the recipe (the pipeline), which
     worker processes load; None for no recipe.
 
-    Beam's own default runner is not used, for two reasons. It would first try to download a binary. And its worker
-    processes would lack the pipeline's options (such as those of a file system), the stages and prompts of
-    ``recipe_file``, and the config's plug-ins.
+    The returned runner is Beam's class ``FnApiRunner`` or a subclass. If the options name no runner, Beam itself would
+    use its default runner. This function does not use the default runner, for two reasons. The default runner would
+    first try to download a binary. And its worker processes would lack the pipeline's options (such as those of a file
+    system), the stages and prompts of ``recipe_file``, and the config's plug-ins.
 
-    Beam's local runner collects its output data in a buffer. By default, a separate thread sends the buffer once per
+    ``FnApiRunner`` collects its output data in a buffer. By default, a separate thread sends the buffer once per
     second, without a lock. If the runner is encoding an element at that moment, the element is cut in two, or a part of
-    it is lost. This function turns the thread off: the buffer is sent when it is full, and at the end.
+    it is lost. :func:`choose_runner` turns the thread off: the buffer is sent when it is full, and at the end.
     """
     worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     if options.view_as(StandardOptions).runner:

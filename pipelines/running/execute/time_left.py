@@ -7,16 +7,17 @@ computed as follows:
 
 * Units of a stage: the number of records that it will get, multiplied by its units for each record. The number of
   records is that of the earlier run, scaled to the input of this run. It is corrected if the stages before keep a
-  larger or smaller share of their records than in the earlier run. The units for each record are those of the earlier
-  run. When the stage has finished at least :data:`MIN_UNITS` records, those measured in this run replace them. There is
-  one exception: if a stage reads only a sample of the records, its units in the earlier run are scaled, and nothing is
-  corrected.
+  larger or smaller share of their records than in the earlier run. The units for each record are measured in this run
+  when the stage has finished at least :data:`MIN_UNITS` records. Before that, the values of the earlier run are used.
+  There is one exception: if a stage reads only a sample of the records, its units in the earlier run are scaled, and
+  nothing is corrected.
 * Measured seconds for one unit: the wall time of the stage divided by its units. Only the second half of the stage's
   wall time until now counts. So a slow start, or a start from the cache, soon has no effect.
-* Expected seconds for one unit: those of the earlier run, multiplied by a factor, which is 2 if this run is half as
-  fast. The factor is a ratio of two times, each of them for the units that this run has finished: their time at the
-  measured seconds for one unit, and their time at the seconds for one unit of the earlier run. Only stages that have
-  made at least :data:`MIN_UNITS` calls in the second half of their wall time are included in the factor.
+* Expected seconds for one unit: those of the earlier run, multiplied by a factor, which is the same for all stages. The
+  factor is the time for the units that this run has finished, divided by the time that the earlier run would need for
+  as many units. For example, 100 calls at 3 s in this run and at 1.5 s in the earlier run give the factor
+  300 s / 150 s = 2. The times are computed from the seconds for one unit; for this run, these are the measured seconds.
+  Only stages that have made at least :data:`MIN_UNITS` calls in the second half of their wall time are included.
 * Seconds for one unit: the weighted mean of the measured and the expected seconds. The weight of the expected seconds
   is :data:`PRIOR_UNITS`. The weight of the measured seconds is the number of measured units. There is one exception: if
   fewer than :data:`PRIOR_UNITS` units were measured, only the expected seconds count.

@@ -1,16 +1,17 @@
-"""Starts worker processes as forks of one process that has imported the modules of a run.
+"""Starts worker processes as forks of one process, the template, which has imported the modules of a run.
 
 So these modules are imported once for all workers, and the workers share one copy of them in memory. Beam's local
-runner starts a shell command for each worker. Here, the command is a small client. The client sends its environment to
-the template, which is the process with the imported modules. The template forks, and the fork does the work of the
-worker. The client ends when the fork ends.
+runner starts a shell command for each worker. Here, this shell command starts a small program, the client. The client
+sends its environment to the template. The template forks, and the fork does the work of the worker. The client ends
+when the fork ends.
 
-The template must not have other threads when it forks. So it imports only this package's modules. The user's modules
-may start threads, so each fork imports them itself.
+The template must not have other threads when it forks. The user's modules may start threads. So the template does not
+import them, and each fork imports them itself.
 
-There are two ways to start the template. The ``beam`` command forks it from itself (:func:`fork_template`), after its
-own imports and before it starts threads or imports a module of the user. So the command and its workers together import
-the package's modules only once. If a Python program starts the run, the template is started as a new process.
+There are two ways to start the template. If the user starts the run with ``beam``, the process of ``beam`` forks
+(:func:`fork_template`), and the fork is the template. The process forks after it has imported the package's modules,
+and before it starts threads or imports a module of the user. So the package's modules are imported only once for
+``beam`` and all workers. If a Python program starts the run, the template is started as a new process.
 """
 
 import atexit
@@ -257,7 +258,9 @@ class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
     def service_actions(self) -> None:
         """End this process if its run has ended; the server calls this method twice a second.
 
-        If the parent process was killed, it left the folder behind, so the folder is removed here.
+        The run has ended if its main process (the parent process) has ended, or if ``folder`` was removed, which is the
+        temporary folder for the run's workers. If the main process was killed, ``folder`` is still there. Then this
+        method removes ``folder``.
         """
         super().service_actions()
         if os.getppid() != self.parent:
@@ -304,9 +307,9 @@ def leave() -> None:
 def end_with(parent: int, folder: Path) -> None:
     """Start a thread that ends this worker process when its run ends.
 
-    The run has ended if the process with the id ``parent`` has ended, or if ``folder`` was removed. The thread checks
-    both twice a second. When the run is stopped, the main process of the run waits for the last replies to this
-    worker before it removes the folder.
+    Twice a second, the thread checks whether the run has ended. The run has ended if the process with the id ``parent``
+    has ended, or if ``folder`` was removed. If the user stops the run, its main process removes ``folder``, but first
+    waits for the replies of models to this worker's last requests.
     """
     last = LastReplies(folder)
 

@@ -121,12 +121,13 @@ def input_block(
 ) -> list[str]:
     """Return lines of a config that state which column of the input holds each field of a record, such as the question.
 
-    The result has at most one line for each field. There are four cases:
+    The result has at most one line for each field:
 
-    - A column has the field's name. The field needs no line.
-    - A column has a similar name. The line names this column for the field.
-    - Neither such column exists, and the field is ``source`` or ``license``. The line sets a constant for all rows.
-    - Neither such column exists, and it is another field. The line is a comment in which the user fills in the column.
+    - If a column has the field's name, the field needs no line.
+    - If a column has a similar name, the line names this column for the field.
+    - If no column has the field's name or a similar name, the line depends on the field. For ``source`` and
+      ``license``, the line sets a constant for all rows. For any other field, the line is a comment in which the user
+      fills in the column.
 
     Args:
         columns: The names of the input's columns.

@@ -55,16 +55,17 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
 
 
 def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
-    """Raise ConfigError if the embedded engine is pointer, detector or segmenter, but a real model has a further role.
+    """Raise ConfigError if the embedded engine has the role pointer, detector or segmenter, although a real model has
+    another role, such as teacher.
 
-    The roles of the judges do not count. The embedded engine is a part of Groundtrace without a neural network, and
-    finds only drawn shapes. If a real model is used for a role such as teacher, the images may be photographs. On
-    photographs, the engine finds neither objects nor masks, so that good traces (responses of the teacher) would be
-    rejected. There are two exceptions:
+    The embedded engine is a part of Groundtrace without a neural network, and finds only drawn shapes. If a real model
+    is used, the images may be photographs. On photographs, the engine finds neither objects nor masks, so that good
+    traces (responses of the teacher) would be rejected. No error is raised in three cases:
 
-    - If the setting ``allow_embedded`` is True, no error is raised.
-    - The engine may be pointer or detector (but not segmenter) if the user's config sets this role. ``named`` holds the
-      roles that the user's config sets.
+    - The only real models are judges.
+    - The setting ``allow_embedded`` is True.
+    - The engine is pointer or detector (but not segmenter), and the user's config itself gives the engine this role.
+      ``named`` holds the roles that the user's config sets.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

@@ -15,8 +15,9 @@ class ExpectedStage:
         read: The number of records that the stage reads.
         kept: The number of records that it keeps.
         calls: The number of its calls of models.
-        unit_s: The seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown. Only the
-            ratio between the values of different stages is used.
+        unit_s: The seconds for one call, or for one record if the stage makes no calls; 0 if it is unknown. Before use,
+            the values of all stages are multiplied by the same factor, so that they fit the speed of the present run.
+            So only the ratios between the stages matter.
         is_sample: Whether the stage reads only a sample of the records. The number of its calls is then independent of
             the records that other stages keep.
     """

@@ -112,9 +112,9 @@ class LocalRun:
         Args:
             input_name: The name of the input, for messages.
             fingerprint: A digest of the input's content.
-            resume: If it is True, a folder that belongs to another input is refused. If it is False, such a folder is
-                accepted, and belongs to the other input until :meth:`commit` replaces its outputs: the new
-                ``input.json`` is in the staging folder until then.
+            resume: Whether a folder that belongs to another input is refused. If such a folder is accepted, it keeps
+                its old ``input.json`` and its old outputs until :meth:`commit`. Until then, the new ``input.json`` is
+                in the staging folder.
             fresh: Whether to ignore stored replies of models from before this command. If it is False, cached replies
                 are used, even those of another input, because the cache finds them by the content of their requests.
 

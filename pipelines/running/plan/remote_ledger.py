@@ -2,8 +2,9 @@
 
 The ledger consists of notes, i.e. files in which workers write the cost of each request, and of the sums of these
 costs. The main process writes the sums on this machine. Workers on this machine also write their notes on this machine.
-Workers on other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file is
-deleted where it was written, its copy is deleted as well.
+Workers on other machines write their notes into the store (:mod:`groundtrace.inference.flow.note_files`). If a file of
+the ledger is deleted on this machine, its copy in the store is deleted, too. If a note of another machine is deleted in
+the store, its copy on this machine is deleted.
 """
 
 import contextlib

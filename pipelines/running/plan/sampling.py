@@ -31,9 +31,9 @@ _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 class Problem:
     """Describes why some records of the input cannot be used.
 
-    ``reason`` is the code, and ``detail`` the explanation, with which a run would reject the first record with this
-    problem. ``records`` is how many records have this problem. ``first_number`` is the line or row of the first of
-    these records in the input.
+    ``reason`` is the code with which a run rejects these records, such as ``duplicate_id``. ``detail`` explains the
+    problem of the first of these records. ``records`` is the number of these records. ``first_number`` is the line or
+    row of the first of them in the input.
     """
 
     reason: str

@@ -223,7 +223,7 @@ class StoreRun(LocalRun):
             yield item
 
     def _outputs_here(self) -> set[str]:
-        """Return the paths of the outputs in the local folder."""
+        """Return the paths of the outputs in the working copy on this machine, relative to this copy."""
         found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
         return {name for name in found if _is_output(name)}
 

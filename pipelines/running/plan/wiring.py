@@ -184,10 +184,12 @@ class _Outputs(dict[Any, PCollection]):
 class _StageVisitor(PipelineVisitor):
     """Collects the stages of a pipeline from Beam's graph, and the nodes that do the work of each stage.
 
-    A node is one transform in Beam's graph. Each stage has a node, which usually contains smaller nodes. ``stages``
-    holds the nodes of all stages. ``working`` holds (description of a stage, node) pairs. The node is the stage's own
-    node, or a node that runs the stage's function on elements. ``taken`` holds all collections that are inputs of a
-    node.
+    A node is one transform in Beam's graph. Each stage has a node, which usually contains smaller nodes.
+
+    - ``stages`` holds the nodes of the stages.
+    - ``working`` holds pairs: a stage's description, and a node that does work of this stage. There is a pair for the
+      stage's own node, and one for each node that runs the stage's function on elements.
+    - ``taken`` holds all collections that are inputs of a node.
     """
 
     def __init__(self) -> None:
@@ -224,10 +226,10 @@ def _outermost(node: Any) -> Any:
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
     """Raise PipelineError if a recipe runs the function of a stage (pipeline step) but does not list the stage.
 
-    The step that runs the function must be inside a DraftStage (a Beam transform). The outermost DraftStage around this
-    step must hold the stage's description, in ``stage`` or in ``inner``. Otherwise the stage would be missing in the
-    funnel (records left after each stage), the data card and the output of ``beam validate``. ``seen`` holds the steps
-    that were found in the pipeline.
+    A Beam transform that runs the function must be inside a DraftStage, which is a Beam transform, too. The outermost
+    DraftStage around it must hold the stage's description, in ``stage`` or in ``inner``. Otherwise the stage would be
+    missing in the funnel (records left after each stage), the data card and the output of ``beam validate``. ``seen``
+    holds the transforms that were found in the pipeline.
     """
     for stage, node in seen.working:
         outer = _outermost(node)
@@ -269,8 +271,11 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
     """Return the columns that stages add to each set (``sft``, ``rl``, ``rejected``), in the order of the stages.
 
     A set has the columns of all stages that its records have passed. A rejected record has passed only the stages
-    before the stage that rejected it. So the set ``rejected`` has the columns of a stage only if a later stage rejects
-    records.
+    before the stage that rejected it. E.g. if only the second of three stages rejects records, the set ``rejected`` has
+    only the columns of the first stage.
+
+    ``ends`` holds the collections of SFT and RL drafts. ``outer`` holds the nodes (transforms in Beam's graph) of those
+    stages that are not inside another stage.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(

@@ -90,8 +90,9 @@ class Coco(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with ``media`` and ``boxes`` added from the COCO file.
 
-        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. Here the path of the COCO file
-        is relative to the working folder. ``id_column`` is not used.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. This method expects the COCO
+        file's path relative to the working folder, but :meth:`reader` expects it relative to the input's folder.
+        ``id_column`` is not used.
         """
         return iter(self.reader(settings, Path(), id_column)(row))
 
@@ -139,7 +140,10 @@ def _is_own(path: Place, folder: Place) -> bool:
 
 
 def _first_file_name(path: Place) -> Any:
-    """Return the file name of the first image; None if the file has no image or cannot be read."""
+    """Return the file name of the first image in the COCO file ``path``.
+
+    Returns None if the COCO file has no such name or cannot be read.
+    """
     try:
         with path.open(encoding="utf-8-sig") as stream:
             return next((entry.get("file_name") for _, entry in named_entries(stream, ("images",))), None)
