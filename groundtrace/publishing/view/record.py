@@ -31,8 +31,9 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     the upright original image. The points of a text are numbered from 1 in their order in the text; the boxes of a text
     are numbered separately in the same way. Some parts of the result need an explanation:
 
-    - A trace has verdicts, which are the results of its scorers. A point of a trace has ``off`` = True if it is not on
-      its object, according to these verdicts. The verdict that rejected the record has ``rejects`` = True.
+    - A trace has verdicts, which are the results of its scorers. The verdict that rejected the record has ``rejects`` =
+      True. A point of the kept trace (the trace in an SFT row) has ``off`` = True if it is not on its object, according
+      to these verdicts.
     - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
       that was not rejected.
     - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
@@ -119,7 +120,9 @@ def traces_of(row: Mapping[str, Any]) -> list[Json]:
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
     kept = messages[-1]["content"] or ""
     last = {**_text(kept), "answer": None, "score": final, "verdicts": verdicts, "count": 1}
-    _mark_off(last["marks"], held)
+    off = _points_off(held)
+    for mark in last["marks"]:
+        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
     others = row.get("other_traces") or []
     last["count"] += sum(each["text"] == kept for each in others)
     return [last | {"prompt": prompt}, *_ordered([each for each in others if each["text"] != kept])]
@@ -134,13 +137,11 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
     counts, best = Counter(each["text"] for each in traces), dict[str, Mapping[str, Any]]()
     for each in ordered:
         best.setdefault(each["text"], each)
-    found = list[Json]()
-    for text, each in best.items():
-        held = [verdict for verdict in each["verdicts"] or [] if verdict and verdict.get("name")]
-        trace = {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
-        _mark_off(trace["marks"], held)
-        found.append(trace | {"verdicts": [_verdict(verdict) for verdict in held]})
-    return found
+    return [
+        {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
+        | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
+        for text, each in best.items()
+    ]
 
 
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
@@ -160,15 +161,6 @@ def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
     if found is not None:
         found["rejects"] = True
     return traces
-
-
-def _mark_off(marks: Sequence[Json], verdicts: Sequence[Mapping[str, Any]]) -> None:
-    """Set ``off`` in each of the marks of a trace: True for a point that is not on its object, according to the
-    ``verdicts`` on the trace.
-    """
-    off = _points_off(verdicts)
-    for mark in marks:
-        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
 
 
 def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:

@@ -93,17 +93,6 @@ def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) ->
     assert not any(mark["off"] for mark in shown(folder, "two")["traces"][0]["marks"])
 
 
-def test_points_of_rejected_traces_that_miss_their_objects_are_marked() -> None:
-    view = {"x": 20.0, "y": 22.0, "media_index": 0, "frame": None, "on": False}
-    verdict = {"name": "spatial", "value": 0.0, "failed": False, "reason": "", "evidence": [json.dumps(view)]}
-    traces = [
-        {"text": TRACE, "answer": "1", "score": 0.5, "verdicts": [verdict, None]},
-        {"text": f"{TRACE} ", "answer": "1", "score": 0.4, "verdicts": None},
-    ]
-    found = traces_of({"traces": traces})
-    assert [[mark["off"] for mark in trace["marks"]] for trace in found] == [[False, True, False], [False] * 3]
-
-
 def test_the_names_of_media_are_facts(run: Path, tmp_path: Path) -> None:
     lost = {"id": "lost", "stage": "ingest", "reason": "r", "question": "Why?", "media_names": ["pics/Dog.png", ""]}
     rows = {"sft": [sft_row("one", media_names=["pics/cat.png"])], "rejected": [lost]}
