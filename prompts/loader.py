@@ -103,8 +103,9 @@ class Prompt:
         Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
         media = media or {}
-        _require_exactly(self.name, "variable", set(self.variables), set(variables))
-        _require_exactly(self.name, "media slot", set(self.media), set(media))
+        called = "render() must be called with"
+        _require_exactly(self.name, called, "variables", set(self.variables), set(variables))
+        _require_exactly(self.name, called, "media", set(self.media), set(media))
         parts: list[Part] = []
         for kind, value in self.user:
             if kind == "media":
@@ -141,12 +142,16 @@ def _fill(template: str, variables: dict[str, str]) -> str:
     return (_compiled(template).render(variables) if "{" in template else template).strip()
 
 
-def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]) -> None:
+def _require_exactly(prompt: str, rule: str, field: str, declared: set[str], given: set[str]) -> None:
+    """Raise PromptError unless the names ``given`` are those that the prompt's file declares in a field.
+
+    ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".
+    """
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
         raise PromptError(
-            f"prompt {prompt}: the {what}s do not match those that its file declares (missing: {missing}, unknown: "
-            f"{unknown}): use exactly the declared names"
+            f"prompt {prompt}: {rule} exactly the names that the prompt's file has under `{field}` (missing: "
+            f"{missing}, unknown: {unknown})"
         )
 
 
@@ -165,7 +170,8 @@ def add_prompt_folder(folder: Path) -> None:
     taken = sorted(set(_names(folder)) & {*prompt_names(), *retired_prompts()})
     if taken:
         raise PromptError(
-            f"{folder / taken[0]}.yaml: there is another prompt of this name: give this file another id or version"
+            f"{folder / taken[0]}.yaml: Groundtrace or another recipe has or had a prompt of this name: rename this "
+            "file, and change the id or version in it to match"
         )
     _FOLDERS.append(folder)
 
@@ -182,11 +188,18 @@ def load_prompt(name: str) -> Prompt:
         if file.is_file():
             return parse_prompt(name, file.read_bytes())
     if retired := retired_prompts().get(name):
+        newer = _newest_version(name.rpartition(".v")[0])
         raise PromptError(
-            f"the prompt {name} was removed; the Git revision {retired.revision[:12]} still has its file: use a newer "
-            "version of the prompt"
+            f"the prompt {name} was removed: use {newer}, or copy prompts/{name}.yaml from Groundtrace's Git revision "
+            f"{retired.revision[:12]} and give the copy another id"
         )
     raise PromptError(f"there is no prompt {name!r}; use one of {', '.join(prompt_names())}")
+
+
+def _newest_version(id: str) -> str:
+    """Return the name of the newest version of one of Groundtrace's prompts, e.g. "judge_answer.v3"."""
+    names = _names(resources.files("groundtrace.prompts"))
+    return max((each for each in names if each.startswith(f"{id}.v")), key=lambda each: int(each[len(id) + 2 :]))
 
 
 @functools.cache
@@ -245,13 +258,17 @@ def _parse(name: str, data: bytes) -> Prompt:
             "is not the name of the file: rename the file, or correct the id or the version"
         )
     if not isinstance(fields["user"], list):
-        raise PromptError(f"prompt {name}: the field `user` must be a list of parts")
+        raise PromptError(
+            f"prompt {name}: the field `user` must be a list of entries `text: TEXT` or `media: NAME`, got "
+            f"{fields['user']!r:.80}"
+        )
     user = tuple(_user_part(name, part) for part in fields["user"])
     if not isinstance(fields["system"], str):
         raise PromptError(f"prompt {name}: the field `system` must be a text")
     used = _used_variables(fields["system"], *(value for kind, value in user if kind == "text"))
-    _require_exactly(name, "variable", set(fields["variables"]), used)
-    _require_exactly(name, "media slot", set(fields["media"]), {value for kind, value in user if kind == "media"})
+    media = {value for kind, value in user if kind == "media"}
+    _require_exactly(name, "`system` and `user` must use", "variables", set(fields["variables"]), used)
+    _require_exactly(name, "`user` must use", "media", set(fields["media"]), media)
     schema = fields["reply_schema"]
     return Prompt(
         name=name,
@@ -270,7 +287,9 @@ def _user_part(name: str, part: object) -> tuple[str, str]:
     """Return the kind (``text`` or ``media``) and the value of a part of the user turn."""
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
-        raise PromptError(f"prompt {name}: each part under `user` must be one text or one media slot, got {part!r:.80}")
+        raise PromptError(
+            f"prompt {name}: each entry under `user` must be `text: TEXT` or `media: NAME`, got {part!r:.80}"
+        )
     return pairs[0]
 
 

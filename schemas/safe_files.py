@@ -23,6 +23,7 @@ MAX_BRACKETS = 3_000_000
 """The maximum number of lists and objects in a JSON file. The size of the file alone does not limit the use of RAM: an
 empty list or object takes three bytes of the file, but 64 bytes of RAM.
 """
+_SMALLER = "replace it by a smaller file, or move it out of its folder"
 
 
 class UnsafeFile(UserError):
@@ -109,7 +110,7 @@ def read_regular(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     with opened_regular(path) as stream:
         data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise UnsafeFile(f"{path} has more than {max_bytes} bytes, so it is not read: move it away")
+        raise UnsafeFile(f"{path} has more than {max_bytes} bytes, so it is not read: {_SMALLER}")
     return data
 
 
@@ -121,7 +122,7 @@ def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """
     data = read_regular(path, max_bytes)
     if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
-        raise UnsafeFile(f"{path} has more than {MAX_BRACKETS} lists and objects, so it is not read: move it away")
+        raise UnsafeFile(f"{path} has more than {MAX_BRACKETS} lists and objects, so it is not read: {_SMALLER}")
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError:

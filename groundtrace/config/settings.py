@@ -292,5 +292,7 @@ def _plain(value: Any) -> dict[str, Any]:
     Raises ConfigError for any other value, such as a date in a TOML file.
     """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        raise ConfigError(f"{value} is a date or a time, which no setting accepts: put the value in quotes")
+        raise ConfigError(
+            f"{value} in the config or in --set is a date or a time, which no setting accepts: put it in quotes"
+        )
     return TypeAdapter(type(value)).dump_python(value, mode="json")

@@ -108,7 +108,8 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
             yield media.pop(0)
         else:
             raise UserError(
-                "a row's text has more <image> marks than the row has images: repeat the run that made these shards"
+                "the text of the row has more <image> marks than the row has images and clips: repeat the run that "
+                "wrote the row"
             )
 
 

@@ -99,7 +99,9 @@ class OpenedRun:
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in shards_of(self.folder, name)]
         if not sum(pq.read_metadata(file).num_rows for file in files):
-            raise InspectError(f"{self.folder / name} has no rows: choose another set")
+            raise InspectError(
+                f"the set {name} of the run {self.folder} has no rows: choose another of {', '.join(SHARDS)}"
+            )
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
 
     def __repr__(self) -> str:

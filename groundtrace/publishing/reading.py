@@ -62,7 +62,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
             else "it is not a run folder: give the --output folder of a `beam run`"
         )
         if (run / FAILED_PAGE).is_file():
-            advice = f"its run did not finish, and {run / FAILED_PAGE} states the reason"
+            advice = f"its run did not finish: read the reason in {run / FAILED_PAGE}, and repeat the `beam run`"
         raise InspectError(f"{run} has no run.json: {advice}")
     try:
         summary = RunSummary.from_fields(read_json(file))

@@ -113,8 +113,8 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
         raise ConfigError(
-            f"roles.{role} names no endpoint, but some scorers need one: name an endpoint, or skip these scorers with "
-            f"{key} = [{names}]"
+            f"roles.{role} names no endpoint, but some scorers need one: set it to the name of an endpoint, or skip "
+            f"these scorers with {key} = [{names}]"
         )
 
 

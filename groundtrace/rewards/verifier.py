@@ -62,8 +62,8 @@ async def verify(
     if grader is None:
         names = ", ".join(scorer.name for scorer in scorers) or "none"
         raise UserError(
-            f"the scorer {outcome.NAME}, which grades the answer, is not among the scorers ({names}): add "
-            f"{outcome.NAME} to them"
+            f"the scorer {outcome.NAME}, which grades the answer, is not in the argument scorers ({names}): add "
+            f"{outcome.__name__}.SCORER to this argument"
         )
     graded = await grader.verdict(case)
     if graded.value is None or graded.value < gate.tau:

@@ -156,8 +156,8 @@ def _s3(settings: StorageSettings) -> Any:
     made = s3fs.S3FileSystem(
         anon=settings.anonymous,
         endpoint_url=settings.endpoint_url or None,
-        key=_secret(settings.access_key_id_env),
-        secret=_secret(settings.secret_access_key_env),
+        key=_secret("access_key_id_env", settings),
+        secret=_secret("secret_access_key_env", settings),
         client_kwargs={"region_name": settings.region} if settings.region else {},
         config_kwargs={"retries": retries, "read_timeout": READ_TIMEOUT_S, **limits},
         use_listings_cache=False,  # what others write is seen at once
@@ -192,13 +192,14 @@ def _gs(settings: StorageSettings) -> Any:
         raise
 
 
-def _secret(variable: str) -> str | None:
+def _secret(setting: str, settings: StorageSettings) -> str | None:
+    variable: str = getattr(settings, setting)
     if not variable:
         return None
     if not (value := os.environ.get(variable)):
         shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
         raise StorageError(
-            f"the environment variable{shown} that the section [storage] names is not set: set it to the key"
+            f"storage.{setting} names an environment variable{shown} that is not set: set the variable to the key"
         )
     return value
 

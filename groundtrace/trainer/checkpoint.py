@@ -131,7 +131,8 @@ def _read_state(path: Path) -> dict[str, Any]:
     parts = [state.get(key) for key in ("progress", "identity", "optimiser")] if isinstance(state, dict) else [None]
     if not all(isinstance(part, dict) for part in parts):
         raise CheckpointError(
-            f"{path} cannot be read, because another version of the trainer wrote it: use that version"
+            f"{path} cannot be read, because another version of the trainer wrote it: use the version of Groundtrace "
+            "that the training was started with, or train again with another --output"
         )
     try:
         _check_leaves(state["identity"])

@@ -47,9 +47,8 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
             settings = dataclasses.replace(settings, path=model)
         elif not _may_be_read(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
-                f"{checkpoint} names the base model {settings.path!r}, but this model is not in the training's output "
-                "folder, and run.json in this folder does not name it as a Hub id: if it is the right model, pass its "
-                "path as --model (its files then become part of OUT)"
+                f"{checkpoint} names the base model {settings.path!r}, but somebody else may have made the checkpoint: "
+                "if it is the right model, pass it as --model (its files then become part of OUT)"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")
@@ -116,7 +115,7 @@ def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: 
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
             raise CheckpointError(
-                f"{checkpoint} does not fit its base model, which has no weight {name} with the shape "
-                f"{tuple(master.shape)}: restore the original base model"
+                f"{checkpoint} does not fit the base model, which has no weight {name} with the shape "
+                f"{tuple(master.shape)}: pass the model that was trained as --model"
             )
         weights[name].copy_(master)

@@ -123,8 +123,8 @@ def _check_settings(path: Path) -> None:
         raise ModelError(f"{path} is not a JSON object ({type(error).__name__}): download it again") from error
     if named:
         raise ModelError(
-            f"{path} has the key {named[0]!r}, whose value can be the path of any file on this machine: remove this "
-            "key, and save the tokenizer as tokenizer.json in the same folder"
+            f"{path} has the key {named[0]!r}, through which a model can read your private files: remove this key, and "
+            "save the tokenizer as tokenizer.json in the same folder"
         )
     _check_names(path, tokenizers, "the tokenizer")
 

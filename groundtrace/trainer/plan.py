@@ -77,7 +77,8 @@ def planned(
     most = max((len(streams_asked(streams, only)) for streams in shards.streams), default=1)
     if most > prompts_per_step:
         raise ConfigError(
-            f"grpo.prompts_per_step must be at least {most}, because a row has {most} streams, each with a prompt"
+            f"grpo.prompts_per_step is {prompts_per_step}, but a row has {most} prompts, one for each of its streams: "
+            f"set grpo.prompts_per_step to at least {most}"
         )
     return found
 
@@ -158,8 +159,8 @@ def parts_of(
     held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
-            f"no row has the streams of any part of {FILE} ({'; '.join(map(_named, plan))}): correct the "
-            "plan, or remove it"
+            f"no row fits {FILE}, whose parts take only rows with exactly the streams "
+            f"{' or '.join(map(_named, plan))}: correct its parts{' or grpo.streams' if only else ''}, or remove it"
         )
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if not rows[frozenset(part.streams)]]

@@ -49,7 +49,10 @@ def make_tiny(data: Path, out: Path, seed: int, image_side_px: int) -> Path:
         raise UserError(f"--image-side must be at least {MIN_IMAGE_SIDE_PX}, got {image_side_px}")
     with new_folder(out) as folder:
         if not (found := list(_texts(data))):
-            raise UserError(f"no row in {data} can be used for training: repeat the run, or use another run")
+            raise UserError(
+                f"no row in {data} can be used for training, e.g. because images cannot be opened: repeat the run that "
+                "made this folder, or name another run in --data"
+            )
         prompts, responses = ([text for texts in side for text in texts] for side in zip(*found, strict=True))
         phrases = shared_sentences(prompts)
         weights = make_tiny_model(folder, [*prompts, *responses], seed, image_side_px, phrases)

@@ -211,9 +211,9 @@ def _failed(runs: Sequence[Path], sql: str | None) -> str:
 
 
 def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
-    """Return the names of the tables, for the message of a failed query; "" if there was no query."""
+    """Return the end of an error message: the names of the tables, or, if ``sql`` is None, what the user can do."""
     if sql is None:
-        return ""
+        return ": repeat the run, or use a machine with more memory if the memory ran out"
     if len(runs) == 1:
         return f"; the tables of {runs[0]} are sft, rl, rejected and verdicts, and `DESCRIBE sft` lists columns"
     named = [f"{names[0]} is {run}" for names, run in zip(schema_names(runs), runs, strict=True)]

@@ -234,8 +234,8 @@ def _check_rows(loop: Loop, step: Step) -> None:
             "change the config of the curation" if step.name == SFT else "change settings in rl.set, such as difficulty"
         )
         raise UserError(
-            f"the step {step.name} needs {wanted[1]} rows, but {loop.out / wanted[0]} has no such rows (rejected "
-            f"records: {reasons or 'none'}). Read report.html in this folder, {remedy}, and run the same command again"
+            f"the step {step.name} needs {wanted[1]} rows, but the run in {loop.out / wanted[0]} made none (rejected "
+            f"records: {reasons or 'none'}): read its report.html, {remedy}, and run the same command again"
         )
 
 

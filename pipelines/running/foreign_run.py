@@ -42,10 +42,13 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     again = f"to allow it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
-        raise InspectError(f"the config of {run} extends another file, which is read only if you allow it: {again}")
+        raise InspectError(
+            f"the config of {run} extends another file, which `beam view` reads only if you allow it: {again}"
+        )
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run uses {printable(place)}, which is not on this machine and is read only if you allow it: {again}"
+            f"the run uses {printable(place)}, which is not on this machine, so `beam view` reads it only if you allow "
+            f"it: {again}"
         )
     with installed_code_only(f"only if you allow it: {again}"):
         yield

@@ -199,7 +199,8 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
                 made = (end["passed"], shown, traces_of(row), marked.marks, marked.notes)
                 return Replayed(name, stage, reason, detail, *made)
     raise InspectError(
-        f"the pipeline did not return the record {record_id!r} in sft, rl or rejected: run the pipeline again"
+        f"the repeated pipeline put the record {record_id!r} into none of sft, rl and rejected, perhaps because the "
+        "pipeline or the input has changed since the run: execute the same `beam run` again"
     )
 
 

@@ -56,8 +56,9 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
-            f"the modules and prompts in the folders of {recipe} and its plug-ins have {size / 1e6:.0f} MB, but at "
-            f"most {MAX_BYTES / 1e6:.0f} MB can be sent to a worker: move the recipe into a separate folder"
+            f"the modules, packages and prompts beside {recipe}, with its plug-ins, have {size / 1e6:.0f} MB, but at "
+            f"most {MAX_BYTES / 1e6:.0f} MB can be sent to a worker: move the recipe and only the files that it uses "
+            "into a separate folder"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})
     adopts = _ADOPTS.format(name=recipe.name if is_own else "", plugins=plugins, modules=modules)

@@ -166,9 +166,7 @@ def _texts(value: Any, file: Path) -> Iterator[str]:
         item = left.pop()
         count += 1
         if count + len(left) > MAX_VALUES:
-            raise InputError(
-                f"{file} has more than {MAX_VALUES} values that name data files or splits: shorten the list of files"
-            )
+            raise InputError(f"{file} lists more than {MAX_VALUES} data files or splits: shorten this list")
         if isinstance(item, str):
             yield item
         elif isinstance(item, dict | list):

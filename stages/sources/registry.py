@@ -40,9 +40,7 @@ def format_of(source: Source) -> Format:
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
-        raise RegistryError(
-            f"the input format {source.kind} of {source.path} cannot be used, because it {error}"
-        ) from error
+        raise RegistryError(f"the input format {source.kind} of {source.path} cannot be used: {error}") from error
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:

@@ -418,7 +418,7 @@ def test_a_named_entry_is_changed_key_by_key() -> None:
 
 
 def test_a_date_is_not_text() -> None:
-    with pytest.raises(ConfigError, match="2024-01-01 is a date or a time, which no setting accepts"):
+    with pytest.raises(ConfigError, match="2024-01-01 in the config or in --set is a date or a time, which no setting"):
         load_config(Whole, None, ["section.word=2024-01-01"])
 
 

@@ -404,7 +404,7 @@ def test_what_failed_is_told_and_what_stood_there_stays(
     ("files", "why"),
     [
         (["thesis.doc"], "is not empty and not a run folder"),
-        (["input.json"], "is not a run folder"),
+        (["input.json"], "is not a run folder, because its input.json is damaged or from another program"),
     ],
 )
 def test_folders_that_are_no_runs(

@@ -93,7 +93,9 @@ def test_lineage_finds_a_retired_prompt_by_its_name_and_digest() -> None:
         assert purpose_of(name, "00" * 32) == "", "another text under this name"
         assert re.fullmatch(r"[0-9a-f]{40}", retired.revision)
         with pytest.raises(
-            PromptError, match=rf"{name} was removed; the Git revision {retired.revision[:12]} still has its file"
+            PromptError,
+            match=rf"{name} was removed: use {name.rpartition('.')[0]}\.v\d, or copy prompts/{name}\.yaml from "
+            rf"Groundtrace's Git revision {retired.revision[:12]} and give the copy another id",
         ):
             load_prompt(name)
     assert purpose_of("trace.v1", load_prompt("trace.v1").sha256) == load_prompt("trace.v1").purpose
@@ -113,7 +115,9 @@ def test_the_file_of_a_retired_prompt_is_in_its_revision() -> None:
 def test_the_name_of_a_retired_prompt_stays_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "_FOLDERS", [])
     (tmp_path / "judge_leak.v1.yaml").write_text("", "utf-8")
-    with pytest.raises(PromptError, match=r"judge_leak\.v1\.yaml: there is another prompt of this name"):
+    with pytest.raises(
+        PromptError, match=r"judge_leak\.v1\.yaml: Groundtrace or another recipe has or had a prompt of this name"
+    ):
         add_prompt_folder(tmp_path)
 
 
@@ -187,7 +191,9 @@ def test_unknown_name_lists_the_known() -> None:
 )
 def test_wrong_variables(variables: dict[str, str], said: str) -> None:
     with pytest.raises(
-        PromptError, match=rf"detect\.v1: the variables do not match those that its file declares {said}"
+        PromptError,
+        match=r"detect\.v1: render\(\) must be called with exactly the names that the prompt's file has under "
+        rf"`variables` {said}",
     ):
         load_prompt("detect.v1").render({"original": []}, **variables)
 
@@ -195,8 +201,8 @@ def test_wrong_variables(variables: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("media", "said"),
     [
-        (None, r"the media slots do not match .* \(missing: \['original'\]"),
-        ({"original": [], "overlay": []}, r"the media slots do not match .* unknown: \['overlay'\]"),
+        (None, r"render\(\) must be called with .* under `media` \(missing: \['original'\]"),
+        ({"original": [], "overlay": []}, r"render\(\) must be called with .* under `media` .* unknown: \['overlay'\]"),
     ],
 )
 def test_wrong_media(media: dict | None, said: str) -> None:

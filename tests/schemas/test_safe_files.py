@@ -79,7 +79,10 @@ def test_other_errors_are_those_of_the_system(run: Path, name: str) -> None:
 
 def test_a_text_is_read_up_to_its_limit(run: Path) -> None:
     assert read_regular(run / "file", max_bytes=4) == b"text"
-    with pytest.raises(UnsafeFile, match=r"has more than 3 bytes, so it is not read: move it away$"):
+    with pytest.raises(
+        UnsafeFile,
+        match=r"has more than 3 bytes, so it is not read: replace it by a smaller file, or move it out of its folder$",
+    ):
         read_regular(run / "file", max_bytes=3)
 
 

@@ -428,8 +428,8 @@ def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
         VerifyTraces(VerifySettings(gate=GateSettings(skip=skip)), without(models(), "judge"))
     listed = ", ".join(f'"{name}"' for name in named)
     assert str(caught.value) == (
-        "roles.judge names no endpoint, but some scorers need one: name an endpoint, or skip these scorers with "
-        f"verify.gate.skip = [{listed}]"
+        "roles.judge names no endpoint, but some scorers need one: set it to the name of an endpoint, or skip these "
+        f"scorers with verify.gate.skip = [{listed}]"
     )
 
 

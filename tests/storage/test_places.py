@@ -218,11 +218,13 @@ def test_no_credentials(s3_url: str, new_bucket: Callable[..., RemotePath], monk
     with pytest.raises(StorageError, match=r"no credentials for s3://.*AWS_ACCESS_KEY_ID"):
         (RemotePath(bucket.url, at) / "x").read_bytes()
     named = StorageSettings(endpoint_url=s3_url, access_key_id_env="MY_ID", secret_access_key_env="MY_KEY")
-    with pytest.raises(StorageError, match=r"variable MY_ID that the section \[storage\] names is not set"):
+    with pytest.raises(StorageError, match=r"^storage\.access_key_id_env names an .* variable MY_ID that is not set"):
         (RemotePath(bucket.url, named) / "x").write_bytes(b"1")
     mistaken = StorageSettings(endpoint_url=s3_url, access_key_id_env="MY_ID", secret_access_key_env="hush0hush")
     monkeypatch.setenv("MY_ID", "test")
-    with pytest.raises(StorageError, match=r"the environment variable that the section \[storage\] names is not set"):
+    with pytest.raises(
+        StorageError, match=r"^storage\.secret_access_key_env names an environment variable that is not set"
+    ):
         (RemotePath(bucket.url, mistaken) / "x").write_bytes(b"1")
     monkeypatch.setenv("MY_KEY", "test")
     (RemotePath(bucket.url, named) / "x").write_bytes(b"1")

@@ -70,8 +70,8 @@ def trained(run: Command, data: Path) -> Ran:
 
 
 NEITHER = (
-    "but this model is not in the training's output folder, and run.json in this folder does not name it as a Hub id: "
-    "if it is the right model, pass its path as --model (its files then become part of OUT)"
+    "but somebody else may have made the checkpoint: if it is the right model, pass it as --model (its files then "
+    "become part of OUT)"
 )
 
 

@@ -129,7 +129,7 @@ def test_an_index_that_names_other_files(content: str, said: str, name: str, mod
         (
             "tokenizer_config.json",
             {"vocab": "/home/me/key"},
-            "has the key 'vocab', whose value can be the path of any file",
+            "has the key 'vocab', through which a model can read your private files: remove this key",
         ),
         ("tokenizer_config.json", {"init_inputs": ["/home/me/key"]}, "has the key 'init_inputs'"),
         ("processor_config.json", {"audio_tokenizer": {"audio_tokenizer_class": "X"}}, "has the key 'audio_tokenizer'"),

@@ -189,7 +189,7 @@ def test_a_part_that_is_not_asked_leaves_the_plan(drawer: Any) -> None:
 
 def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:
     with pytest.raises(
-        ShardError, match=r"no row has the streams of any part of batch_plan.json \(grounded\+textual; textual\): "
+        ShardError, match=r"no row fits batch_plan.json, .* exactly the streams grounded\+textual or textual: correct"
     ):
         drawer(0, 0, ({"id": "x", "streams": ["grounded"]},))
 

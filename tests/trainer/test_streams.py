@@ -171,7 +171,9 @@ def test_another_plan_is_another_run(run: Command, data: Path, sampler: list[See
 
 def test_a_step_too_small_for_a_row_is_refused(folders: Any, data: Path, run: Command) -> None:
     ran = run("grpo", data, "grpo.prompts_per_step=1")
-    ran.check_refused(2, "grpo.prompts_per_step must be at least 2, because a row has 2 streams")
+    ran.check_refused(
+        2, "grpo.prompts_per_step is 1, but a row has 2 prompts, one for each of its streams: ", "at least 2"
+    )
 
 
 def test_boxes_of_a_detector_are_counted(

@@ -50,7 +50,8 @@ def test_a_run_without_a_usable_row(run: Command, tmp_path: Path, write_shards: 
     found = [traced(draft, TEXT.replace('"25"', '"250"')) for draft in drafts(IDS[0])]
     data = write_shards(tmp_path / "bad", rows_of(found, "sft", "grounded_cot"), "sft")
     ran = run.words(["tiny", str(tmp_path / "model"), "--data", str(data)], tmp_path)
-    ran.check_refused(2, f"no row in {data} can be used for training: repeat the run, or use another run")
+    said = "e.g. because images cannot be opened: repeat the run that made this folder, or name another run in --data"
+    ran.check_refused(2, f"no row in {data} can be used for training, {said}")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,10 @@ def check_journal(journal: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):  # the caller finds a file in place of the folder when it writes
         return
     if size >= 2 * len(_JOURNAL_MAGIC) and end == _JOURNAL_MAGIC:
-        raise UnsafeFile(f"{journal} would make SQLite delete another file: remove {journal.name}")
+        raise UnsafeFile(
+            f"{journal}, a file in the folder of the reply cache, does not come from Groundtrace and would make SQLite "
+            f"delete another file: remove {journal.name}"
+        )
 
 
 def check_schema(db: sqlite3.Connection, path: str) -> None:
@@ -64,6 +67,6 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
         # The column "type" is not needed: the statement states it. Indices of SQLite itself have no statement.
         if sql is not None and (not _OWN.fullmatch(str(sql)) or _COMPUTED.search(str(sql))):
             raise UnsafeFile(
-                f"the reply cache {path} has the entry {str(name)[:60]!r}, which Groundtrace does not make: move this "
-                "file away, and the next run builds the cache again from the files in its folder log"
+                f"the reply cache {path} has the SQL entry {str(name)[:60]!r}, which Groundtrace does not make: move "
+                f"{Path(path).name} away, and the next run builds it again from the folder log beside it"
             )

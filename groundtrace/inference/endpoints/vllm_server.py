@@ -141,7 +141,7 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
         if len(ports) > 1:
             raise VllmServerError(
                 f"the endpoints {', '.join(names)} share one server but have the ports {sorted(ports)}: "
-                f"give all of them the same port"
+                "give the base_url of each of them the same port"
             )
         servers.append(_Wanted(model, serve_args, names, ports.pop() if ports else 0))
     return servers
@@ -156,8 +156,8 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
             )
         if option in SECRETS:
             raise VllmServerError(
-                f"endpoint {name!r}: serve_args must not have {option}, since a config must not hold secrets:"
-                f" set {' or '.join(SECRETS_ENV)} in the environment"
+                f"endpoint {name!r}: serve_args must not have {option}, since a config must not hold secrets: "
+                f"remove it, and set the environment variable {SECRETS_ENV[SECRETS.index(option)]}"
             )
 
 
@@ -230,7 +230,8 @@ def _locked(server: _Wanted) -> Iterator[int]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise VllmServerError(
-            f"the lock file {path} can't be opened ({error.strerror}): check its permissions"
+            f"the lock file of a vllm server, {path}, can't be opened ({error.strerror}): make this file and its "
+            "folder writable"
         ) from error
     try:
         try:
@@ -291,8 +292,8 @@ def _await_health(
         if _get(opener, port, "/health") is not None and _lists(_get(opener, port, "/v1/models"), model):
             return
     raise VllmServerError(
-        f"the vllm server of {model} was not healthy after {start_timeout_s:g} s: correct the error that its log "
-        f"shows; {_tail(log_path)}"
+        f"the vllm server of {model} was not ready after {start_timeout_s:g} s: correct the error that its log shows, "
+        f"or repeat the command if the log shows only an unfinished download; {_tail(log_path)}"
     )
 
 

@@ -148,7 +148,10 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
             add_scores(tables)
             yield tables, a, b
         except (duckdb.Error, MemoryError) as error:
-            raise InspectError(f"cannot compare {first} with {second}: {one_line(error)}: repeat the runs") from error
+            raise InspectError(
+                f"cannot compare {first} with {second}, because a file in these run folders cannot be read "
+                f"({one_line(error)}): repeat both runs (their replies are cached)"
+            ) from error
 
 
 def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:

@@ -149,8 +149,8 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
     if problems:
         raise PublishError(
-            f"the run's data card is not valid: {'; '.join(problems[:3])}: correct the licences in the input or the "
-            "text that the recipe adds to the card, and repeat the run"
+            f"the Hub would refuse the data card (README.md) of this run: {'; '.join(problems[:3])}: shorten the name "
+            "of the recipe or of the input, and repeat the run"
         )
     return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
 

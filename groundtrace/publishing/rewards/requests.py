@@ -63,7 +63,7 @@ def read_json(body: bytes) -> Mapping[str, Any]:
             f"the request's body is not UTF-8 text (byte {error.start} is invalid): encode it as UTF-8"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the request's body is not JSON: {str(error)[:100]}") from error
+        raise BadRequest(f"the request's body is not JSON ({str(error)[:100]}): send a JSON object") from error
     if not isinstance(found, dict):
         raise BadRequest("the request's body must be a JSON object")
     return found
@@ -115,7 +115,11 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)
         if response is None:
-            raise BadRequest('the text in "query" must be the text in "prompts", followed by the response', number)
+            raise BadRequest(
+                'the text in "query" does not begin with the text in "prompts": send each query as its prompt, '
+                "followed by the response",
+                number,
+            )
         answers.append(_answer({"reference": label, "response": response}, number))
     return ScoreRequest(tuple(answers), False)
 

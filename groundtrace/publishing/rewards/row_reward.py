@@ -202,12 +202,12 @@ class RowReward:
         """
         why = None
         if not is_step and self.recipe.compares:
-            why = "compares the responses to a question"
+            why = "compares the responses to a question: "
         elif not is_step and self.recipe.learns and not self.settings.step_responses:
-            why = "learns from whole steps (set step_responses to change this)"
+            why = "learns from whole steps: set step_responses in the reward's config, or "
         if why is not None:
             raise ConfigError(
-                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because the recipe {why}: "
+                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because the recipe {why}"
                 "use an interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 "
                 "(docs/exports.md)"
             )
@@ -301,8 +301,9 @@ class RowReward:
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
                 raise BadReference(
-                    f"the reference of the row {reference.id!r:.80} does not name one of the {len(streams)} streams "
-                    f"(prompts) of this row, but reward.recipe = {self.recipe.name!r} needs one: export the run again"
+                    f"the reference of the row {reference.id!r:.80} does not state which of the {len(streams)} streams "
+                    f"(prompts) of the row was asked, but reward.recipe = {self.recipe.name!r} needs this: export the "
+                    "run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]
@@ -320,9 +321,10 @@ class RowReward:
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
                 raise BadReference(
-                    f"reward.recipe = {self.recipe.name!r} compares the streams (prompts) of a question, but this call "
-                    f"has no response to the stream {missing[0]!r} of the question {key[1]!r:.80}: keep the order of "
-                    "the exported rows, and pass an even number of prompts in each call (docs/exports.md)"
+                    f"this call has no response to the stream (prompt) {missing[0]!r} of the question {key[1]!r:.80}, "
+                    f"but reward.recipe = {self.recipe.name!r} compares the responses to all streams of a question: "
+                    "keep the order of the exported rows, and pass an even number of prompts in each call "
+                    "(docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:

@@ -315,8 +315,9 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         raise InspectError(f"{run / SAMPLE} was removed while it was read: run the command again")
     if sample["count"] != count:
         raise InspectError(
-            f"the sample in {run / SAMPLE} was drawn with --audit {sample['count']} and has "
-            f"{counted(len(sample['ids']), 'row')}: use --audit {sample['count']}, or move this file away"
+            f"the sample of {counted(len(sample['ids']), 'row')} in {run / SAMPLE} was drawn with --audit "
+            f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
+            "new sample"
         )
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:

@@ -55,7 +55,10 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
                 if not line:
                     return
                 if number > MAX_LINES:
-                    raise InspectError(f"{file} has more than {MAX_LINES} lines: remove lines that are not needed")
+                    raise InspectError(
+                        f"{file} has more than {MAX_LINES} lines: remove lines that a later line of the same record "
+                        "replaces"
+                    )
                 if line != b"\n":
                     yield from _entry(file, number, line, make)
     except FileNotFoundError:

@@ -52,8 +52,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     file = own_file(run, str(CACHE))
     if not file.is_file():
         raise InspectError(
-            f"{file} does not exist, so the replies cannot be shown: the run used another cache (--cache), or its "
-            "cache was removed. Read another cache with `beam cache export CACHE --to FILE`"
+            f"the replies cannot be shown, because {file} does not exist: if the run used another cache (--cache), "
+            "write the replies of that cache to a file with `beam cache export CACHE --to FILE`"
         )
     try:
         with closing(StoredReplies(file)) as stored:
@@ -61,8 +61,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
         return [_shown(each) for each in found]
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
         raise InspectError(
-            f"the replies in {file} cannot be read: {' '.join(str(error).split())}: make the file readable, or check "
-            "whether it is damaged"
+            f"the replies in {file} cannot be read ({' '.join(str(error).split())}): make the file readable, or, if "
+            f"it is damaged, run `beam cache stats {run}`, which repairs it"
         ) from error
 
 

@@ -75,7 +75,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     if found == len(shards):
         raise ConfigError(
             f"the gold answer is free text in {found} of {counted(len(shards), 'row')}, but the config names no judge "
-            "that can grade free text: set reward.roles.judge to a model"
+            "that can grade free text: set reward.roles.judge to the name of an endpoint that is a model"
         )
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 

@@ -378,7 +378,7 @@ def _own_shards(data: Path, name: str) -> list[Path]:
         if is_elsewhere(shard, data):
             raise ShardError(
                 f"{shard} leads to a file outside {data}, because it or its folder is a link: replace the link by a "
-                "copy of its target, or give the folder with the shards as the data"
+                "copy of its target, or choose the folder to which the link leads as the data"
             )
     return shards
 

@@ -55,7 +55,7 @@ def read_steps(path: Path) -> list[dict[str, Any]]:
             raise UserError(f"{path} has a line with no step, or with a step that is not a whole number: {_REMEDY}")
         wrong = [name for name, value in line.items() if not isinstance(value, int | float | None)]
         if wrong:
-            raise UserError(f"{path} has a value of {wrong[0]!r:.40} that is not a number: {_REMEDY}")
+            raise UserError(f"{path} has a line in which {wrong[0]!r:.40} is not a number: {_REMEDY}")
     return lines
 
 

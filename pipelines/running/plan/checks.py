@@ -37,8 +37,9 @@ def check_plan(plan: Plan) -> None:
         check_workers(asked, plan.models.cache_path, arguments.budget.bounded and not plan.is_local)
     if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
         raise OptionError(
-            f"an endpoint of the kind {served[0]} starts its server on this machine, but remote workers cannot use a "
-            "server on this machine: remove --runner"
+            f"an endpoint of the kind {served[0]} starts a model server on this machine, which workers on other "
+            "machines cannot use: remove --runner, or start a server yourself, and set the endpoint's kind to openai "
+            "and its base_url to the server's URL"
         )
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)

@@ -44,8 +44,8 @@ def fresh_since(root: Path) -> str:
         return ""
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FreshnessError(
-            f"{file} is damaged ({type(error).__name__}): remove this file. Without it, a run uses stored replies of "
-            "any age unless you add --fresh"
+            f"{file} is damaged ({type(error).__name__}): remove this file, which holds the time of the last --fresh. "
+            "Add --fresh again if the run must not use old stored replies"
         ) from error
 
 

@@ -179,7 +179,10 @@ class LocalRun:
             known = read_json(own_file(self.root, RUN_MARKER))
             name, found = str(known["input"]), str(known["fingerprint"])
         except (ValueError, TypeError, KeyError) as error:
-            raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
+            raise RunFolderError(
+                f"{self.name} is not a run folder, because its {RUN_MARKER} is damaged or from another program: choose "
+                "another --output"
+            ) from error
         if found != fingerprint and resume:
             raise RunFolderError(
                 f"the run folder {self.name} was made from other data ({name}, digest {found[:12]}): choose another "

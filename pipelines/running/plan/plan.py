@@ -149,9 +149,9 @@ class Plan:
                 if not (stage in self.stages and stage in wired.stages)
             ]
             raise PipelineError(
-                f"`build` of the recipe {self.recipe.name} adds other stages in the run than in the plan "
-                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): `build` must depend only on the "
-                "settings"
+                f"two calls of `build` of the recipe {self.recipe.name} added different stages "
+                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): in `build`, choose the stages only by "
+                "the settings"
             )
         return wired
 

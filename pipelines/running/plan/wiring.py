@@ -235,13 +235,14 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
         outer = _outermost(node)
         if outer is None:
             raise PipelineError(
-                f"the recipe {recipe.name} does the work of the stage {stage.name} outside a DraftStage: move this "
-                "work into the expand method of a DraftStage whose `stage` is this stage"
+                f"the recipe {recipe.name} runs the stage {stage.name} in a plain Beam transform, so reports would "
+                "not list this stage: run it in the method expand of a subclass of DraftStage, as docs/extend.md "
+                "describes"
             )
         if all(stage.name != each.name for each in _described(outer.transform)):
             raise PipelineError(
-                f"in the recipe {recipe.name}, the stage {outer.transform.stage.name} also does the work of the stage "
-                f"{stage.name}: add the description of the stage {stage.name} to `inner` of "
+                f"in the recipe {recipe.name}, the stage {outer.transform.stage.name} runs the stage {stage.name} "
+                f"without listing it: add the `Stage` object of {stage.name} to the tuple `inner` of the class "
                 f"{type(outer.transform).__name__}"
             )
 

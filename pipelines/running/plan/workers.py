@@ -29,8 +29,8 @@ def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[st
         for limit, most in whole.items():
             if 0 < most < workers:
                 raise OptionError(
-                    f"endpoints.{name}.{limit} = {most} cannot be divided between {workers} machines: "
-                    "lower the setting workers, or raise the limit"
+                    f"endpoints.{name}.{limit} = {most} cannot be divided between {workers} machines: raise it to "
+                    f"{workers} or more, or use at most {most} machines, and set workers in the config to their number"
                 )
         parts[name] = replace(endpoint, **{limit: most // workers for limit, most in whole.items()})
     return parts
@@ -76,6 +76,7 @@ def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_
     limited += ["the budget"] if shares_budget else []
     if limited:
         raise OptionError(
-            f"{' and '.join(limited)} must be divided between the machines that use the cache {cache}: set workers to "
-            "the number of these machines (workers = 1 if only this machine uses the cache)"
+            f"{' and '.join(limited)} must be divided between the machines that share the cache {cache}: set workers "
+            "to the number of these machines in the config, or with --set workers=N (1 if only this machine uses the "
+            "cache)"
         )

@@ -44,7 +44,7 @@ def test_a_database_with_more_than_the_tables_of_a_cache_is_not_read(tmp_path: P
     for opened in (lambda: StoredReplies(path), lambda: ReplyCache(str(path))):
         with pytest.raises(
             UnsafeFile,
-            match=rf"^the reply cache {path} has the entry '\w+', which Groundtrace does not make: move .*",
+            match=rf"^the reply cache {path} has the SQL entry '\w+', which Groundtrace does not make: move .*",
         ):
             opened()
     assert path.read_bytes() == before
@@ -61,7 +61,8 @@ def test_a_journal_that_would_delete_another_file(name: str, tmp_path: Path) -> 
     journal = path.parent / f"{name}-journal"
     journal.write_bytes(b"x" * 28 + named + sizes + bytes.fromhex("d9d505f920a163d7"))
     StoredReplies(path).close()  # reads no journal
-    with pytest.raises(UnsafeFile, match=rf"^{journal} would make SQLite delete another file: remove "):
+    said = rf"^{journal}, a file in .* Groundtrace and would make SQLite delete another file: remove {journal.name}$"
+    with pytest.raises(UnsafeFile, match=said):
         ReplyCache(str(path))
     assert victim.exists()
 

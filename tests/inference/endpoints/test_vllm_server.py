@@ -153,7 +153,7 @@ def test_a_server_that_is_never_healthy_is_stopped(
     mode: str, tmp_path: Path, log_folder: str, pids_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", mode)
-    refused = pytest.raises(VllmServerError, match=r"not healthy after 1.5 s")
+    refused = pytest.raises(VllmServerError, match=r"not ready after 1.5 s")
     with refused as caught, serving(settings(tmp_path), log_folder, start_timeout_s=1.5):
         pass
     assert str(Path(log_folder) / "vllm-tiny.log") in str(caught.value)
@@ -198,6 +198,8 @@ def test_a_second_start_of_the_same_model_is_refused_while_the_first_runs(tmp_pa
         ({"serve_args": ("--served_model_name", "x")}, "--served-model-name, which Groundtrace sets"),
         ({"serve_args": ("--api-key", "sk-recognisable")}, "--api-key, since a config"),
         ({"serve_args": ("--api_key=sk-recognisable",)}, "--api-key, since a config"),
+        ({"serve_args": ("--api-key=sk-recognisable",)}, "set the environment variable VLLM_API_KEY"),
+        ({"serve_args": ("--hf-token", "sk-recognisable")}, "set the environment variable HF_TOKEN"),
         ({"base_url": "http://gpu-7:8000/v1"}, "can't be at gpu-7"),
         ({"model": "--help"}, "begins with a hyphen"),
     ],

@@ -217,7 +217,7 @@ def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
     (copy / "config.toml").write_text(text.replace(old, new, 1))
     contacted: list[object] = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
-    with pytest.raises(InspectError, match=f"which is not on this machine and is read {ON_REQUEST}"):
+    with pytest.raises(InspectError, match=f"which is not on this machine, so `beam view` reads it {ON_REQUEST}"):
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert contacted == []
 

@@ -131,7 +131,9 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     textual = [(reference, text) for reference, text in found.items if '"textual"' in reference]
     [reward] = trl.reward_funcs(str(found.config))
     with pytest.raises(
-        BadReference, match=r"compares the streams .*no response to the stream 'grounded' of the question '"
+        BadReference,
+        match=r"no response to the stream \(prompt\) 'grounded' of the question '.*"
+        "compares the responses to all streams of a question",
     ):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})
 

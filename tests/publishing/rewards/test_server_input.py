@@ -71,7 +71,7 @@ def test_a_bad_request_says_what_is_wrong_with_which_item(body: Any, said: str, 
 BAD_QUERIES = [
     (
         {"query": ["ab"], "prompts": ["b"], "labels": ["{}"]},
-        'items[0]: the text in "query" must be the text in "prompts", followed by',
+        'items[0]: the text in "query" does not begin with the text in "prompts": send each query as its prompt, ',
     ),
     ({"query": ["ab"], "prompts": ["a"], "labels": ["B"]}, "items[0]: the row's reference is not JSON"),
     ({"query": ["ab"], "prompts": ["a"]}, 'the field "labels" must be a list of texts'),

@@ -102,7 +102,9 @@ def test_the_sample_of_a_run_is_drawn_once_and_of_verified_traces_alone(folder: 
     }
     assert opened(folder).rows == audit.rows
     assert len({row.stratum for row in audit.rows[:6]}) > 1
-    with pytest.raises(InspectError, match="was drawn with --audit 12 and has 13 rows: use --audit 12"):
+    with pytest.raises(
+        InspectError, match=r"sample of 13 rows in .* was drawn with --audit 12, not --audit 40: use --audit 12"
+    ):
         opened(folder, 40)
 
 

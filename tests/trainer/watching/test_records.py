@@ -61,8 +61,8 @@ def test_steps_are_numbered_from_1(steps: list[int], expected: list[int], tmp_pa
         ("null", "line 2 of {} is not a JSON object"),
         ('{"loss": 1.5}', "{} has a line with no step, or with a step that is not a whole number"),
         ('{"step": [1]}', "{} has a line with no step, or with a step that is not a whole number"),
-        ('{"step": 1, "loss": "x"}', "{} has a value of 'loss' that is not a number"),
-        ('{"step": 1, "loss": {}}', "{} has a value of 'loss' that is not a number"),
+        ('{"step": 1, "loss": "x"}', "{} has a line in which 'loss' is not a number"),
+        ('{"step": 1, "loss": {}}', "{} has a line in which 'loss' is not a number"),
     ],
 )
 @pytest.mark.parametrize("read", [read_steps, read_metrics])

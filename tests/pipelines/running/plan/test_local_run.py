@@ -160,7 +160,7 @@ def test_a_folder_that_a_killed_run_began_to_claim_is_claimed(tmp_path: Path) ->
 @pytest.mark.parametrize("marker", ["", "{", "[]", "{}", '{"input": "data"}'])
 def test_a_damaged_marker_is_refused(marker: str, tmp_path: Path) -> None:
     (tmp_path / "input.json").write_text(marker)
-    with pytest.raises(RunFolderError, match="is not a run folder"):
+    with pytest.raises(RunFolderError, match=r"is not a run folder, because its input\.json is damaged or from"):
         LocalRun(tmp_path).prepare("data", "aa", resume=True)
 
 

@@ -59,6 +59,6 @@ def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> N
         with pytest.raises(PipelineError) as caught:
             replace(plan, stages=StageList(stages)).wire()
         assert str(caught.value) == (
-            f"`build` of the recipe grounded_cot adds other stages in the run than in the plan ({changed}): "
-            "`build` must depend only on the settings"
+            f"two calls of `build` of the recipe grounded_cot added different stages ({changed}): "
+            "in `build`, choose the stages only by the settings"
         )

@@ -252,8 +252,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Outer),
-            "in the recipe mine, the stage outer also does the work of the stage noop: add the description of the "
-            "stage noop to `inner` of Outer",
+            "in the recipe mine, the stage outer runs the stage noop without listing it: add the `Stage` object of "
+            "noop to the tuple `inner` of the class Outer",
         ),
         (
             ending(Dropping),
@@ -267,8 +267,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Bare),
-            "the recipe mine does the work of the stage noop outside a DraftStage: move this work into the "
-            "expand method of a DraftStage whose `stage` is this stage",
+            "the recipe mine runs the stage noop in a plain Beam transform, so reports would not list this stage: "
+            "run it in the method expand of a subclass of DraftStage, as docs/extend.md describes",
         ),
     ],
 )
