@@ -5,6 +5,7 @@ own, define a :class:`Scorer` in your own file and pass it to :func:`groundtrace
 :mod:`groundtrace.rewards.registry` lists the scorers of this package.
 """
 
+import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,11 +64,14 @@ class Scorer:
         The caller has checked that all tests in ``needs`` and ``means`` succeed for the case. Raises BudgetUsedUp if
         the run's budget for model calls is used up.
 
-        Raises ValueError if ``score`` does not return a verdict, or if the name or the value of the verdict is not
-        valid. A wrong name would change the term of another scorer, and a wrong value would move the score out of its
-        range.
+        Raises ValueError if ``score`` is not asynchronous, if it does not return a verdict, or if the name or the value
+        of the verdict is not valid. A wrong name would change the term of another scorer, and a wrong value would move
+        the score out of its range.
         """
-        verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
+        scored = self.score(case) if self.arguments is None else self.score(case, self.arguments)
+        if not inspect.isawaitable(scored):
+            raise ValueError(f"the function of the scorer {self.name} is not asynchronous: define it with `async def`")
+        verdict = await scored
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
             raise ValueError(
                 f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict with this name, whose value "

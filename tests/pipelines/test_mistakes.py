@@ -262,7 +262,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     "a key that is not set": (
         LISTED,
         {"api_key_env": "NO_SUCH_KEY"},
-        ["the environment variable NO_SUCH_KEY is not set: set it to the key"],
+        ["the environment variable NO_SUCH_KEY is not set: set it to the API key"],
     ),
 }
 

@@ -28,6 +28,12 @@ def test_a_verdict_is_passed_on(value: float | None) -> None:
     assert asyncio.run(scorer_of(verdict).verdict(CASE)) is verdict
 
 
+def test_a_function_that_is_not_asynchronous_is_named() -> None:
+    scorer = Scorer("mine", "always", cast("Any", lambda case: Verdict("mine", 1.0, "why")))
+    with pytest.raises(ValueError, match=r"the function of the scorer mine is not asynchronous: define it with `async"):
+        asyncio.run(scorer.verdict(CASE))
+
+
 @pytest.mark.parametrize(
     "returned",
     [

@@ -57,10 +57,10 @@ def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data of the run's owner.
 
     ``file`` is the path of this file. Error messages of servers are removed. The file ``batch_plan.json`` divides the
-    RL rows into parts: the rows of a part have the same streams (prompts for one question). For each part, the file
-    states its share of a training batch, and its number of rows. This number is replaced by the number of published
-    rows, which is counted in the shards (Parquet files) below the folder ``published``. Raises PublishError for a
-    damaged file.
+    RL rows into parts. All rows of a part are asked in the same streams (with boxes, only in words, or both). For each
+    part, the file states its share of a training batch, and its number of rows. This number is replaced by the number
+    of published rows, which is counted in the shards (Parquet files) below the folder ``published``. Raises
+    PublishError for a damaged file.
     """
     try:
         content = read_json(file)

@@ -107,7 +107,8 @@ class Ivgr(Recipe):
     def runs(self) -> Sequence[Scorer]:
         """Return all scorers (checks) that the recipe may run: ``outcome``, ``format``, ``consistency`` and ``boxes``.
 
-        ``consistency`` compares the content of a response in words with the content of a good response with boxes.
+        There are two kinds of responses: grounded ones contain boxes, and textual ones contain only words.
+        ``consistency`` compares the content of a textual response with that of a good grounded response.
         ``boxes`` is in the list only if the setting ``labels`` is True. If it is False, the boxes are scored by their
         positions alone, without this scorer.
         """

@@ -137,7 +137,7 @@ def test_what_is_no_finished_run_is_said_in_one_line(
     (unfinished / "failed.html").write_text("x", "utf-8")
     assert cli.main(["diff", str(unfinished), runs[0]]) == 2
     said = capsys.readouterr().err
-    assert "its run did not finish, and" in said and said.count("\n") == 1
+    assert "its run did not finish: read the reason in" in said and said.count("\n") == 1
     (Path(runs[1]) / "sft" / "train-00000-of-00001.parquet").write_bytes(b"no parquet")
     assert cli.main(["diff", *runs]) == 2
     assert capsys.readouterr().err.count("\n") == 1
