@@ -202,7 +202,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     one prompt) are those that this rank sampled; a rank is the process of one GPU. The metrics are over the groups of
     all ranks. ``step`` is the number of the step, counted from 0.
 
-    Raises JudgesDown if the model servers that the reward calls do not answer, SamplerError if responses cannot be
+    Raises JudgesDown if a model server does not answer a request of the reward, SamplerError if responses cannot be
     sampled, and NotFinite if a loss or gradient is not finite.
     """
     started = time.perf_counter()

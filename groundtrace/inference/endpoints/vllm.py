@@ -28,7 +28,8 @@ class VllmEndpoint:
     def revision(self) -> str:
         """Return the model's version from the settings, with the seed if there is one, as a part of the cache keys.
 
-        The endpoint has the same revision when its server runs. So cached replies are found without a server.
+        The revision is the same with and without a running server. So replies that were cached while the server was
+        running are found without the server.
         """
         return revision_of(self.settings)
 

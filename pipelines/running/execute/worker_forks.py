@@ -270,9 +270,10 @@ class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 
 class _Worker(socketserver.StreamRequestHandler):
-    """Does the work of a worker in a forked process, with the environment variables that the client sent.
+    """Answers a client: forks a process, which does the work of one Beam worker.
 
-    The client is the process that Beam starts for the worker.
+    The client is a small program that Beam starts in place of the worker. It sends its environment variables for the
+    forked process, and ends when the forked process ends.
     """
 
     server: _Forks
