@@ -19,7 +19,7 @@ class Failure(StrEnum):
     has no text. ``REFUSED`` means that the model or the server declined to answer, e.g. for safety. ``UNSUPPORTED``
     means that the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL`` means that the endpoint can
     find objects, but does not know the label in this request. ``AWAY`` means that the request was not sent, since the
-    server is known to be down.
+    server is known to be down. ``STOPPED`` means that the endpoint was closed before the reply was complete.
     """
 
     RATE_LIMITED = "rate_limited"
@@ -36,6 +36,7 @@ class Failure(StrEnum):
     UNKNOWN_MODEL = "unknown_model"
     UNKNOWN_LABEL = "unknown_label"
     AWAY = "away"
+    STOPPED = "stopped"
 
 
 RETRYABLE = frozenset(

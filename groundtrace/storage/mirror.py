@@ -5,6 +5,7 @@ downloaded once and kept in the user's cache folder. A later call downloads only
 two states of the folder: if the folder changes during the download, the changed files are downloaded again.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -24,6 +25,8 @@ RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
 _NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
 """The files and folders of a run's output folder that are not copied, because readers do not need them."""
+_OF_THE_NAME: Final = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+"""The errors of a file whose name in the store cannot exist on a disk, e.g. because a folder has this name, too."""
 MAX_TRIES: Final = 5
 PIECE_BYTES: Final = 8 * 2**20
 
@@ -56,10 +59,12 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
         raise
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or root}"
-        raise StorageError(
-            f"{folder} cannot be copied to this machine ({why}): check that {root} is writable and that its disk "
-            "is not full, and run the same command again"
-        ) from error
+        remedy = (
+            "rename or remove this object in the store"
+            if error.errno in _OF_THE_NAME
+            else f"check that {root} is writable and that its disk is not full, and run the same command again"
+        )
+        raise StorageError(f"{folder} cannot be copied to this machine ({why}): {remedy}") from error
     raise StorageError(f"{folder} keeps changing while it is copied: wait until the run that writes it has ended")
 
 

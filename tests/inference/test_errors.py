@@ -12,6 +12,7 @@ OF_REQUEST = {
     Failure.BAD_REQUEST,
     Failure.UNSUPPORTED,
     Failure.UNKNOWN_LABEL,
+    Failure.STOPPED,
 }
 
 

@@ -35,6 +35,8 @@ DRAWING_REVISION = "1"
 gives another reply for the same request, so that old replies in the cache are not used.
 """
 
+_STOPPED = "the model was stopped, because the run has ended"
+
 
 @dataclass(eq=False)
 class _Waiting:
@@ -152,7 +154,7 @@ class ChatEndpoint:
                 Failure.OVERLOADED, one_line(f"the model has run out of memory ({remedy}): {error}")
             ) from error
         if self._must_end():  # the texts may be cut off, and must not become replies
-            raise CallError(Failure.AWAY, "the model was stopped, because the run has ended")
+            raise CallError(Failure.STOPPED, _STOPPED)
         return [Reply(tuple(Completion(text, finish_reason=reason) for text, reason in texts)) for texts in drawn]
 
     def _pictures(self, prompt: RenderedPrompt) -> list[Image.Image]:
@@ -177,9 +179,16 @@ class ChatEndpoint:
         return f"answers with {self.settings.model} in this process"
 
     async def close(self) -> None:
-        """Stop the model at its next token, wait for its thread to end, and free the model's memory."""
+        """Stop the model at its next token, wait for its thread to end, and free the model's memory.
+
+        The requests that have no reply yet fail with CallError.
+        """
         self._is_closed.set()
         self._thread.shutdown(cancel_futures=True)
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.loop.call_soon_threadsafe(_fail, each.reply, CallError(Failure.STOPPED, _STOPPED))
         self._model = None
 
 

@@ -18,6 +18,7 @@ need them.
 
 import asyncio
 import importlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,7 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")
-_LIBRARY = threading.Lock()
+_library = threading.Lock()
 READING_REVISION = "1"
 """The revision of the code that converts a model's output to a reply. It must be increased if a change of this code
 gives another reply for the same output, so that old replies in the cache are not used.
@@ -240,6 +241,15 @@ def load_model(settings: EndpointSettings) -> VisionModel:
     return of_library(settings, lambda settings: _class_of(settings)(settings))
 
 
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: in the parent, another thread may have held it during the fork."""
+    global _library
+    _library = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
     """Call ``get`` with the settings, and return its result. ``get`` is a function that uses torch and
     ``transformers``, e.g. to load a model. Errors of these libraries are converted to CallError.
@@ -248,7 +258,7 @@ def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T])
     if two threads do this at the same time, one of them gets an ImportError.
     """
     try:
-        with _LIBRARY:
+        with _library:
             return get(settings)
     except ImportError as error:
         raise not_sent(
