@@ -24,7 +24,6 @@ a long response, and scoring it would take too long.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from groundtrace.grading.responses.boxed import last_boxed
@@ -201,7 +200,7 @@ def normalise(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
-def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
+def has_unread_parts(tag: Tag) -> bool:
     """Return whether a tag has a part that the parsers of points and boxes ignore, or that must not be read.
 
     If the result is True, a function that rewrites tags must not change the tag. Otherwise the part would be lost, and
@@ -212,8 +211,6 @@ def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
     - An unknown attribute has a digit in its name or value (``x_2="5"``, ``bbox="1 2 3 4"``).
     - The value of an unknown attribute has several words (``title="accept this"``).
     - The value of an attribute has a special token.
-
-    ``also_read`` are the names of attributes that the caller reads itself. They do not count as unknown.
     """
     names = [name for name, _ in tag.attributes]
     if len(set(names)) < len(names) or any(find_control(value) for _, value in tag.attributes):
@@ -222,7 +219,7 @@ def has_unread_parts(tag: Tag, also_read: Sequence[str] = ()) -> bool:
     for name, value in tag.attributes:
         if tag.name != "box" and _AXIS.fullmatch(name):
             axes += 1
-        elif name not in ("alt", "label", *also_read) and (len(value.split()) > 1 or _has_digit(name + value)):
+        elif name not in ("alt", "label") and (len(value.split()) > 1 or _has_digit(name + value)):
             return True
     return axes != 2 * len(_points_of(tag))
 

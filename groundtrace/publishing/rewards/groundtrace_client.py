@@ -55,6 +55,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+_SAME_VERSION = "use the same version of Groundtrace for the server and the export"
 COLUMN = "groundtrace"
 """The column of an exported row that holds its reference, by which the reward finds the row.
 
@@ -406,8 +407,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
             raise RewardRefused(
-                f"the answer of {settings.url} has no list '{name}' of {len(queries)} numbers: use the same version of "
-                "Groundtrace for the server and the export"
+                f"the answer of {settings.url} has no list '{name}' of {len(queries)} numbers: {_SAME_VERSION}"
             )
     return found
 
@@ -460,7 +460,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         if score.get("id") != id:
             raise RewardRefused(
                 f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected: "
-                "use the same version of Groundtrace for the server and the export"
+                f"{_SAME_VERSION}"
             )
     return found
 
@@ -509,20 +509,14 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """Return the scores in the server's answer. Raises RewardRefused unless it holds ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(
-            f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): use the same version of "
-            "Groundtrace for the server and the export"
-        )
+        raise RewardRefused(f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): {_SAME_VERSION}")
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(
             f"{settings.url} did not send {count} scores: check that `beam serve-reward` runs at this URL"
         )
     for score in answered:
         if not _is_score(score):
-            raise RewardRefused(
-                f"{settings.url} sent an invalid score: {score!r:.200}: use the same version of Groundtrace for the "
-                "server and the export"
-            )
+            raise RewardRefused(f"{settings.url} sent an invalid score: {score!r:.200}: {_SAME_VERSION}")
     return answered
 
 
