@@ -21,6 +21,7 @@ The other columns depend on the set:
   that were not chosen.
 - RL rows have the columns of the trainers verl (prompt, data_source, ability, reward_model, extra_info) and EasyR1
   (problem, answer).
+- SFT and RL rows have ``input_row`` if the config requests it. Rejected rows always have it.
 - A rejected row holds the data that the record had when it was rejected, so the columns of later stages are null. The
   row holds references to its media. If the config requests it, the row also holds the bytes of its images.
 """
@@ -69,14 +70,23 @@ _LINEAGE = pa.struct(
     ]
 )
 
-_VERDICT = [("name", pa.string()), ("value", pa.float64()), ("failed", pa.bool_()), ("reason", pa.string())]
-_VERDICTS = pa.list_(pa.struct([*_VERDICT, ("evidence", pa.list_(pa.string()))]))
+_VERDICTS = pa.list_(
+    pa.struct(
+        [
+            ("name", pa.string()),
+            ("value", pa.float64()),
+            ("failed", pa.bool_()),
+            ("reason", pa.string()),
+            ("evidence", pa.list_(pa.string())),
+        ]
+    )
+)
 _TRACE = pa.struct(
     [
         ("text", pa.string()),
         ("answer", pa.string()),
         ("score", pa.float64()),
-        ("verdicts", pa.list_(pa.struct(_VERDICT))),
+        ("verdicts", _VERDICTS),
     ]
 )
 _MEDIUM = pa.struct([("uri", pa.string()), ("sha256", pa.string()), ("width", pa.int32()), ("height", pa.int32())])
@@ -94,6 +104,12 @@ _IMAGES = Column(
 _MEDIA_NAMES = Column(
     "media_names", _TEXTS, "the names of its media in the input, in their order; null for one without"
 )
+INPUT_ROW = Column(
+    "input_row", pa.string(), "the file of the input, and the line or row in it, from which the record was read"
+)
+"""A column of every rejected row. Other rows have it only if the config requests it, because it depends on the order of
+the input, and the files of these rows must not.
+"""
 _QUESTION = Column("question", pa.string(), "the question, without the form of the answer")
 _ANSWER = Column("answer", pa.string(), "the gold answer")
 _ANSWER_TYPE = Column("answer_type", pa.string(), "how the answer is asked for and graded")
@@ -181,6 +197,7 @@ _REJECTED = (
     _IMAGES,
     Column("media", pa.list_(_MEDIUM), "its media by reference, with the sizes of the upright originals in pixels"),
     _MEDIA_NAMES,
+    INPUT_ROW,
     _QUESTION,
     _ANSWER,
     _ANSWER_TYPE,

@@ -19,10 +19,13 @@ class Origin:
 
     ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. The
     config lists the columns of the input that are copied. ``kept`` holds the record's values of these columns as texts.
+    ``input_row`` names the file of the input from which the record was read, and the line or row in this file, such as
+    "questions.csv, line 12"; "" if it is unknown.
     """
 
     media_names: tuple[str, ...] = ()
     kept: tuple[Value, ...] = ()
+    input_row: str = ""
 
 
 NO_ORIGIN = Origin()

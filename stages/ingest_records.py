@@ -233,10 +233,10 @@ class _Assemble(beam.DoFn):
         repeated = len(valid) + len(invalid) > 1
         for row in invalid:
             name = f"{record_id}#{row.number}" if repeated else record_id
-            question = Question(record_id, row.source, row.license, (), row.question, row.answer, "")
+            question = Question(record_id, row.source, row.license, (), row.question, row.answer, "", origin=row.origin)
             yield _rejected(name, row.reason, row.detail, row.origin, Draft(question))
         for rec in valid[1:]:
-            detail = f"{record_id!r} is on line {valid[0].number} too"
+            detail = f"{record_id!r} is also the id of {valid[0].origin.input_row}"
             yield _rejected(f"{record_id}#{rec.number}", DUPLICATE_ID, detail, rec.origin, _readable(rec, media))
         if valid:
             try:

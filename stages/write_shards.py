@@ -53,6 +53,9 @@ class ShardSettings:
     row_group_bytes: Annotated[PositiveInt, "the maximum size of a row group, unless one row is larger"] = 100_000_000
     max_group_rows: Annotated[PositiveInt, "the maximum number of rows in a row group"] = 1000
     other_traces: Annotated[bool, "SFT rows also hold the traces that were not chosen, with their verdicts"] = False
+    input_row: Annotated[
+        bool, "SFT and RL rows also have the column input_row, so that their files depend on the order of the input"
+    ] = False
     rejected_images: Annotated[bool, "rejected rows hold the bytes of their images, not only references"] = False
 
 

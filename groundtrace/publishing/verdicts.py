@@ -5,7 +5,7 @@ trace. The traces are those that the shards hold: the kept trace of each SFT row
 (``write.other_traces``), and all traces of rejected records.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -19,9 +19,11 @@ _KEPT = """SELECT id, 'sft' AS "set", 1 AS trace, v.name AS scorer, v.value AS v
     v.reason AS reason, v.evidence AS evidence
     FROM (SELECT id, unnest(verdicts) AS v FROM {table})"""
 _OTHERS = """SELECT id, '{name}' AS "set", trace, v.name AS scorer, v.value AS value, {state} AS state,
-    v.reason AS reason, NULL::VARCHAR[] AS evidence
+    v.reason AS reason, {evidence} AS evidence
     FROM (SELECT id, trace, unnest(t.verdicts) AS v FROM
         (SELECT id, unnest({column}) AS t, {first} + generate_subscripts({column}, 1) AS trace FROM {table}))"""
+_HAS_EVIDENCE = "evidence VARCHAR[]"
+"""A part of the type of a column of traces whose verdicts have evidence."""
 _STATE = "CASE WHEN v.failed THEN 'failed' WHEN v.value IS NULL THEN 'not applicable' ELSE 'scored' END"
 _NOTHING = """SELECT '' AS id, '' AS "set", 1 AS trace, '' AS scorer, 0.0::DOUBLE AS value, '' AS state,
     '' AS reason, NULL::VARCHAR[] AS evidence WHERE false"""
@@ -36,7 +38,7 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
 
     Its columns are ``id`` and ``set`` of the record, ``trace`` (the number of the trace, from 1), ``scorer``,
     ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a
-    list of JSON texts for a kept trace, and null for any other trace.
+    list of JSON texts. It is null for other traces than the kept ones in runs of earlier code, which did not store it.
 
     The new view reads the views ``sft`` and ``rejected`` of the run. ``within`` is the database schema that holds all
     three views. If ``within`` is "", all three are temporary views outside any schema.
@@ -46,8 +48,10 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
     if "verdicts" in sft:
         parts.append(_KEPT.format(state=_STATE, table=f"{place}sft"))
     for name, column, first in (("sft", "other_traces", 1), ("rejected", "traces", 0)):
-        if column in (sft if name == "sft" else _columns(db, f"{place}rejected")):
-            parts.append(_OTHERS.format(name=name, state=_STATE, column=column, first=first, table=f"{place}{name}"))
+        if held := (sft if name == "sft" else _columns(db, f"{place}rejected")).get(column):
+            evidence = "v.evidence" if _HAS_EVIDENCE in held else "NULL::VARCHAR[]"
+            filled = {"state": _STATE, "evidence": evidence, "column": column, "first": first}
+            parts.append(_OTHERS.format(name=name, table=f"{place}{name}", **filled))
     kind = "VIEW" if within else "TEMP VIEW"
     found = " UNION ALL BY NAME ".join(parts) or _NOTHING
     db.execute(f"CREATE {kind} {place}{VERDICTS} AS SELECT * FROM ({found}) WHERE scorer IS NOT NULL")
@@ -77,8 +81,9 @@ def verdict_figures(db: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[
     ]
 
 
-def _columns(db: duckdb.DuckDBPyConnection, table: str) -> Collection[str]:
-    return {name for name, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
+def _columns(db: duckdb.DuckDBPyConnection, table: str) -> Mapping[str, str]:
+    """Return the type of each column of a table, by the column's name."""
+    return {name: kind for name, kind, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from groundtrace.grading.question_text import CODE, user_text
 from groundtrace.grading.responses.turns import conversation, one_answer
-from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.schemas.arrow import INPUT_ROW, REJECTED_SCHEMA
 from groundtrace.schemas.columns import Column, Value
 from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
 
@@ -30,7 +30,8 @@ class RowContext:
         other_traces: whether SFT rows have the column ``other_traces``, with the teacher's responses that were not
             chosen.
         rejected_images: whether rejected rows hold the bytes of their images.
-        added: the columns that each set (``sft``, ``rl``, ``rejected``) has besides the core columns.
+        added: the columns that each set (``sft``, ``rl``, ``rejected``) has besides the core columns. ``input_row`` is
+            among those of ``sft`` and ``rl`` if the config requests it.
     """
 
     recipe: str
@@ -49,6 +50,7 @@ class RowContext:
         that stages (steps of the pipeline) added. A column without a value gets None.
         """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
+        found[INPUT_ROW.name] = origin.input_row or None
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
@@ -68,7 +70,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     row["points"] = [asdict(point) for point in trace.points]
     row["boxes"] = [asdict(box) for box in trace.boxes]
     row["scores"] = _scores(trace)
-    row["verdicts"] = [{**_verdict(verdict), "evidence": list(verdict.evidence)} for verdict in trace.verdicts]
+    row["verdicts"] = [_verdict(verdict) for verdict in trace.verdicts]
     if context.other_traces:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
     asked = user_text(draft.question, draft.form)
@@ -104,8 +106,10 @@ def rejected_row(rejected: Rejected, context: RowContext) -> Row:
     """
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
+    origin = rejected.origin if rejected.draft is None else rejected.draft.question.origin
+    row["input_row"] = origin.input_row or None
     if rejected.draft is None:
-        return row | _of_origin(rejected.origin) | context.added_to("rejected", rejected.origin)
+        return row | _of_origin(origin) | context.added_to("rejected", origin)
     draft, question = rejected.draft, rejected.draft.question
     media = [vars(medium) for medium in question.media]
     row |= {
@@ -115,7 +119,7 @@ def rejected_row(rejected: Rejected, context: RowContext) -> Row:
         **({} if question.is_asked else dict.fromkeys(("question", "answer", "answer_type"))),
         "points": [asdict(point) for point in draft.points] or None,
         "traces": [_trace(trace) for trace in draft.traces] or None,
-        **context.added_to("rejected", question.origin, draft.values),
+        **context.added_to("rejected", origin, draft.values),
     }
     return row
 
@@ -130,7 +134,7 @@ def _trace(trace: Trace) -> Row:
 
 
 def _verdict(verdict: Verdict) -> Row:
-    return {"name": verdict.name, "value": verdict.value, "failed": verdict.failed, "reason": verdict.reason}
+    return {**vars(verdict), "evidence": list(verdict.evidence)}
 
 
 def _image_uris(question: Question) -> list[str]:

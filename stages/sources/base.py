@@ -12,6 +12,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
 from groundtrace.schemas.safe_files import UnsafeFile, is_elsewhere, read_json
+from groundtrace.schemas.text import last_part, storable
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, is_in_store, place
@@ -73,6 +74,17 @@ class Source:
         if self.root:
             return place(self.root, self.storage) if is_in_store(self.root) else Path(self.root)
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
+
+    @property
+    def name(self) -> str:
+        """Return the name of this source for the user: its path in the input's folder, or the id of a data set.
+
+        The path of the folder itself is left out, because it may be private.
+        """
+        if not is_in_store(self.path) and not Path(self.path).is_absolute():
+            return self.path
+        inside = self.path.removeprefix(f"{str(self.folder).rstrip('/')}/")
+        return storable(last_part(self.path) if inside == self.path else inside)
 
     def share_of(self, limit: int | None) -> int | None:
         """Return the largest number of records that this source can have among the input's first ``limit`` records.

@@ -12,7 +12,7 @@ from typing import Any
 
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources.base import Format, Input, NothingHere, RowSettings, Source, is_run_folder
-from groundtrace.stages.sources.rows import row_records
+from groundtrace.stages.sources.rows import placed_records
 from groundtrace.storage.places import Place, storage_of
 from groundtrace.vision.media import MediaStore
 
@@ -55,7 +55,8 @@ class Images(Format):
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Nothing
         is written to ``store``, because images are not copied.
         """
-        return row_records(self.rows(source, rows), source, rows, store)
+        found = ((row["image"], row) for row in self.rows(source, rows))
+        return placed_records(found, source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """Yield the path of each image, relative to the folder.

@@ -20,7 +20,7 @@ from groundtrace.schemas.json_lines import (
     read_lines,
     read_objects,
 )
-from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
+from groundtrace.schemas.records import Origin, RawRecord
 from groundtrace.stages.sources.base import (
     OPTIONAL_FIELDS,
     Format,
@@ -31,7 +31,7 @@ from groundtrace.stages.sources.base import (
     Source,
     refuse_link_out,
 )
-from groundtrace.stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
+from groundtrace.stages.sources.rows import kept_values, placed_records, row_fields, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable, storage_of
@@ -91,7 +91,7 @@ class JsonLines(Format):
         folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
-            records = sum(1 for _ in shaped(_objects(source), source, rows))
+            records = sum(1 for _ in shaped((row for _, row in _objects(source)), source, rows))
             source = replace(source, records=records)
         return Input(str(folder), (source,), str(folder), fingerprint, columns)
 
@@ -102,11 +102,13 @@ class JsonLines(Format):
         that a row contains as bytes are written to ``store``.
         """
         if _are_rows(rows):
-            yield from row_records(_objects(source), source, rows, store)
+            yield from placed_records(_objects(source), source, rows, store)
             return
         with source.place.open("rb") as stream:
             for number, text in read_lines(stream, source.first_number):
-                yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
+                yield RawRecord(
+                    number, _mapped(text, rows), origin=_origin(text, rows, f"{source.name}, line {number}")
+                )
 
     def count(self, source: Source) -> int:
         """Return the number of records of a file. ``source`` is the part of the input to read.
@@ -153,14 +155,14 @@ class JsonLines(Format):
 JSON_LINES = JsonLines()
 
 
-def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
-    """Yield the object on each line, or the text of a line that is not an object."""
+def _objects(source: Source) -> Iterator[tuple[str, Mapping[str, Any] | str]]:
+    """Yield the place of each line, such as "line 3", and its object, or the text of a line that is not an object."""
     with source.place.open("rb") as stream:
-        for _, text in read_lines(stream):
+        for number, text in read_lines(stream):
             try:
-                yield parse_object(text)
+                yield f"line {number}", parse_object(text)
             except NotAnObject:
-                yield text
+                yield f"line {number}", text
 
 
 def _are_rows(rows: RowSettings) -> bool:
@@ -281,15 +283,16 @@ def _mapped(text: str, rows: RowSettings) -> str:
         return text
 
 
-def _origin(text: str, rows: RowSettings) -> Origin:
-    """Return the values that are only copied from a line to the output: those of the columns in ``rows.keep``.
+def _origin(text: str, rows: RowSettings, input_row: str) -> Origin:
+    """Return the data that are only copied from a line to the output: the values of the columns in ``rows.keep``, and
+    ``input_row``, the place of the line.
 
     The field ``media_names`` of the result (file names of images and clips) is left empty. A later step takes these
     names from the paths in the line. The result has no values if the line is not a JSON object.
     """
     if not rows.keep:
-        return NO_ORIGIN
+        return Origin(input_row=input_row)
     try:
-        return Origin(kept=kept_values(parse_object(text), rows))
+        return Origin(kept=kept_values(parse_object(text), rows), input_row=input_row)
     except NotAnObject:
-        return NO_ORIGIN
+        return Origin(input_row=input_row)

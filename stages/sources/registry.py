@@ -1,6 +1,8 @@
 """Registers the input formats by name. A new format needs a file in this folder, and one line here."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from groundtrace.schemas.records import RawRecord
@@ -47,8 +49,17 @@ def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterato
     """Yield the records of a source (a part of the input, such as a file) in order, read by the source's format.
 
     ``rows`` holds the settings by which rows become records. Media that rows contain as bytes are written to ``store``.
-    If ``source.only`` is given, only the records with these numbers are read.
+    If ``source.only`` is given, only the records with these numbers are read. If the format is of a plug-in and gives
+    no place of a record in the source, the place is its number, such as "record 12".
     """
-    records = format_of(source).records(source, rows, store)
+    records = map(partial(_with_place, source), format_of(source).records(source, rows, store))
     only = source.only
     return records if only is None else islice((raw for raw in records if raw.number in only), len(only))
+
+
+def _with_place(source: Source, raw: RawRecord) -> RawRecord:
+    """Return the record with its place in ``source``, such as "questions.psv, record 12", if it has none."""
+    if raw.origin.input_row:
+        return raw
+    place = f"{source.name}, record {raw.number - source.first_number + 1}"
+    return replace(raw, origin=replace(raw.origin, input_row=place))

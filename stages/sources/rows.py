@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -36,23 +36,35 @@ _PROBLEM = "problem of the row"
 def row_records(
     found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
+    """Convert the rows of a source to records, as :func:`placed_records` does. ``found`` yields all rows of the source
+    in order, without their places. The place of a row in the source is its number, such as "row 12".
+    """
+    return placed_records(((f"row {number}", row) for number, row in enumerate(found, 1)), source, rows, store)
+
+
+def placed_records(
+    found: Iterable[tuple[str, Row | str]], source: Source, rows: RowSettings, store: MediaStore
+) -> Iterator[RawRecord]:
     """Convert the rows of a source to records, and yield the records, numbered from ``source.first_number``.
 
     ``source`` is the part of the input to which the rows belong, such as a file.
 
-    ``found`` yields each row as a mapping from column names to values. A line of a JSON Lines file that is not a JSON
-    object is yielded as its text; the later validation of its record reports the fault. ``rows`` holds the settings by
-    which rows become records. Media that rows contain as bytes are written to ``store``. If ``source.only`` is not
-    None, it holds record numbers. Records with other numbers are left out, and their media are not written.
+    ``found`` yields each row with its place in the source, such as "line 12". A row is a mapping from column names to
+    values. A line of a JSON Lines file that is not a JSON object is yielded as its text; the later validation of its
+    record reports the fault. ``rows`` holds the settings by which rows become records. Media that rows contain as bytes
+    are written to ``store``. If ``source.only`` is not None, it holds record numbers. Records with other numbers are
+    left out, and their media are not written.
     """
-    embedded = _Embedded(store)
-    for number, row in enumerate(shaped(found, source, rows), source.first_number):
+    embedded, convert, name = _Embedded(store), _converter(source, rows), source.name
+    converted = ((place, row) for place, each in found for row in convert(each))
+    for number, (place, row) in enumerate(converted, source.first_number):
         if source.only is not None and number not in source.only:
             continue
+        input_row = f"{name}, {place}"
         if isinstance(row, str):
-            yield RawRecord(number, row, materialised=True)
+            yield RawRecord(number, row, materialised=True, origin=Origin(input_row=input_row))
         else:
-            yield _as_record(number, row, rows, embedded)
+            yield _as_record(number, row, rows, embedded, input_row)
 
 
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
@@ -67,17 +79,26 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
     holds the settings, which name the layout. A row that does not have the configured layout becomes one row with its
     id, the columns that the config keeps, and the reason why its layout is wrong.
     """
+    convert = _converter(source, rows)
+    for row in found:
+        yield from convert(row)
+
+
+def _converter(source: Source, rows: RowSettings) -> Callable[[Row | str], Iterable[Row | str]]:
+    """Return the function with which :func:`shaped` converts one row of ``source`` to rows with one record each."""
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
-    for row in found:
+
+    def convert(row: Row | str) -> Iterable[Row | str]:
         if isinstance(row, str):
-            yield row
-            continue
+            return (row,)
         try:
-            yield from list(read(row))
+            return list(read(row))
         except BadRow as error:
             kept = {name: row[name] for name in rows.keep if name in row}
-            yield kept | {id_column: row.get(id_column), _PROBLEM: str(error)}
+            return (kept | {id_column: row.get(id_column), _PROBLEM: str(error)},)
+
+    return convert
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
@@ -185,7 +206,7 @@ class _Embedded:
         return item
 
 
-def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) -> RawRecord:
+def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded, input_row: str) -> RawRecord:
     fields, problem = row_fields(row, rows), str(row.get(_PROBLEM, ""))
     if "media" not in fields:
         fields["media"] = row.get("images") or row.get("image")
@@ -200,7 +221,7 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
     except BadRow as error:
         fields["media"], problem = None, str(error)
     text = storable(json.dumps(fields, ensure_ascii=False, default=_as_text))
-    origin = Origin(names, kept_values(row, rows))
+    origin = Origin(names, kept_values(row, rows), input_row)
     return RawRecord(number, text, materialised=True, problem=storable(problem), origin=origin)
 
 

@@ -28,7 +28,7 @@ from groundtrace.stages.sources.base import (
 )
 from groundtrace.stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from groundtrace.stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
-from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
+from groundtrace.stages.sources.rows import media_column, placed_records, row_fields, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import Place, storage_of
 from groundtrace.vision.media import MediaStore
@@ -72,13 +72,13 @@ class Tables(Format):
         if not path.is_file() or not (path.suffix in _CELL_FILES or (path.suffix == ".json" and is_array(path))):
             raise NothingHere("no .csv or .tsv file")
         refuse_other_files(path, "a table")
-        names = Counter(name for row in _rows(path) for name in (None, *row))
+        names = Counter(name for _, row in _rows(path) for name in (None, *row))
         records, columns = names.pop(None, 0), {name for name in names if name is not None}
         folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
         file = folder / path.name
         source = Source(self.name, str(file), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
-            records = sum(1 for _ in shaped(_lists(file, rows), source, rows))
+            records = sum(1 for _ in shaped((row for _, row in _lists(file, rows)), source, rows))
         with path.open("rb") as stream:
             fingerprint = lines_fingerprint(stream)
         source = replace(source, records=records)
@@ -90,14 +90,14 @@ class Tables(Format):
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. Media
         that a row contains as bytes are written to ``store``.
         """
-        return row_records(_lists(source.place, rows), source, rows, store)
+        return placed_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """Yield the values of the media column, one for each row. Empty cells are left out.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
         """
-        for row in shaped_rows(_lists(source.place, rows), source, rows):
+        for row in shaped_rows((row for _, row in _lists(source.place, rows)), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
                 yield row[column]
@@ -108,7 +108,7 @@ class Tables(Format):
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
         column map (``input.columns``) names the columns of the fields.
         """
-        for row in shaped_rows(_lists(source.place, rows), source, rows):
+        for row in shaped_rows((row for _, row in _lists(source.place, rows)), source, rows):
             yield row_fields(row, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
@@ -117,25 +117,28 @@ class Tables(Format):
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records.
         """
-        for row in _rows(source.place):
+        for _, row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
 
 
 TABLES = Tables()
 
 
-def _lists(path: Place, rows: RowSettings) -> Iterator[dict[str, Any]]:
-    return (_with_lists(row, rows) for row in _rows(path))
+def _lists(path: Place, rows: RowSettings) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((place, _with_lists(row, rows)) for place, row in _rows(path))
 
 
-def _rows(path: Place) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the file, of which only a few are in memory at a time.
+def _rows(path: Place) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of the file, each with its place, such as "line 12" of a CSV file or "entry 5" of a JSON array.
 
-    Raises InputError at the first invalid row.
+    Only a few rows are in memory at a time. Raises InputError at the first invalid row.
     """
     with path.open(encoding="utf-8-sig", newline="") as text:
         try:
-            yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
+            if path.suffix == ".json":
+                yield from ((f"entry {number}", entry) for number, entry in enumerate(array_entries(text), 1))
+            else:
+                yield from _cells(str(path), text)
         except NotAnArray as error:
             raise InputError(f"{path} is not a JSON array of objects ({error}): correct the file") from error
         except UnicodeDecodeError as error:
@@ -160,8 +163,9 @@ def _first_odd_byte(path: Place) -> int:
     return passed
 
 
-def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
-    """Yield the rows below the header, with None for an empty cell.
+def _cells(path: str, text: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows below the header, each with the number of its first line, such as "line 12". An empty cell is
+    None.
 
     Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, for
     a line of more than :data:`MAX_LINE_BYTES` characters, and for a row of more than :data:`MAX_ROW_CHARS` characters,
@@ -179,12 +183,12 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
         reader = csv.reader(itertools.chain([line], lines), delimiter=separator, strict=True)
         for cells in reader:
             lines.row_chars = 0
-            number = skipped + reader.line_num
+            first, number = number + 1, skipped + reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
             if header:
                 _check_length(f"{path}, line {number}", cells, header, separator)
-                yield {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
+                yield f"line {first}", {name: cell or None for name, cell in zip(header, cells, strict=True) if name}
             else:
                 header = _header(path, cells)
     except csv.Error as error:

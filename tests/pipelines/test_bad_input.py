@@ -85,10 +85,15 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ({"id": "gif", "media": "moving.gif"}, "gif", "undecodable_media", "input:moving.gif: animated"),
     ({"id": "cut clip", "media": "cut.avi"}, "cut clip", "undecodable_media", "input:cut.avi: truncated"),
     ({"id": "twice"}, "twice", None, ""),
-    ({"id": "twice"}, "twice#44", "duplicate_id", "'twice' is on line 43 too"),
+    ({"id": "twice"}, "twice#44", "duplicate_id", "'twice' is also the id of records.jsonl, line 43"),
     ({"id": "thrice", "answer": []}, "thrice#45", "invalid_record", "answer: expected a non-empty string, got []"),
     ({"id": "thrice", "question": "Are there 3?"}, "thrice", None, ""),
-    ({"id": "thrice", "question": "Are there 3?"}, "thrice#47", "duplicate_id", "'thrice' is on line 46 too"),
+    (
+        {"id": "thrice", "question": "Are there 3?"},
+        "thrice#47",
+        "duplicate_id",
+        "'thrice' is also the id of records.jsonl, line 46",
+    ),
     (b"\n \r\n", "", None, ""),
     (raw("half")[:-40], "line#50", "invalid_record", "not JSON: "),
 ]

@@ -122,8 +122,11 @@ def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, 
         assert row["traces"] and all(trace["verdicts"] for trace in row["traces"]), row["id"]
 
 
-def test_a_config_asks_for_the_other_traces_and_the_pictures_of_rejections(done: Path, tmp_path: Path) -> None:
-    more = ("--set", "write.other_traces=true", "--set", "write.rejected_images=true")
+def test_a_config_asks_for_other_traces_pictures_of_rejections_and_lines_of_the_input(
+    done: Path, tmp_path: Path
+) -> None:
+    wanted = ("other_traces", "rejected_images", "input_row")
+    more = [word for name in wanted for word in ("--set", f"write.{name}=true")]
     summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), *more)
     assert sent(summary) == 0
     sft = rows(tmp_path / "run", "sft")
@@ -131,6 +134,11 @@ def test_a_config_asks_for_the_other_traces_and_the_pictures_of_rejections(done:
     for row in rows(tmp_path / "run", "rejected"):
         assert all(image["bytes"] for image in row["images"])
     assert "`other_traces`" in (tmp_path / "run/README.md").read_text("utf-8")
+    ids = [json.loads(line)["id"] for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()]
+    found = [row for name in ("sft", "rl", "rejected") for row in rows(tmp_path / "run", name)]
+    assert {row["id"]: row["input_row"] for row in found} == {
+        name: f"records.jsonl, line {number}" for number, name in enumerate(ids, 1)
+    }
 
 
 def test_splits_share_no_picture(done: Path) -> None:

@@ -15,6 +15,7 @@ from groundtrace.publishing.verdicts import verdict_figures
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
 from groundtrace.schemas.run_summary import Counts, RunSummary, StageFigures
 
+VERDICT_FIELDS = {"name": pa.string(), "value": pa.float64(), "failed": pa.bool_(), "reason": pa.string()}.items()
 FLOORS = {"spatial": 1.0, "counting": 0.5, "final": 0.7}
 SCHEMAS = {"sft": sft_schema(other_traces=True), "rejected": REJECTED_SCHEMA}
 
@@ -35,7 +36,10 @@ def trace(*verdicts: dict[str, Any]) -> dict[str, Any]:
 KEPT = {
     "id": "kept",
     "verdicts": [verdict("outcome", 1.0, evidence=['{"a": 1}']), verdict("spatial", 1.0), verdict("counting", None)],
-    "other_traces": [trace(verdict("outcome", 0.0)), trace(verdict("spatial", None, failed=True))],
+    "other_traces": [
+        trace(verdict("outcome", 0.0, evidence=['{"b": 2}'])),
+        trace(verdict("spatial", None, failed=True)),
+    ],
 }
 LOW = {
     "id": "low",
@@ -71,7 +75,7 @@ ROWS = [
     ("kept", "sft", 1, "outcome", 1.0, "scored", "outcome says so", ['{"a": 1}']),
     ("kept", "sft", 1, "spatial", 1.0, "scored", "spatial says so", None),
     ("kept", "sft", 1, "counting", None, "not applicable", "counting says so", None),
-    ("kept", "sft", 2, "outcome", 0.0, "scored", "outcome says so", None),
+    ("kept", "sft", 2, "outcome", 0.0, "scored", "outcome says so", ['{"b": 2}']),
     ("kept", "sft", 3, "spatial", None, "failed", "spatial says so", None),
     ("low", "rejected", 1, "outcome", 1.0, "scored", "outcome says so", None),
     ("low", "rejected", 1, "spatial", 0.25, "scored", "spatial says so", None),
@@ -84,6 +88,19 @@ def test_each_verdict_of_each_trace_is_a_row(tmp_path: Path) -> None:
         names = [name for name, *_ in tables.execute("DESCRIBE verdicts").fetchall()]
     assert sorted(found, key=str) == sorted(ROWS, key=str)
     assert names == ["id", "set", "trace", "scorer", "value", "state", "reason", "evidence"]
+
+
+def test_in_runs_of_earlier_code_only_kept_traces_have_evidence(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run")
+    [file] = (folder / "sft").iterdir()
+    found = pq.read_table(file)
+    kind = pa.list_(pa.struct([("text", pa.string()), ("verdicts", pa.list_(pa.struct(VERDICT_FIELDS)))]))
+    traces = found["other_traces"].to_pylist()
+    place = found.column_names.index("other_traces")
+    pq.write_table(found.set_column(place, "other_traces", pa.array(traces, kind)), file)
+    with opened(folder) as (tables, _):
+        rows = tables.execute("SELECT * FROM verdicts WHERE set = 'sft'").fetchall()
+    assert [row[-1] for row in sorted(rows, key=str)] == [None, ['{"a": 1}'], None, None, None]
 
 
 def test_each_run_of_a_query_over_several_has_its_verdicts(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
     are numbered separately in the same way. Some parts of the result need an explanation:
 
     - A trace has verdicts, which are the results of its scorers. The verdict that rejected the record has ``rejects`` =
-      True. A point of the kept trace (the trace in an SFT row) has ``off`` = True if it is not on its object, according
-      to these verdicts.
+      True. A point of a trace has ``off`` = True if it is not on its object, according to these verdicts. In runs of
+      earlier code, only the points of kept traces (those of SFT rows) have it, since other traces have no evidence.
     - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
       that was not rejected.
     - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
@@ -119,10 +119,7 @@ def traces_of(row: Mapping[str, Any]) -> list[Json]:
     verdicts += [{"name": name, "value": value} for name, value in scores.items() if name not in named]
     prompt = [{"role": each["role"], **_text(each["content"] or "")} for each in messages[:-1]]
     kept = messages[-1]["content"] or ""
-    last = {**_text(kept), "answer": None, "score": final, "verdicts": verdicts, "count": 1}
-    off = _points_off(held)
-    for mark in last["marks"]:
-        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
+    last = {**_checked_text(kept, held), "answer": None, "score": final, "verdicts": verdicts, "count": 1}
     others = row.get("other_traces") or []
     last["count"] += sum(each["text"] == kept for each in others)
     return [last | {"prompt": prompt}, *_ordered([each for each in others if each["text"] != kept])]
@@ -137,11 +134,22 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
     counts, best = Counter(each["text"] for each in traces), dict[str, Mapping[str, Any]]()
     for each in ordered:
         best.setdefault(each["text"], each)
-    return [
-        {**_text(text), "answer": each["answer"], "score": each["score"], "count": counts[text]}
-        | {"verdicts": [_verdict(held) for held in each["verdicts"] or [] if held and held.get("name")]}
-        for text, each in best.items()
-    ]
+    found = list[Json]()
+    for text, each in best.items():
+        held = [verdict for verdict in each["verdicts"] or [] if verdict and verdict.get("name")]
+        shown = {**_checked_text(text, held), "answer": each["answer"], "score": each["score"], "count": counts[text]}
+        found.append(shown | {"verdicts": [_verdict(verdict) for verdict in held]})
+    return found
+
+
+def _checked_text(text: str, verdicts: Sequence[Mapping[str, Any]]) -> Json:
+    """Return what the page shows of a trace (:func:`_text`). Each of its marks has ``off`` = True if it is a point that
+    is not on its object, according to the ``verdicts`` on the trace.
+    """
+    shown, off = _text(text), _points_off(verdicts)
+    for mark in shown["marks"]:
+        mark["off"] = mark["kind"] == "point" and _place_of(mark) in off
+    return shown
 
 
 def _with_rejecting(traces: list[Json], row: Mapping[str, Any]) -> list[Json]:
@@ -232,11 +240,12 @@ def _turns_of(row: Mapping[str, Any]) -> list[Json]:
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return facts about a record that are not parts of its question or responses, as (name, text) pairs.
 
-    Examples are the source of the record, the names of its media in the input, the columns that stages have added, and
-    the models that made the record.
+    Examples are the line of the input from which the record was read, the names of its media in the input, the columns
+    that stages have added, and the models that made the record.
     """
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
-    facts = [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
+    facts = [("input row", row["input_row"])] if row.get("input_row") else []
+    facts += [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
     if names := [name for name in row.get("media_names") or [] if name]:
         facts.append(("media", ", ".join(names)))
     facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]

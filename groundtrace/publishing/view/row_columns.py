@@ -83,6 +83,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     columns[TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
     searched = [*texts.values(), *([trace] if trace and "traces" not in has else [])]
     searched += ["array_to_string(media_names, ' ')"] if "media_names" in has else []
+    searched += ["input_row"] if "input_row" in has else []
     columns["words"] = _words(searched, "traces" in has)
     for each in added_columns(schema):
         if cast := _cast(each.name, each.type):

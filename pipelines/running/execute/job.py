@@ -19,7 +19,9 @@ from groundtrace.pipelines.running.plan.forecast import run_to_expect
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.pipelines.running.plan.wiring import WiredPipeline
 from groundtrace.pipelines.shipping.ship import shipped
+from groundtrace.schemas.arrow import INPUT_ROW
 from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.run_summary import TRAINING_SETS
 from groundtrace.stages.plumbing.metrics import clear_board
 from groundtrace.stages.plumbing.recipe import Draw, RunContext
 from groundtrace.stages.plumbing.rows import RowContext
@@ -82,6 +84,7 @@ def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
     stages (steps) on a Beam pipeline, which determine the columns. The sets are ``sft``, ``rl`` and ``rejected``.
     """
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
+    places = {name: (INPUT_ROW,) if written.input_row and name in TRAINING_SETS else () for name in wired.added}
     return RowContext(
         plan.recipe.name,
         code_revision(),
@@ -89,5 +92,5 @@ def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
         plan.models.self_checking,
         written.other_traces,
         written.rejected_images,
-        {name: (*added, *kept) for name, added in wired.added.items()},
+        {name: (*added, *kept, *places[name]) for name, added in wired.added.items()},
     )

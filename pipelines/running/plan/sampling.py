@@ -32,14 +32,14 @@ class Problem:
     """Describes why some records of the input cannot be used.
 
     ``reason`` is the code with which a run rejects these records, such as ``duplicate_id``. ``detail`` explains the
-    problem of the first of these records. ``records`` is the number of these records. ``first_number`` is the line or
-    row of the first of them in the input.
+    problem of the first of these records. ``records`` is the number of these records. ``first_row`` is the place of the
+    first of them in the input, such as "questions.csv, line 12".
     """
 
     reason: str
     detail: str
     records: int
-    first_number: int
+    first_row: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def sample_records(
         store = replace(roots, run_root=folder).store()
         found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
         drafts: dict[str, Draft] = {}
-        numbers: dict[tuple[str, str], list[int]] = {}
+        places: dict[tuple[str, str], list[str]] = {}
         first_of: dict[str, str] = {}
         read, end_s = 0, time.monotonic() + MAX_READ_S
         for raw in itertools.islice(found, MAX_RECORDS):
@@ -94,12 +94,14 @@ def sample_records(
             except (InvalidRecord, Reject) as error:
                 reason = error.reason if isinstance(error, Reject) else error.reason.value
                 detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
-                numbers.setdefault((reason, detail), []).append(raw.number)
+                places.setdefault((reason, detail), []).append(raw.origin.input_row)
                 continue
             if draft.id in drafts:
-                numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)
+                places.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(
+                    raw.origin.input_row
+                )
             drafts.setdefault(draft.id, draft)
-    problems = (Problem(*why, len(found), found[0]) for why, found in numbers.items())
+    problems = (Problem(*why, len(found), found[0]) for why, found in places.items())
     return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 

@@ -93,10 +93,24 @@ def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) ->
     assert not any(mark["off"] for mark in shown(folder, "two")["traces"][0]["marks"])
 
 
+def test_points_for_which_a_trace_was_rejected_are_marked(run: Path, tmp_path: Path) -> None:
+    view = json.dumps({"x": 20.0, "y": 22.0, "media_index": 0, "frame": None, "on": False})
+    traces = [tried(TRACE, score, verdict("spatial", value)) for score, value in ((0.2, 0.5), (0.1, 1.0))]
+    traces[1]["text"] += " again"
+    traces[0]["verdicts"][0]["evidence"] = [view]
+    lost = {"id": "lost", "stage": "verify", "reason": "low_grounding", "question": "Why?", "traces": traces}
+    folder = write_run(tmp_path / "run", run, {"rejected": [lost]})
+    marks = [[mark["off"] for mark in trace["marks"]] for trace in shown(folder, "lost")["traces"]]
+    assert marks == [[False, True, False], [False, False, False]]
+
+
 def test_the_names_of_media_are_facts(run: Path, tmp_path: Path) -> None:
     lost = {"id": "lost", "stage": "ingest", "reason": "r", "question": "Why?", "media_names": ["pics/Dog.png", ""]}
+    lost["input_row"] = "a.csv, line 7"
     rows = {"sft": [sft_row("one", media_names=["pics/cat.png"])], "rejected": [lost]}
     folder = write_run(tmp_path / "run", run, rows)
+    assert ("input row", "a.csv, line 7") in shown(folder, "lost")["facts"]
+    assert "input row" not in dict(shown(folder, "one")["facts"])
     assert ("media", "pics/cat.png") in shown(folder, "one")["facts"]
     assert ("media", "pics/Dog.png") in shown(folder, "lost")["facts"]
 

@@ -53,6 +53,14 @@ def test_a_search_finds_the_names_of_media(run: Path, rows: ViewedRows) -> None:
     assert rows.page(filtered(rows, ("set", "rejected"), ("q", name.upper())), 0, 1000)[0] == count > 0
 
 
+def test_a_search_finds_the_line_of_the_input(run: Path, rows: ViewedRows) -> None:
+    with open_tables(run, read_summary(run)) as tables:
+        query = "SELECT id FROM rejected WHERE input_row LIKE 'records.jsonl, line 7%'"
+        expected = [name for (name,) in tables.execute(query).fetchall()]
+    found = rows.page(filtered(rows, ("q", "Records.jsonl, line 7")), 0, 1000)[1]
+    assert sorted(row["id"] for row in found) == sorted(expected) and expected
+
+
 def test_a_page_and_its_ids_and_neighbours_have_one_order(rows: ViewedRows) -> None:
     filters = filtered(rows, ("set", "sft"), ("sort", "-trace characters"))
     total, all_rows = rows.page(filters, 0, 1000)

@@ -9,7 +9,15 @@ import pyarrow as pa
 import pytest
 
 from groundtrace.grading.question_text import user_text
-from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rejected_schema, rl_schema, sft_schema
+from groundtrace.schemas.arrow import (
+    INPUT_ROW,
+    REJECTED_SCHEMA,
+    RL_SCHEMA,
+    SFT_SCHEMA,
+    rejected_schema,
+    rl_schema,
+    sft_schema,
+)
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Origin, Overlay, Rejected, Trace, Verdict
@@ -21,7 +29,7 @@ PARTS = Column[list]("parts", pa.list_(pa.string()), "what it is made of")
 KEPT = Column[str]("collected_by", pa.string(), "the input's column collected_by, as text")
 SETS = {"sft": (LIGHT, KEPT), "rl": (LIGHT, PARTS, KEPT), "rejected": (LIGHT, KEPT)}
 OPEN = replace(CONTEXT, added=SETS)
-ORIGIN = Origin(("a.png", ""), (KEPT.value_of("Ann"),))
+ORIGIN = Origin(("a.png", ""), (KEPT.value_of("Ann"),), "a.csv, line 2")
 MEDIA = tuple(MediaRef(f"input:{n}.png", "image", n * 64, n * 64, "0" * 16, 40, 30, 1, 99) for n in "ab")
 VERDICTS = (
     Verdict("outcome", 1.0, "exact"),
@@ -126,7 +134,7 @@ def test_rows_hold_what_stages_added_and_what_was_kept_of_the_input(draft: Draft
     assert rl_row(added, OPEN) == rl_row(draft, CONTEXT) | told | {"parts": ["a", "b"]}
     rejected = Rejected("q", "verify", "x", "y", draft=added)
     bare = replace(rejected, draft=draft)
-    assert rejected_row(rejected, OPEN) == rejected_row(bare, CONTEXT) | told
+    assert rejected_row(rejected, OPEN) == rejected_row(bare, CONTEXT) | told | {"input_row": "a.csv, line 2"}
     none = {"light": None, "collected_by": None}
     assert sft_row(draft, OPEN) == sft_row(draft, CONTEXT) | none
     for row, schema in (
@@ -137,9 +145,18 @@ def test_rows_hold_what_stages_added_and_what_was_kept_of_the_input(draft: Draft
         assert set(row) <= set(schema.names)
 
 
+def test_the_place_in_the_input_is_in_training_rows_only_on_request(draft: Draft) -> None:
+    named = replace(draft, question=replace(draft.question, origin=ORIGIN))
+    asked = replace(CONTEXT, added={"sft": (INPUT_ROW,), "rl": (INPUT_ROW,)})
+    for as_row in (sft_row, rl_row):
+        assert as_row(named, asked) == as_row(named, CONTEXT) | {"input_row": "a.csv, line 2"}
+        assert "input_row" not in as_row(named, CONTEXT)
+
+
 def test_what_did_not_become_a_question_keeps_what_the_input_says_of_it() -> None:
     row = rejected_row(Rejected("q", "ingest", "media_missing", "", origin=ORIGIN), OPEN)
     assert (row["media_names"], row["collected_by"], row["light"]) == (["a.png", None], "Ann", None)
+    assert row["input_row"] == "a.csv, line 2"
 
 
 def test_an_rl_row(draft: Draft) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.records import Origin, RawRecord
 from groundtrace.stages.sources import jsonl
 from groundtrace.stages.sources.base import InputError, RowSettings, Source
 from groundtrace.stages.sources.jsonl import MAX_LINES_FOR_KEYS, JsonLines, lines_fingerprint
@@ -46,7 +46,9 @@ def test_every_line_is_a_record_and_counts_as_one(
 ) -> None:
     source = written(tmp_path, content)
     found = list(FORMAT.records(source, RowSettings(), store))
-    assert found == [RawRecord(number, text) for number, text in expected]
+    assert found == [
+        RawRecord(number, text, origin=Origin(input_row=f"records.jsonl, line {number}")) for number, text in expected
+    ]
     assert FORMAT.count(source) == len(found)
 
 

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.records import Origin, RawRecord
 from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.parquet import PARQUET
 from groundtrace.stages.sources.registry import read_source
 from groundtrace.vision.media import MediaStore
 
@@ -61,6 +63,67 @@ def test_a_line_that_cannot_be_used_says_what_it_brings(line: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         parse_record(RawRecord(1, line, origin=origin))
     assert caught.value.origin.media_names == (() if "not" in line else ("images/a.png",))
+
+
+QUESTION = {"id": "q", "source": "s", "license": "l", "question": "?", "answer": "a", "image": "a.png"}
+CELLS = ",".join(QUESTION) + "\n" + ",".join(QUESTION.values())
+TURNS = [{"from": "human", "value": "?"}, {"from": "gpt", "value": "a"}] * 2
+FILES = [
+    ("a.jsonl", f"{json.dumps(QUESTION)}\n\n{json.dumps(QUESTION)}", {}, ["line 1", "line 3"]),
+    ("a.jsonl", f"{json.dumps(QUESTION)}\n\n{{not json", {"file_ids": True}, ["line 1", "line 3"]),
+    (
+        "a.jsonl",
+        json.dumps({"id": "a", "image": "a.png", "conversations": TURNS}),
+        {"shape": "conversations"},
+        ["line 1"] * 2,
+    ),
+    ("a.json", json.dumps([QUESTION, QUESTION]), {}, ["entry 1", "entry 2"]),
+    ("a.csv", f"\n{CELLS}\n\n" + CELLS.partition("\n")[2], {}, ["line 3", "line 5"]),
+    ("a.csv", CELLS.replace("?", '"1\n2\n?"') + "\n" + CELLS.partition("\n")[2], {}, ["line 2", "line 5"]),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "settings", "places"), FILES)
+def test_a_record_names_its_file_and_line(
+    name: str, text: str, settings: dict[str, Any], places: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / name).write_text(text, "utf-8")
+    source = Source("table" if name != "a.jsonl" else "jsonl", str(tmp_path / "deep" / name))
+    found = raw(source, RowSettings(**settings), tmp_path)
+    assert [each.origin.input_row for each in found] == [f"{name}, {place}" for place in places]
+    inside = raw(replace(source, root=str(tmp_path)), RowSettings(**settings), tmp_path)
+    assert [each.origin.input_row for each in inside] == [f"deep/{name}, {place}" for place in places]
+
+
+def test_rows_of_parquet_are_counted_in_each_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pq.write_table(pa.Table.from_pylist([QUESTION, QUESTION]), tmp_path / f"{name}.parquet")
+    sources = PARQUET.find(str(tmp_path), tmp_path, RowSettings()).sources
+    found = [each.origin.input_row for source in sources for each in raw(source, RowSettings(), tmp_path)]
+    assert found == ["a.parquet, row 1", "a.parquet, row 2", "b.parquet, row 1", "b.parquet, row 2"]
+    last = raw(replace(sources[1], only=(4,)), RowSettings(), tmp_path)
+    assert [each.origin.input_row for each in last] == ["b.parquet, row 2"]
+
+
+def test_an_image_without_a_question_names_itself(tmp_path: Path) -> None:
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats" / "a.png").write_bytes(b"png")
+    [found] = raw(Source("images", str(tmp_path)), RowSettings(), tmp_path)
+    assert found.origin.input_row == f"{tmp_path.name}, cats/a.png"
+
+
+SOURCES = [
+    (Source("datasets", "org/photos"), "org/photos"),
+    (Source("datasets", "/home/ann/photos"), "photos"),
+    (Source("parquet", "s3://bucket/in/deep/a.parquet", root="s3://bucket/in"), "deep/a.parquet"),
+    (Source("parquet", "/home/ann/a\udcff.parquet"), "a\\udcff.parquet"),
+]
+
+
+@pytest.mark.parametrize(("source", "name"), SOURCES, ids=[name for _, name in SOURCES])
+def test_the_name_of_a_source_reveals_no_folder_of_the_user(source: Source, name: str) -> None:
+    assert source.name == name
 
 
 NAMES = [

@@ -44,9 +44,12 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     )
     assert sample.read == 6
     assert [(draft.id, draft.question.media[0].width) for draft in sample.drafts] == [("a", 30)]
-    assert sample.problems[0] == Problem("invalid_record", "question: expected a non-empty string, got None", 2, 2)
-    others = {problem.reason: problem.first_number for problem in sample.problems[1:]}
-    assert others == {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
+    assert sample.problems[0] == Problem(
+        "invalid_record", "question: expected a non-empty string, got None", 2, "records.jsonl, line 2"
+    )
+    others = {problem.reason: problem.first_row for problem in sample.problems[1:]}
+    lines = {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
+    assert others == {reason: f"records.jsonl, line {number}" for reason, number in lines.items()}
 
 
 @pytest.mark.parametrize(
