@@ -5,6 +5,8 @@ Parquet file can hold a long text once and use it in many rows, so that a file o
 program that reads it. Second, a column can have another type than in the shards that a pipeline writes.
 """
 
+import functools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,8 +48,7 @@ def check_shards(files: Sequence[Path]) -> None:
     """
     if not files:
         return
-    config = {"memory_limit": MEMORY, "temp_directory": "", "autoload_known_extensions": False}
-    with duckdb.connect(":memory:", config=config) as db:
+    with _database(os.getpid()).cursor() as db:
         for file in files:
             try:
                 with pq.ParquetFile(file) as shard:
@@ -58,6 +59,16 @@ def check_shards(files: Sequence[Path]) -> None:
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise ShardFault(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
+
+
+@functools.cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """Return a database without tables, which runs the queries of all checks. Opening one takes longer than a check.
+
+    ``process`` is the number of the current process, so that a forked process does not use its parent's database.
+    """
+    config = {"memory_limit": MEMORY, "temp_directory": "", "autoload_known_extensions": False}
+    return duckdb.connect(":memory:", config=config)
 
 
 def _check_types(file: Path, schema: pa.Schema) -> None:
