@@ -137,7 +137,7 @@ def noun_phrase_of(label: str) -> str:
     unchanged. The label must be in plain form (:func:`groundtrace.schemas.labels.plain_label`).
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
-    if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
+    if not all(_is_selecting_phrase(aside.rstrip(")] ").split()) for aside in asides):
         return label
     if (one_of := _ONE_OF.match(own)) and all(word in SELECTING for word in one_of.group(1).split()):
         own = f"{one_of.group(1)} {own[one_of.end() :]}"  # "largest of the two squares"
@@ -190,7 +190,7 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
     return words[index] in SELECTING or (words[index] == "hand" and index > 0 and words[index - 1] in _SIDES)
 
 
-def _says_which(words: Sequence[str]) -> bool:
+def _is_selecting_phrase(words: Sequence[str]) -> bool:
     """Return whether a phrase after a comma or in brackets selects one of several things ("above the circle")."""
     first = next((word for word in words if word not in ("the", "of")), "")
     return not first or first in RELATIONS or first in SELECTING

@@ -44,10 +44,10 @@ def read_verdict(text: str) -> bool:
 
     Raises BadReply for any other text.
     """
-    said = after_thinking(text).strip()
-    if said not in (GOOD, BAD):
-        raise BadReply(f"the reply must be the single word {GOOD} or {BAD} without other text, got {said!r:.80}")
-    return said == GOOD
+    answer = after_thinking(text).strip()
+    if answer not in (GOOD, BAD):
+        raise BadReply(f"the reply must be the single word {GOOD} or {BAD} without other text, got {answer!r:.80}")
+    return answer == GOOD
 
 
 def _read(reply: CallResult) -> bool:

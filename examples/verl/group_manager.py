@@ -60,9 +60,9 @@ class Groups:
         try:
             return await asyncio.wait_for(own, self._wait_s)
         except TimeoutError as error:
-            said = f"{len(group)} of {size} responses to the question {question[1]} arrived within {self._wait_s:g} s"
             raise TimeoutError(
-                f"only {said}: set data.shuffle=false, so that all rows of a question are in one batch"
+                f"only {len(group)} of {size} responses to the question {question[1]} arrived within {self._wait_s:g} "
+                "s: set data.shuffle=false, so that all rows of a question are in one batch"
             ) from error
 
     async def _settle(self, group: list[tuple[dict[str, Any], asyncio.Future[dict[str, float]]]]) -> None:

@@ -21,7 +21,7 @@ _DOUBT = re.compile(rf"\b(?:{'|'.join(sorted(DOUBT))})\b(?P<supposed>[^,;:—–
 _SETTLES = re.compile(
     r"(?:(?:\b(?P<subject>it|this|that|they|these|those|shape|object|one|thing|figure|colou?r)|§)"
     r"(?: \w+ly| really| indeed)* (?:is|are|must be|has to be|turns? out(?: to be)?|proves?(?: to be)?)"
-    r"|\b(?:closer|closely|close[- ]up|up close|carefully|looking again|zoom(?:ed|ing)?(?: in)?)\b)(?P<told>[^,;:—–]*)"
+    r"|\b(?:closer|closely|close[- ]up|up close|carefully|looking again|zoom(?:ed|ing)?(?: in)?)\b)(?P<after>[^,;:—–]*)"
 )
 _PLURAL = re.compile(r"\b(?:both|they|these|those|all)\b")
 _ASIDE = re.compile(r"\b(?:next|beside|near|above|below|under|over|behind|between|than|like|of)\b")
@@ -59,23 +59,23 @@ def without_settled(sentence: str, behind: str) -> str:
     return sentence[: doubt.start()] + doubt["rest"]
 
 
-def _settles(doubt: re.Match[str], told: str) -> bool:
-    """Return whether the text ``told`` decides a doubt, as "it is blue" decides the doubt "it may be black".
+def _settles(doubt: re.Match[str], after: str) -> bool:
+    """Return whether the text ``after`` decides a doubt, as "it is blue" decides the doubt "it may be black".
 
     ``doubt`` is the match of the doubting words. The text must state one value: a shape, a colour or a number. If the
     doubt has alternatives ("a square or a circle"), the value must be one of them. The text must not contain a doubt, a
     question or a negation. The value must belong to the object itself: "it is next to a square" decides nothing. If the
     doubt is about several objects ("both may be black"), a text about a single object ("it is blue") decides nothing.
     """
-    if "?" in told or HYPOTHETICAL.search(told) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", told)}:
+    if "?" in after or HYPOTHETICAL.search(after) or (DOUBT | _NEGATIONS) & {*re.findall(r"[^\W\d_]+", after)}:
         return False
-    told, alternatives = " ".join(told.split()), _values(doubt["supposed"])
+    after, alternatives = " ".join(after.split()), _values(doubt["supposed"])
     of_several = _PLURAL.search(doubt.string[: doubt.start()]) is not None
     several = [values for values in alternatives if len(values) > 1]
-    for found in _SETTLES.finditer(told):
+    for found in _SETTLES.finditer(after):
         if of_several and found["subject"] in ("it", "this", "that"):
             continue
-        parts = _values(_ASIDE.split(found["told"])[0])
+        parts = _values(_ASIDE.split(found["after"])[0])
         pairs = [*zip(alternatives, parts, strict=True)]
         if several and all(len(part) == 1 and part <= values for values, part in pairs if len(values) > 1):
             return True

@@ -109,8 +109,8 @@ def answers_otherwise(marked: MarkedText, question: Question) -> str | None:
     if (colour_word(answer) is None) if is_colour else (answer not in KINDS):
         return None
     nouns = [tag.noun for tag in marked.marks.values() if tag.centres and not tag.is_beside]
-    told = [noun for noun in nouns if noun is None or not _is_named(noun, text)]
-    if not told or any(noun is None or _can_be(noun, answer, is_colour) for noun in told):
+    unnamed = [noun for noun in nouns if noun is None or not _is_named(noun, text)]
+    if not unnamed or any(noun is None or _can_be(noun, answer, is_colour) for noun in unnamed):
         return None
     return f"nothing that it points at is a {answer}" if not is_colour else f"nothing that it points at is {answer}"
 

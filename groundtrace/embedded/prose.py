@@ -190,13 +190,13 @@ class _ReasoningReader:
             if sentence.rstrip().endswith("?"):
                 continue
             plain = asserted(sentence)
-            self._sentence = said = in_english(plain)
+            self._sentence = english = in_english(plain)
             wrong = None if plain == sentence else contradiction(plain, self._question)
             fault = None if wrong is None else f"the reasoning states: {wrong}"
             fault = (
                 fault
-                or contradicted_number(said, self.labels, self._number)
-                or another_colour(said, self._question.answer)
+                or contradicted_number(english, self.labels, self._number)
+                or another_colour(english, self._question.answer)
             )
             for clause in clauses(plain):
                 fault = fault or self._clause(in_english(clause), clause.strip())

@@ -271,11 +271,11 @@ def _concludes(seen: _AttemptEvidence) -> bool:
 def _is_present(seen: _AttemptEvidence) -> bool:
     named = [noun is not None and any(map(noun.matches, seen.shapes)) for noun, _, _ in seen.places]
     named += [claim.named_rightly(seen.shapes, seen.walls) for claim in seen.claims]
-    says_something = seen.places or seen.groups or any(_says_something(claim, seen) for claim in seen.claims)
-    return bool(says_something) and all(named)
+    asserts_something = seen.places or seen.groups or any(_asserts_something(claim, seen) for claim in seen.claims)
+    return bool(asserts_something) and all(named)
 
 
-def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
+def _asserts_something(claim: Claim, seen: _AttemptEvidence) -> bool:
     """Return whether a claim is informative, i.e. whether it states something that could be false.
 
     Two kinds of claims are not informative. The first kind denies an object that the question does not name, such as
@@ -299,7 +299,7 @@ def _is_grounded(seen: _AttemptEvidence) -> bool:
     stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in stated if claim.is_number or about_looks]
     rests_on = any(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places) or bool(seen.groups)
-    rests_on |= any(seen.asks_for(claim.noun) and _says_something(claim, seen) for claim in numbers)
+    rests_on |= any(seen.asks_for(claim.noun) and _asserts_something(claim, seen) for claim in numbers)
     return (
         rests_on
         and seen.places_hold

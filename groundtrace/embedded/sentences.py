@@ -105,10 +105,10 @@ def unreadable(reasoning: str, question: Question) -> str | None:
         lacking = _beyond(_TOKEN.findall(sentence), own, is_open)
         if lacking is not None:
             return lacking
-        asks, told = sentence.rstrip().endswith("?"), without_settled(sentence, behind)
-        if is_open and not asks and DOUBT & {*_TOKEN.findall(told)} and not _resolved(sentence):
+        asks, unsettled = sentence.rstrip().endswith("?"), without_settled(sentence, behind)
+        if is_open and not asks and DOUBT & {*_TOKEN.findall(unsettled)} and not _resolved(sentence):
             return f"it is left open: {sentence.strip()!r:.80}"
-        open_text += "" if asks else told
+        open_text += "" if asks else unsettled
     flips = _flips(text)
     if flips is not None:
         return flips

@@ -182,14 +182,14 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     ``runs`` holds the outputs of the call, ``original`` is the image of the question, and ``groups`` are the objects
     that the question is about, in groups (:func:`groups_of`).
     """
-    telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
-    noise = levels_apart(runs.shown, runs.nudged, telling)
+    partial = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
+    noise = levels_apart(runs.shown, runs.nudged, partial)
     seen = {
         index
         for index, output in enumerate(runs.without)
-        if text_changes(runs, output) or levels_apart(runs.shown, output, telling) > _NOISE * noise
+        if text_changes(runs, output) or levels_apart(runs.shown, output, partial) > _NOISE * noise
     }
-    whole = [index for index in range(len(runs.shown.images)) if index not in telling]
+    whole = [index for index in range(len(runs.shown.images)) if index not in partial]
     if not any(groups) and any(_marks_move(runs, index, original) for index in whole):
         seen.add(0)
     return frozenset(seen).union(*(marked_groups(runs.shown.images[index], original, groups) for index in whole))
@@ -309,11 +309,11 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
     return words & other_words, found
 
 
-def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
+def levels_apart(shown: Output, other: Output, indices: Sequence[int]) -> float:
     """Return how much the images of two outputs differ: the sum of their differences in colour levels (0 to 255).
 
     The sum is over all pixels and colour channels. Differences of at most ``_SAME_LEVELS`` levels are left out, because
-    they are hardly visible. ``telling`` holds the indices of the images to compare: an image of ``shown`` is compared
+    they are hardly visible. ``indices`` holds the indices of the images to compare: an image of ``shown`` is compared
     with the image of ``other`` at the same index. If their sizes differ, the image of ``other`` is first resized. The
     result is infinite if the outputs have different numbers of images, or if an image is empty in only one of the
     outputs.
@@ -321,7 +321,7 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
     if len(shown.images) != len(other.images):
         return math.inf
     apart = 0.0
-    for image, changed in ((shown.images[index], other.images[index]) for index in telling):
+    for image, changed in ((shown.images[index], other.images[index]) for index in indices):
         if image.shape != changed.shape:
             if not (image.size and changed.size):
                 return math.inf

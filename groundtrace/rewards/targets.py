@@ -125,7 +125,7 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """
     if names_several(point.label):
         return False
-    if _says_target(point.label, case, targets):
+    if _names_targets(point.label, case, targets):
         return True
     own, wanted = await _fitting(thing_of(point.label), point, case), await _wanted(point, case, targets)
     return bool(own) and all(_is_one_of(mask, wanted) for mask in own)
@@ -148,12 +148,12 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
     thing = thing_of(point.label)
-    own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
+    own = await _fitting(point.label if _names_targets(thing, case, targets) else thing, point, case)
     wanted = await _wanted(point, case, targets)
     return any(_is_one_of(mask, wanted) for mask in own)
 
 
-def _says_target(label: str, case: Case, targets: Targets) -> bool:
+def _names_targets(label: str, case: Case, targets: Targets) -> bool:
     """Return whether the words of a label name the targets, which are the objects that the question is about."""
     question = case.question
     if targets.counted:

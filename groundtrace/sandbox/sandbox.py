@@ -73,7 +73,7 @@ class Sandbox:
             SandboxLost: if the trajectory cannot be started, or if an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
-            raise self._none_closed(timeout_s)
+            raise self._no_free_session(timeout_s)
         return self._start(images)
 
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
@@ -84,7 +84,7 @@ class Sandbox:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._places.acquire(blocking=False):
             if deadline is not None and time.monotonic() > deadline:
-                raise self._none_closed(timeout_s)
+                raise self._no_free_session(timeout_s)
             await asyncio.sleep(_POLL_S)
         try:
             starting = self._callers.submit(self._start, images)
@@ -97,7 +97,7 @@ class Sandbox:
             starting.add_done_callback(self._drop)
             raise
 
-    def _none_closed(self, timeout_s: float | None) -> TimeoutError:
+    def _no_free_session(self, timeout_s: float | None) -> TimeoutError:
         return TimeoutError(
             f"the sandbox has {self.settings.sessions} open trajectories, and none was closed in {timeout_s} s: "
             "close one, or raise the sandbox's setting sessions"

@@ -114,8 +114,8 @@ class Ranks:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with the exit code {code}"
         lines = log.read_text("utf-8", errors="replace").split("\n") if log.is_file() else []
         last = next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
-        said = f" (its last line: {last})" if last and code > 0 else ""
-        return Report(128 - code if code < 0 else code, f"the process of GPU {number} {ended}{said}", is_dead=True)
+        cause = f" (its last line: {last})" if last and code > 0 else ""
+        return Report(128 - code if code < 0 else code, f"the process of GPU {number} {ended}{cause}", is_dead=True)
 
     @contextlib.contextmanager
     def _forwarding(self) -> Iterator[None]:

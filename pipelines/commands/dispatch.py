@@ -5,7 +5,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from groundtrace.pipelines.commands.streams import end_if_nobody_reads
+from groundtrace.pipelines.commands.streams import end_if_pipe_closed
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.pipelines.running.plan.first_checks import check_command
 from groundtrace.pipelines.running.quick_imports import quick_imports
@@ -24,7 +24,7 @@ def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         return _act(parsed, beam_options)
     except Exception as error:
         if isinstance(error, BrokenPipeError):
-            end_if_nobody_reads()
+            end_if_pipe_closed()
         ending = ending_of(error)
         if is_interrupt(error) or (parsed.verbose and ending.is_defect):
             raise

@@ -26,11 +26,11 @@ def written_out() -> Iterator[None]:
             for stream in standard_streams():
                 stream.flush()
     except BrokenPipeError:
-        end_if_nobody_reads()
+        end_if_pipe_closed()
         raise
 
 
-def end_if_nobody_reads() -> None:
+def end_if_pipe_closed() -> None:
     """End the command if the program that reads its output through a pipe has closed the pipe.
 
     If standard output or standard error is such a pipe, its buffered output is discarded, and SystemExit is raised.

@@ -78,7 +78,7 @@ class NoPoints:
     statement: str
 
 
-def says_none(text: str) -> bool:
+def states_none(text: str) -> bool:
     """Return whether a reply is only a short statement that the image does not show the requested object.
 
     Examples are "There are none." and "No points".
@@ -114,7 +114,7 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     if points:
         return points
     statement = text.strip()
-    if says_none(statement):
+    if states_none(statement):
         return NoPoints(statement)
     raise UnparsablePointing(
         f"the reply has no points and no clear 'none' ({statement[:80]!r}): write point tags, or only 'none' if the "

@@ -55,9 +55,9 @@ def _spoken(text: str, tags: Sequence[tuple[Tag, str]]) -> str:
     done, before = 0, ""
     for tag, shown in tags:
         before = (before + text[done : tag.start])[-MAX_SENTENCE_CHARS:]
-        said = spoken_label(shown, len(parse_points(text[tag.start : tag.end])) or 1, before)
-        spoken.append((tag, said))
-        done, before = tag.end, before + said
+        phrase = spoken_label(shown, len(parse_points(text[tag.start : tag.end])) or 1, before)
+        spoken.append((tag, phrase))
+        done, before = tag.end, before + phrase
     return _replaced(text, spoken)
 
 

@@ -220,13 +220,13 @@ class Quota:
                 share, due = leased(self._limit, others, self._peers.me, wanted, int(self._now_s() / TURN_S))
                 self._hold(db, max(share, inside), wanted)
             else:
-                self._hold_none(db)
+                self._release_slots(db)
         if wanted:
             is_short = share < min(due, wanted) or inside > share
             self._next_beat(self._beat_s + (HURRY_S if is_short else BEAT_S))
         self._concurrency.lend(share, self._more)
 
-    def _hold_none(self, db: sqlite3.Connection) -> None:
+    def _release_slots(self, db: sqlite3.Connection) -> None:
         db.execute("DELETE FROM slots WHERE endpoint = ? AND process = ?", (self._endpoint, self._peers.me))
 
     def _hold(self, db: sqlite3.Connection, held: int, wanted: int) -> None:
@@ -269,7 +269,7 @@ class Quota:
         passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()
         self._requests.free_s = now_s + min(requests_free_s - at_s - passed_s, MAX_DEBT_S)
         self._tokens.free_s = now_s + min(tokens_free_s - at_s - passed_s, MAX_DEBT_S)
-        self._hold_none(db)
+        self._release_slots(db)
 
     def changed(self) -> None:
         """Adjust how many of the endpoint's concurrent requests this process may use. The method is called when the

@@ -16,7 +16,7 @@ Known limits: the thinking contains drafts of boxes, which are ignored.
 
 import re
 
-from groundtrace.grading.responses.pointing import NoPoints, RawPoint, says_none
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, states_none
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.json_reply import json_items, key, label_of
 from groundtrace.inference.families.number_groups import groups_of
@@ -59,7 +59,7 @@ def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str
     if not opened:
         if "{" in text and name in text:
             return _objects(text, name)
-        if says_none(text) or _NO_ROWS.fullmatch(text):
+        if states_none(text) or _NO_ROWS.fullmatch(text):
             return []
         raise BadReply(f"the reply has no {_BEGIN}: {text.strip()[:80]!r}; follow the requested form")
     found: list[tuple[object, str]] = []
@@ -69,7 +69,7 @@ def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str
             raise BadReply(f"the reply ends before {_END}")
         if "{" in inside and name in inside:
             found += _objects(inside, name)
-        elif not says_none(inside):
+        elif not states_none(inside):
             found += [(row, _label_before(before)) for row in groups_of(inside, count, what)]
         before = after
     return found

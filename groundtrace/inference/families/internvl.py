@@ -12,7 +12,7 @@ y2]`` of a prompt. Such a reply is rejected.
 
 import re
 
-from groundtrace.grading.responses.pointing import says_none
+from groundtrace.grading.responses.pointing import states_none
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.number_groups import groups_of
 from groundtrace.inference.grounding import BadReply, RawBox, raw_box
@@ -28,7 +28,7 @@ def read_boxes(text: str) -> tuple[RawBox, ...]:
     """
     before, *opened = text.split("<box>")
     if not opened:
-        if says_none(text):
+        if states_none(text):
             return ()
         raise BadReply(f"the reply has no <box>: {text.strip()[:80]!r}; follow the requested form")
     parts: list[tuple[str, str]] = []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from groundtrace.grading.responses.pointing import NoPoints, RawPoint, says_none
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, states_none
 from groundtrace.grading.responses.tags import parse_number
 from groundtrace.inference.grounding import (
     BadReply,
@@ -197,7 +197,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
         raise BadReply(f"the reply has {len(answers)} different lists: write only one list")
     if answers:
         return answers[0]
-    if says_none(text):
+    if states_none(text):
         return []
     raise BadReply(f"the reply has no list of the form that was requested: {text.strip()[:80]!r}")
 

@@ -61,12 +61,12 @@ class Paid:
 @dataclass(frozen=True)
 class FailedTry:
     """Holds one line of a run's notes, about a failed attempt of a request. ``endpoint`` is the endpoint's name,
-    ``status`` is the HTTP status (0 if the server sent none), and ``said`` is the error's message.
+    ``status`` is the HTTP status (0 if the server sent none), and ``message`` is the error's message.
     """
 
     endpoint: str
     status: int
-    said: str
+    message: str
 
 
 PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)

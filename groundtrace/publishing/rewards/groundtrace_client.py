@@ -453,8 +453,10 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         except RewardRefused as error:
             if len(requests) == 1:
                 raise
-            said = f"{error} (the {len(items)} responses were split into {len(requests)} requests: see {VARIABLE}BATCH)"
-            raise RewardRefused(said) from error
+            message = (
+                f"{error} (the {len(items)} responses were split into {len(requests)} requests: see {VARIABLE}BATCH)"
+            )
+            raise RewardRefused(message) from error
         found += _read_scores(settings, answered, len(request))
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
@@ -620,12 +622,12 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
         found = None
     if status == 200 and isinstance(found, dict):
         return found
-    said = f"HTTP {status}: {data[:100].decode('utf-8', 'replace')!r}"
+    answer = f"HTTP {status}: {data[:100].decode('utf-8', 'replace')!r}"
     if isinstance(found, dict) and isinstance(error := found.get("error"), dict):
-        said = f"HTTP {status}: {error.get('type')}: {error.get('message')}"[:500]
+        answer = f"HTTP {status}: {error.get('type')}: {error.get('message')}"[:500]
     if status in AGAIN or status in (200, 500):
-        raise _Again(said, _after_s(retry_after), is_defect=status in (200, 500))
-    raise RewardRefused(f"the server {settings.url} refused the request: {said}")
+        raise _Again(answer, _after_s(retry_after), is_defect=status in (200, 500))
+    raise RewardRefused(f"the server {settings.url} refused the request: {answer}")
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

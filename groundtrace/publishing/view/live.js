@@ -45,7 +45,7 @@ async function refresh() {
     byId("name").textContent = state.name;
     byId("about").textContent = about(state);
     byId("calls").replaceChildren(calls(state.calls));
-    byId("failures").replaceChildren(...(state.failures.length ? state.failures.map(each => element("li", { class: "t" }, line(`${whole(each.count)} ×`, each.endpoint, each.status ? `status ${each.status}` : "", each.said))) : [element("li", { class: "muted" }, "none")]));
+    byId("failures").replaceChildren(...(state.failures.length ? state.failures.map(each => element("li", { class: "t" }, line(`${whole(each.count)} ×`, each.endpoint, each.status ? `status ${each.status}` : "", each.message))) : [element("li", { class: "muted" }, "none")]));
     const newest = state.replies.length ? state.replies[0].key : "";
     const isRead = document.querySelector("#replies details[open]") !== null;  // the list stays while a reply is open
     if (newest !== first && !isRead) {

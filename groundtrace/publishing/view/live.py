@@ -141,8 +141,8 @@ class LiveRun:
                 {"stage": stage, "role": role, **counts} for (stage, role), counts in sorted(self._sums.calls.items())
             ],
             "failures": [
-                {"endpoint": endpoint, "status": status, "said": said, "count": count}
-                for (endpoint, status, said), count in self._sums.failures.most_common(MAX_FAILURES)
+                {"endpoint": endpoint, "status": status, "message": message, "count": count}
+                for (endpoint, status, message), count in self._sums.failures.most_common(MAX_FAILURES)
             ],
             "waiting": [] if notes is None else _waiting(notes),
             "replies": [_shown(each) for each in replies[:MAX_REPLIES]],
@@ -171,8 +171,8 @@ class LiveRun:
             for name in ("requests", "replies", "tokens_in", "tokens_out", "cost_usd"):
                 counts[name] += _number(line.get(name))
         elif kind == "failed":
-            said = " ".join(str(line.get("said", "")).split())
-            self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), said] += 1
+            message = " ".join(str(line.get("message", "")).split())
+            self._sums.failures[str(line.get("endpoint", "")), int(_number(line.get("status"))), message] += 1
 
     def _newest(self) -> list[LogEntry]:
         """Return the last entries (replies) of the newest :data:`MAX_LOGS` log files, as one list, the newest first."""

@@ -97,9 +97,9 @@ class Replays:
         try:
             answer = json.loads((folder / ANSWER).read_text("utf-8"))
         except (OSError, ValueError) as error:
-            said = (err.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
+            last_line = (err.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
             raise InspectError(
-                f"the replay failed ({said[:300]}): check whether `beam run` works with the same input"
+                f"the replay failed ({last_line[:300]}): check whether `beam run` works with the same input"
             ) from error
         if "error" in answer:
             raise InspectError(f"the pipeline cannot be repeated for this record: {answer['error']}")

@@ -196,8 +196,8 @@ def _is_spoken_of(box: Box, case: Case) -> bool:
     gold = question.gold_boxes or ()
     texts = (question.question, question.answer, *(question.choices or ()))
     labels = [each.label for each in gold if words_of(each.label)]
-    is_said = not names_several(box.label) and is_named(box.label, texts, labels)
-    return is_said or any(box.iou(each) >= MIN_IOU for each in gold)
+    is_mentioned = not names_several(box.label) and is_named(box.label, texts, labels)
+    return is_mentioned or any(box.iou(each) >= MIN_IOU for each in gold)
 
 
 SCORER = Scorer(

@@ -54,7 +54,7 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
     if is_local:
         pipeline.run().wait_until_finish()
         return
-    with stopped_like_an_interrupt(), _telling_of_server(options):
+    with stopped_like_an_interrupt(), _with_plain_errors(options):
         result = pipeline.run()
         if where := _where(result, options):
             say(where, file=sys.stderr)
@@ -97,7 +97,7 @@ def _typed_text(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
+def _with_plain_errors(options: PipelineOptions) -> Iterator[None]:
     """Replace a gRPC error in the body of the ``with`` statement with RunPaused or JobIncomplete (:func:`_meaning`).
 
     gRPC raises an error if the job server becomes unreachable or fails. The message of a gRPC error has several lines.

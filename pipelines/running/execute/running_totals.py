@@ -60,7 +60,7 @@ class NotesReader:
             for failed in self._new_lines(path, FailedTry):
                 self._sums.failed_tries += 1
                 self._sums.rate_limited += failed.status == HTTP_TOO_MANY_REQUESTS
-                self._sums.last_error = printable(f"{failed.endpoint}: {failed.said}")
+                self._sums.last_error = printable(f"{failed.endpoint}: {failed.message}")
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:

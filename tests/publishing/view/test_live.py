@@ -68,7 +68,7 @@ def test_requests_failures_and_replies_are_followed(going: GoingRun) -> None:
         ("policy", 1, 10, 0.5),
         ("teacher", 1, 10, 0.5),
     ]
-    assert first["failures"] == [{"endpoint": "far", "status": 429, "said": "too many requests", "count": 1}]
+    assert first["failures"] == [{"endpoint": "far", "status": 429, "message": "too many requests", "count": 1}]
     assert [each["text"] for each in first["replies"]] == ["seven", "4"] and first["per_minute"] == 2
     assert 0 <= first["idle_s"] < 30
     going.reply(3)

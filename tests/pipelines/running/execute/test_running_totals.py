@@ -33,13 +33,13 @@ def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -
     reader = NotesReader(str(tmp_path))
     assert reader.read().failed_tries == 0
     with notes.open("a", encoding="utf-8") as file:
-        file.write('"said": "busy"}\n')
+        file.write('"message": "busy"}\n')
     assert reader.read() == RunningTotals(failed_tries=1, last_error="far: busy")
 
 
 def test_a_line_that_a_full_disk_cut_is_left_out(tmp_path: Path) -> None:
     reader, notes = NotesReader(str(tmp_path)), RunNotes(str(tmp_path))
-    whole = '{"endpoint": "far", "status": 503, "said": "busy"}\n'
+    whole = '{"endpoint": "far", "status": 503, "message": "busy"}\n'
     (tmp_path / "failed-1.jsonl").write_text('{"endpoint": "fa' + whole + "3\n{}\n" + whole, "utf-8")
     (tmp_path / "paid-1.jsonl").write_bytes(b'\xff\n{"id": 3}\n')
     notes.paid("policy", 1, Usage(requests=1, tokens_in=30, cost_usd=0.5))
@@ -48,7 +48,7 @@ def test_a_line_that_a_full_disk_cut_is_left_out(tmp_path: Path) -> None:
 
 
 def test_what_a_server_says_is_only_shown(tmp_path: Path) -> None:
-    said = {"endpoint": "a\nb", "status": 500, "said": "\x1b[2J\u202e"}
+    said = {"endpoint": "a\nb", "status": 500, "message": "\x1b[2J\u202e"}
     (tmp_path / "failed-1.jsonl").write_text(json.dumps(said) + "\n", "utf-8")
     assert NotesReader(str(tmp_path)).read().last_error == r"a\nb: \x1b[2J\u202e"
 
