@@ -3,10 +3,14 @@
 The check is needed because another person may have made the shards. Such shards can cause two problems. First, a
 Parquet file can hold a long text once and use it in many rows, so that a file of one megabyte fills the memory of a
 program that reads it. Second, a column can have another type than in the shards that a pipeline writes.
+
+The sizes of images are not checked, because their bytes would have to be read. Code that reads images reads few rows at
+a time.
 """
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +20,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import excerpt
 from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -24,6 +29,19 @@ MAX_ROWS_BYTES = 2**30
 """The maximum size of :data:`ROWS` rows that follow each other, without their images."""
 ROWS = 1000
 """The largest number of rows that the code reads at once."""
+MAX_FILE_BYTES = 2**30
+"""The maximum size of all rows of a file, without their images. A file may have larger rows in total if it is large
+itself (:data:`MAX_EXPANSION`).
+"""
+MAX_EXPANSION = 200
+"""The maximum size of all rows of a file, as a multiple of the file's size. Usual texts become about 20 times smaller
+by compression.
+"""
+MAX_COLUMNS = 500
+MAX_DEPTH = 12
+"""The maximum number of lists and structs around a value. The rows of a run have at most 5. For each further list,
+DuckDB needs a multiple of the memory.
+"""
 MEMORY = "2GiB"
 _IMAGES = ("images", "overlays")
 _NUMBER_BYTES = 8
@@ -42,9 +60,12 @@ def check_shards(files: Sequence[Path]) -> None:
     Raises :class:`ShardFault` in these cases:
 
     - A file is not a readable Parquet file.
-    - A core column has another type than in the shards that a pipeline writes.
+    - A core column has another type than in the shards that a pipeline writes, or two columns have the same name.
+    - A file has more than :data:`MAX_COLUMNS` columns, or a column whose values are nested too deeply.
     - A single row has more than :data:`MAX_ROW_BYTES`.
     - A block of :data:`ROWS` rows (the file is divided into such blocks) has more than :data:`MAX_ROWS_BYTES` in total.
+    - All rows of a file together have more than :data:`MAX_FILE_BYTES`, and more than :data:`MAX_EXPANSION` times the
+      size of the file.
     """
     if not files:
         return
@@ -72,12 +93,27 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
 
 
 def _check_types(file: Path, schema: pa.Schema) -> None:
+    if len(schema) > MAX_COLUMNS:
+        raise ShardFault(f"{file} has {len(schema)} columns, but at most {MAX_COLUMNS} are read: remove some of them")
+    if twice := next((name for name, count in Counter(schema.names).items() if count > 1), None):
+        raise ShardFault(f"{file} has two columns with the name {excerpt(twice)}: remove one of them")
     for field in schema:
+        if _depth(field.type) > MAX_DEPTH:
+            raise ShardFault(
+                f"the column {excerpt(field.name)} of {file} has more than {MAX_DEPTH} lists and structs around a "
+                "value: remove this column"
+            )
         if field.name in CORE and not _fits(field.type, CORE[field.name].type):
             raise ShardFault(
                 f"the column {field.name} of {file} has the type {field.type!s:.200}, but a run writes "
                 f"{CORE[field.name].type!s:.200}: repeat the run"
             )
+
+
+def _depth(kind: pa.DataType) -> int:
+    """Return the largest number of lists and structs around a value of a type."""
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    return 1 + max(map(_depth, inner)) if inner else 0
 
 
 def _fits(found: pa.DataType, written: pa.DataType) -> bool:
@@ -123,12 +159,14 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
     """
     names = [f"c{place}" for place in range(len(kinds))]  # of two names that differ only in case, DuckDB changes one
     sizes = [_size(name, kind.type) for name, kind in zip(names, kinds, strict=True) if kind.name not in _IMAGES]
-    query = f"""SELECT max(largest), max(total) FROM (SELECT max(size) AS largest, sum(size) AS total FROM
+    query = f"""SELECT max(largest), max(total), sum(total) FROM (SELECT max(size) AS largest, sum(size) AS total FROM
         (SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size FROM
         read_parquet({quoted_path(file)}, file_row_number = true) AS shard({", ".join([*names, "row"])}))
         GROUP BY part)"""
-    largest, total = (found or 0 for found in db.execute(query).fetchall()[0])
-    for what, size, limit in (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES)):
+    largest, total, whole = (found or 0 for found in db.execute(query).fetchall()[0])
+    of_file = max(MAX_FILE_BYTES, MAX_EXPANSION * file.stat().st_size)
+    limits = (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES), ("rows", whole, of_file))
+    for what, size, limit in limits:
         if size > limit:
             raise ShardFault(
                 f"{file} has {what} with {size / 2**20:,.0f} MiB in total, not counting images, but at most "

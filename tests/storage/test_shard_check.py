@@ -1,6 +1,7 @@
 """Shards that another person made: texts that fill the memory, and columns of another type than a run writes."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets a thousandth of the limits, so that a test needs a thousandth of the memory."""
     monkeypatch.setattr(module, "MAX_ROW_BYTES", module.MAX_ROW_BYTES // 2**10)
     monkeypatch.setattr(module, "MAX_ROWS_BYTES", module.MAX_ROWS_BYTES // 2**10)
+    monkeypatch.setattr(module, "MAX_FILE_BYTES", module.MAX_FILE_BYTES // 2**10)
 
 
 REMEDY = "shorten the texts of the input, and repeat the run"
@@ -39,6 +41,8 @@ REMEDY = "shorten the texts of the input, and repeat the run"
     [
         ({"question": shared(KIB * 65, 3)}, "a row with "),
         ({"question": shared(KIB * 2, 600)}, "1000 rows with "),
+        ({"question": shared(KIB, 4 * ROWS)}, "rows with "),
+        ({"n": pa.nulls(200_000), "m": pa.nulls(200_000, pa.int64())}, "rows with "),
         ({"note": shared(KIB * 65, 1)}, "a row with "),
         ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row with "),
         ({"n": [[[1, 2]] * 5_000]}, "a row with "),
@@ -73,7 +77,7 @@ def test_the_limits(tmp_path: Path) -> None:
     "columns",
     [
         {"question": shared(KIB, 1_000)},
-        {"question": shared(KIB, 4 * ROWS), "note": pa.nulls(4 * ROWS)},
+        {"question": [Random(row).randbytes(512).hex() for row in range(4 * ROWS)], "note": pa.nulls(4 * ROWS)},
         {"images": [[{"bytes": b"a" * 70 * 2**10, "path": None}]]},
         {"images": pa.array([], SHARDS["sft"].field("images").type)},
         {"points": [[{"label": "a", "x": 1}]], "k": pa.array([5], pa.int64())},
@@ -109,6 +113,41 @@ def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any]
     files = shard(tmp_path, **{column: values})
     with pytest.raises(ShardFault, match=rf"the column {column} of .*a\.parquet has the type .*, but a run writes "):
         check_shards(files)
+
+
+def nested(depth: int) -> list[Any]:
+    return ["a"] if depth == 0 else [nested(depth - 1)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"deep": nested(module.MAX_DEPTH + 1)}, "the column 'deep' of .*: remove this column"),
+        ({"deep": pa.array(nested(200))}, "the column 'deep' of .*: remove this column"),
+        ({f"c{number}": [1] for number in range(module.MAX_COLUMNS + 1)}, "501 columns, but at most 500 are read"),
+    ],
+)
+def test_a_schema_that_fills_the_memory_is_refused(columns: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(ShardFault, match=said):
+        check_shards(shard(tmp_path, **columns))
+
+
+def test_the_deepest_column_and_the_most_columns(tmp_path: Path) -> None:
+    check_shards(shard(tmp_path, deep=nested(module.MAX_DEPTH)))
+    check_shards(shard(tmp_path, **{f"c{number}": ["a"] for number in range(module.MAX_COLUMNS)}))
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["1"]), pa.array(["2"])], ["id", "id"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ShardFault, match="has two columns with the name 'id': remove one of them"):
+        check_shards([tmp_path / "a.parquet"])
+
+
+def test_the_rows_of_a_large_file_may_be_larger(small_limits: None, monkeypatch: Any, tmp_path: Path) -> None:
+    files = shard(tmp_path, question=shared(KIB, 4 * ROWS))
+    monkeypatch.setattr(module, "MAX_EXPANSION", 4 * ROWS * 2**10 // files[0].stat().st_size + 10)
+    check_shards(files)
 
 
 def test_a_column_of_maps_is_refused(tmp_path: Path) -> None:
