@@ -21,7 +21,7 @@ from groundtrace.schemas.run_summary import RunSummary
 
 TURNS = {"sft": "messages", "rl": "prompt"}
 """The name of the column that holds the conversation, for each training set."""
-BATCH_ROWS = 16
+BATCH_ROWS = 2
 READ_BYTES = 1_000_000
 TEXT_BATCH_ROWS = 1000
 

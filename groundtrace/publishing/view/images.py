@@ -15,6 +15,9 @@ from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, 
 
 THUMBNAIL_SIDE_PX = 240
 CACHE_BYTES = 64 * 2**20
+ROWS_AT_ONCE = 8
+"""The number of rows that are read at a time with their images. Each row may have images of a hundred megabytes."""
+READ_BYTES = 2**20
 Column = Literal["images", "overlays", "media"]
 _SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png", b"GIF8": "image/gif"}
 
@@ -51,11 +54,10 @@ class RowImages:
         """
         with self._lock:
             try:
-                shard = self._shards.get(place.file) or pq.ParquetFile(place.file, memory_map=True)
-                self._shards[place.file] = shard
+                shard = self._shards.get(place.file) or self._opened(place.file)
                 group, row = _group_of(shard, place.row)
                 seen = 0
-                for batch in shard.iter_batches(64, row_groups=[group], columns=columns):
+                for batch in shard.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=columns):
                     if row < seen + batch.num_rows:
                         return batch.slice(row - seen, 1).to_pylist()[0]
                     seen += batch.num_rows
@@ -66,6 +68,13 @@ class RowImages:
         raise InspectError(
             f"{place.file} has no row {place.row}: start `beam view` again, since the run may have been repeated"
         )
+
+    def _opened(self, file: Path) -> pq.ParquetFile:
+        """Open a shard, and keep it open. It is not memory-mapped, because a mapped file that is cut off while it is
+        read ends the process.
+        """
+        self._shards[file] = pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False)
+        return self._shards[file]
 
     def schema_names(self, place: RowPlace) -> list[str]:
         """Return the names of all columns in the shard (Parquet file) that contains a row.

@@ -40,6 +40,10 @@ MAX_BYTES_IN_MEMORY = 64_000_000
 
 The rows of larger files are copied into a memory-mapped file, which takes longer to open.
 """
+MAX_ROWS_IN_MEMORY_BYTES = 2**30
+"""The maximum size of rows, in bytes, that stay in memory. Rows of small files can be much larger than the files."""
+ROWS_AT_ONCE = 4
+"""The number of rows that are read at a time with their images. Each row may have images of a hundred megabytes."""
 BATCH_ROWS = 1000
 IMAGES_AT_ONCE = 32
 """The number of rows whose images are in memory at once, when the images of all rows are read."""
@@ -242,20 +246,40 @@ class Shards:
 
 
 def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
-    """Return the rows of all files: in memory if the files are small, else memory-mapped.
+    """Return the rows of all files: in memory if files and rows are small, else memory-mapped.
+
+    Rows can be much larger than their files, for example because many rows share an image.
 
     Raises ShardError if the files cannot be read as shards.
     """
     try:
-        if sum(file.stat().st_size for file in files) <= MAX_BYTES_IN_MEMORY:
-            return pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")
-        rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
+        is_small = sum(file.stat().st_size for file in files) <= MAX_BYTES_IN_MEMORY
+        if is_small and (rows := _in_memory(files)) is not None:
+            return rows
+        rows = datasets.Dataset.from_parquet(
+            [str(file) for file in files], cache_dir=str(cache), batch_size=ROWS_AT_ONCE
+        )
     except Exception as error:  # the readers raise many types for a file that is not a shard
         raise ShardError(
             f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}: repeat the run"
         ) from error
     assert isinstance(rows, datasets.Dataset)
     return rows.data.table
+
+
+def _in_memory(files: Sequence[Path]) -> pa.Table | None:
+    """Return the rows of all files; None if they take more than :data:`MAX_ROWS_IN_MEMORY_BYTES`."""
+    parts, size_bytes = list[pa.Table](), 0
+    for file in files:
+        with pq.ParquetFile(file) as shard:
+            batches = list[pa.RecordBatch]()
+            for batch in shard.iter_batches(ROWS_AT_ONCE):
+                size_bytes += batch.nbytes
+                if size_bytes > MAX_ROWS_IN_MEMORY_BYTES:
+                    return None
+                batches.append(batch)
+            parts.append(pa.Table.from_batches(batches, shard.schema_arrow))
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def _are_images(type: pa.DataType) -> bool:

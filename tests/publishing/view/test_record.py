@@ -62,6 +62,17 @@ def test_the_trace_is_in_parts_whose_marks_have_the_numbers_of_its_text(run: Pat
     assert [each["role"] for each in trace["prompt"]] == ["user"]
 
 
+def test_a_shard_that_is_cut_off_in_its_place_is_an_error(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row(name, trace=TRACE) for name in ("one", "two")]})
+    rows, images = opened(folder)
+    where = place(rows, "two")
+    assert images.thumbnail(where)
+    with where.file.open("r+b") as stream:
+        stream.truncate(8)
+    with pytest.raises(InspectError, match="start `beam view` again"):
+        images.values(where, ["images"])
+
+
 def test_equal_traces_are_one_item() -> None:
     traces = [("b", 0.5), ("a", 1.0), ("b", 0.5), ("c", None), ("a", 1.0), ("a", 1.0)]
     row = {"traces": [{"text": text, "answer": "1", "score": score, "verdicts": None} for text, score in traces]}
