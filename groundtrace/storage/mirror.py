@@ -5,16 +5,17 @@ downloaded once and kept in the user's cache folder. A later call downloads only
 two states of the folder: if the folder changes during the download, the changed files are downloaded again.
 """
 
-import errno
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from filelock import FileLock
 
+from groundtrace.schemas.text import excerpt
 from groundtrace.storage.files import write_atomically, written_whole
 from groundtrace.storage.listing import Stat
 from groundtrace.storage.object_store import STANDARD, StorageSettings
@@ -25,8 +26,8 @@ RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
 _NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
 """The files and folders of a run's output folder that are not copied, because readers do not need them."""
-_OF_THE_NAME: Final = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
-"""The errors of a file whose name in the store cannot exist on a disk, e.g. because a folder has this name, too."""
+MAX_NAME_BYTES: Final = 255
+"""The maximum length of the name of a file or folder on usual disks, in bytes of UTF-8."""
 MAX_TRIES: Final = 5
 PIECE_BYTES: Final = 8 * 2**20
 
@@ -48,23 +49,21 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     assert isinstance(folder, RemotePath)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "copies"
     digest = hashlib.sha256(f"{endpoint_of(str(folder), storage)}{folder}".encode()).hexdigest()[:32]
-    root = base / digest
+    copy = base / digest / folder.name
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / ".lock"):
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(base / f"{digest}.lock"):
             for _ in range(MAX_TRIES):
-                if _is_brought(folder, root / folder.name, root / "versions.json"):
-                    return root / folder.name
+                if _is_brought(folder, copy, base / f"{digest}.json"):
+                    return copy
     except (StorageError, StoreUnavailable):
         raise
     except OSError as error:
-        why = f"{error.strerror or error}: {error.filename or root}"
-        remedy = (
-            "rename or remove this object in the store"
-            if error.errno in _OF_THE_NAME
-            else f"check that {root} is writable and that its disk is not full, and run the same command again"
-        )
-        raise StorageError(f"{folder} cannot be copied to this machine ({why}): {remedy}") from error
+        why = f"{error.strerror or error}: {error.filename or copy}"
+        raise StorageError(
+            f"{folder} cannot be copied to this machine ({why}): check that {base} is a writable folder and that its "
+            "disk is not full, and run the same command again"
+        ) from error
     raise StorageError(f"{folder} keeps changing while it is copied: wait until the run that writes it has ended")
 
 
@@ -77,12 +76,20 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
     if not found:
         check_bucket(folder)
         raise StorageError(f"{folder} is empty or does not exist: give the --output folder of a `beam run`")
+    if (name := _unstorable(found)) is not None:
+        raise StorageError(
+            f"{folder} cannot be copied to this machine, because no disk can hold a file with the name "
+            f"{excerpt(name)} beside the others: rename or remove this object in the store"
+        )
     try:
         versions = json.loads(known.read_bytes())
     except (OSError, ValueError):
         versions = {}
-    for path in (path for path in target.rglob("*") if path.is_file()):
-        if path.relative_to(target).as_posix() not in found:
+    for path in sorted(target.rglob("*"), reverse=True):  # what a folder contains comes before the folder
+        if path.is_dir():
+            with contextlib.suppress(OSError):  # it is not empty
+                path.rmdir()
+        elif path.relative_to(target).as_posix() not in found:
             path.unlink()
     for relative, stat in found.items():
         stamp, file = [stat.st_size, stat.version], target / relative
@@ -94,6 +101,19 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
             versions[relative] = stamp
     write_atomically(known, json.dumps({name: versions[name] for name in found}))
     return _wanted(folder) == found
+
+
+def _unstorable(names: Collection[str]) -> str | None:
+    """Return the first of the relative paths that cannot be a file on a disk beside the others; None if all can.
+
+    A store allows names that a disk does not: a name with a NUL, a very long one, and the name of a folder.
+    """
+    folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
+    for name in names:
+        is_long = any(len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES for part in name.split("/"))
+        if name in folders or "\0" in name or is_long:
+            return name
+    return None
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:

@@ -42,18 +42,36 @@ def test_names_that_are_no_paths_are_passed_over(run: RemotePath, tmp_path: Path
     assert not list(tmp_path.rglob("x"))
 
 
-@pytest.mark.parametrize("name", ["sft", "run.json/x", "l" * 300])
+@pytest.mark.parametrize("name", ["sft", "run.json/x", "l" * 300, "ü" * 128, "sft/a\0b"])
 def test_what_no_disk_can_hold_is_a_line(run: RemotePath, name: str) -> None:
     put(run, name, b"x")
-    said = r"/run cannot be copied to this machine \(.+\): rename or remove this object in the store"
+    said = r"/run cannot be copied to this machine, .+: rename or remove this object in the store"
     with pytest.raises(StorageError, match=said):
         local_copy(str(run))
 
 
 def test_a_folder_for_copies_that_is_none_is_a_line(run: RemotePath, tmp_path: Path) -> None:
     (tmp_path / "machine").write_bytes(b"")
-    with pytest.raises(StorageError, match=r"cannot be copied to this machine .+machine"):
+    with pytest.raises(StorageError, match=r"cannot be copied to this machine .+: check that .+ is a writable folder"):
         local_copy(str(run))
+
+
+def test_a_folder_that_became_a_file_and_the_reverse(run: RemotePath) -> None:
+    put(run, "notes/a.txt", b"a")
+    put(run, "text", b"t")
+    local_copy(str(run))
+    for name in ("notes/a.txt", "text"):
+        (run / name).unlink()
+    put(run, "notes", b"n")
+    put(run, "text/b.txt", b"b")
+    assert files(local_copy(str(run))) == RUN | {"notes": b"n", "text/b.txt": b"b"}
+
+
+@pytest.mark.parametrize("name", ["versions.json", ".lock"])
+def test_a_run_of_any_name(bucket: RemotePath, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "machine"))
+    (bucket / name / "input.json").write_bytes(b"{}")
+    assert files(local_copy(str(bucket / name))) == {"input.json": b"{}"}
 
 
 def test_what_is_taken_away_while_it_is_copied_is_looked_for_again(
