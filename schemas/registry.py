@@ -175,7 +175,9 @@ class Registry(Generic[T]):
             ours = self.ours.get(name)
             first = [f"{ours if isinstance(ours, str) else name} (from groundtrace)"] if name in self.ours else []
             both = " and ".join([*first, *map(str, plugins)][:2])
-            raise RegistryError(f"{name!r} is the name of two {self.kind}, {both}: give a plug-in another name")
+            raise RegistryError(
+                f"names {name!r}, which is the name of more than one {self.what}, {both}: give a plug-in another name"
+            )
         return plugins[0].path
 
     def _installed_as(self, name: str) -> tuple[Plugin, ...]:

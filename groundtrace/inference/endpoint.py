@@ -154,10 +154,9 @@ def kind_of(name: str) -> Kind:
     try:
         return KINDS.named(name)
     except RegistryError as error:
-        hint = " (openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
-        raise EndpointError(
-            f"the endpoint kind {name!r:.80} cannot be used, because it {error}{'' if ':' in name else hint}"
-        ) from error
+        is_known = ":" in name or name in KINDS.ours or name in KINDS.plugins
+        hint = "" if is_known else " (openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
+        raise EndpointError(f"the endpoint kind {name!r:.80} cannot be used, because it {error}{hint}") from error
 
 
 def is_embedded(settings: EndpointSettings) -> bool:

@@ -117,7 +117,9 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
 ) -> None:
     for package, entries in packages.items():
         install(package, entries)
-    with pytest.raises(RegistryError, match=f"'{name}' is the name of two answer_types") as caught:
+    with pytest.raises(
+        RegistryError, match=f"names '{name}', which is the name of more than one answer type"
+    ) as caught:
         use_plugins(given)
         TYPES[name]
     assert all(one in str(caught.value) for one in both)
@@ -214,7 +216,7 @@ def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_mis
         ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner cannot be used: the answer type"),
         (
             {"answer_types": {"text": "parts:ANGLE"}},
-            "plugins.answer_types.text cannot be used: 'text' is the name of two answer_types, ",
+            "plugins.answer_types.text names 'text', which is the name of more than one answer type, ",
         ),
     ],
 )
