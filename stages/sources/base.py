@@ -161,6 +161,11 @@ class RowSettings(ShapeSettings):
                     f"keep: {name!r} cannot be the name of a Parquet column, because it is empty or has a dot: rename "
                     "the column in the input and in 'keep'"
                 )
+            if name.casefold() == "file_row_number":
+                raise ValueError(
+                    "keep: the database that reads the rows uses the name file_row_number itself: rename this column "
+                    "in the input and in 'keep'"
+                )
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):

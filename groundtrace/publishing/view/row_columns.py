@@ -51,7 +51,8 @@ def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
         files = shards_of(run, name)
         if files:
             listed = ", ".join(map(quoted_path, files))
-            source = f"read_parquet([{listed}], union_by_name = true, filename = true, file_row_number = true)"
+            options = f"union_by_name = true, filename = {_literal(_FILE)}, file_row_number = true"
+            source = f"read_parquet([{listed}], {options})"
             queries.append(_selection(part, name, columns_of(run, name), source, db))
     return queries
 
@@ -70,7 +71,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     columns = {
         "part": str(part),
         "set": _literal(name),
-        "file": "filename",
+        "file": quoted_name(_FILE),
         "file_row": "file_row_number",
         "id": "id",
     }
@@ -117,6 +118,10 @@ def _free_name(name: str, columns: Iterable[str]) -> str:
     return name
 
 
+_FILE = "path of the shard"
+"""The name of the column in which DuckDB writes the path of each row's shard. DuckDB's own name for it is ``filename``,
+which a column of the user may have.
+"""
 _RESERVED = ("n", FLAG, TAGS, THERE, CHANGE, DIFFERENCE)
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"

@@ -124,6 +124,16 @@ def test_hostile_names_and_texts_are_only_values(run: Path, tmp_path: Path) -> N
     assert rows.number_of(hostile) is not None and len(rows) == 2
 
 
+def test_a_column_of_the_user_may_have_the_name_filename(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("one"), sft_row("two")]})
+    [file] = (folder / "sft").iterdir()
+    pq.write_table(pq.read_table(file).append_column("filename", pa.array(["a.csv", "b.csv"])), file)
+    rows = ViewedRows(folder, read_summary(folder))
+    assert rows.ids(filtered(rows, ("filename", "b.csv"))) == ["two"]
+    found = rows.place_of(rows.number_of("two") or 0)
+    assert found is not None and found.file == file
+
+
 def test_marks_can_be_filtered_by(run: Path) -> None:
     rows = ViewedRows(run, read_summary(run))
     first, second, *_ = rows.ids(Filters())

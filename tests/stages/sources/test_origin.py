@@ -184,6 +184,7 @@ def test_dates_and_decimals_are_kept_as_they_read(tmp_path: Path) -> None:
         ({"number_ids": True, "file_ids": True}, "number_ids and file_ids are both set"),
         ({"keep": ("a.b",)}, "'a.b' cannot be the name of a Parquet column"),
         ({"keep": (" ",)}, "' ' cannot be the name of a Parquet column"),
+        ({"keep": ("File_row_number",)}, "the database that reads the rows uses the name file_row_number itself"),
         ({"keep": ("Mood", "mood")}, "'keep' has the name 'Mood' twice"),
     ],
 )
