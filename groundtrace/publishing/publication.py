@@ -1,10 +1,12 @@
 """Holds facts about a publication on the Hub, such as its sources. The data card is written from these facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from groundtrace.publishing.licences import Terms, hub_id, terms_of
+from groundtrace.schemas.run_summary import TRAINING_SETS
+from groundtrace.schemas.text import counted
 
 if TYPE_CHECKING:
     from groundtrace.publishing.view.audit_figures import AuditFigures
@@ -59,6 +61,7 @@ class Publication:
         configs: the published configs other than the training sets, such as ``rejected``. A config is a named part of
             a data set on the Hub. The dict maps its name to the pattern of its files.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
+        flagged: the numbers of rows by set that are left out only because a reviewer flagged their records.
     """
 
     run_sha256: str
@@ -66,11 +69,22 @@ class Publication:
     strictest: SourceUse | None
     configs: Mapping[str, str]
     audit: "AuditFigures | None" = None
+    flagged: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def left_out(self) -> list[SourceUse]:
         """Return the sources whose rows are not published."""
         return [use for use in self.uses if not use.is_published]
+
+    @property
+    def left_out_rows(self) -> int:
+        """Return the number of training rows that are not published, because of their licence or a flag."""
+        return sum(use.total for use in self.left_out) + sum(self.flagged.get(side, 0) for side in TRAINING_SETS)
+
+    @property
+    def flagged_text(self) -> str:
+        """Return how many rows are left out because of a flag, such as "2 SFT rows, 1 RL row"; "" for none."""
+        return rows_text(self.flagged) if any(self.flagged.values()) else ""
 
     @property
     def share_alike(self) -> list[str]:
@@ -94,3 +108,12 @@ class Publication:
         The licence of each of these sources does not allow the publication.
         """
         return [use for use in self.uses if use.is_published and not use.terms.may_be_published]
+
+
+def rows_text(rows: Mapping[str, int]) -> str:
+    """Return numbers of rows by set as text, such as "2 SFT rows, 1 RL row". Sets without rows are left out.
+
+    The result is "0 rows" if no set has rows.
+    """
+    titles = {"sft": "SFT row", "rl": "RL row", "rejected": "rejected row"}
+    return ", ".join(counted(count, titles[name]) for name, count in rows.items() if count) or counted(0, "row")

@@ -51,6 +51,9 @@ def add_publish_parser(commands: Any) -> None:
         help="publish the rows of this source although their licence does not say that they may be shared",
     )
     parser.add_argument(
+        "--without-flagged", action="store_true", help="leave out rows whose record is flagged in `beam view`"
+    )
+    parser.add_argument(
         "--staging", metavar="FOLDER", help="the folder for temporary copies (default: the system's temporary folder)"
     )
 
@@ -78,7 +81,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
         with converting_write_errors(place):
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
-            prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
+            prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source, parsed.without_flagged)
         say(*summary_lines(prepared))
         if parsed.card:
             with converting_write_errors(parsed.card):
@@ -116,10 +119,12 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     """Return lines of text that describe a data set before it is published.
 
     ``prepared`` is the data set with its files. Each source has a line with its licence, its numbers of rows, and
-    whether these rows are published. Each file has a line with its size. The last line states the number and size of
-    all files, the numbers of published rows, the tag of the data set, and the digest of the run.
+    whether these rows are published. If the user requested to leave out rows of flagged records, a line states
+    their numbers. Each file has a line with its size. The last line states the number and size of all files, the
+    numbers of published rows, the tag of the data set, and the digest of the run.
     """
     from groundtrace.publishing.hub.upload import mb
+    from groundtrace.publishing.publication import rows_text
 
     lines = []
     for use in prepared.uses:
@@ -128,6 +133,8 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
+    if prepared.flagged is not None:
+        lines.append(f"left out, because their records are flagged in `beam view`: {rows_text(prepared.flagged)}")
     lines += [f"  {name}  {mb(prepared.size_bytes(name))}" for name in prepared.files]
     total = mb(sum(map(prepared.size_bytes, prepared.files)))
     rows = ", ".join(f"{rows} {name}" for name, rows in prepared.rows.items())

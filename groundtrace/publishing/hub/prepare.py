@@ -8,7 +8,6 @@ the repository.
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,11 +20,13 @@ from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
+from groundtrace.publishing.hub.selection import Selection, select_rows
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
-from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
+from groundtrace.publishing.hub.sources import strictest
 from groundtrace.publishing.publication import Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.publishing.view.audit_figures import audit_figures
+from groundtrace.publishing.view.reviews import flagged_ids
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_regular
@@ -65,8 +66,8 @@ RUBRIC_SCHEMA = pa.schema(
 Rubrics are published as Parquet, because ``datasets`` reads all configs of a data set in one format.
 """
 TAG_DIGITS = 12
-NEEDED = ("source", "license", "lineage", "images")
-NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
+NEEDED = ("id", "source", "license", "lineage", "images")
+NEEDED_REJECTED = ("id", "source", "license", "media", "detail", "cost_usd")
 """The columns that rejected rows must have. The columns that training rows must have are in :data:`NEEDED`.
 
 The columns ``source`` and ``license`` decide whether a rejected row is published. Private data are removed from the
@@ -84,6 +85,8 @@ class Prepared:
         files: the SHA-256 of each file by its path. A file has the same path in the folder and in the repository.
         uses: for each source (data set from which rows come) its licence, its number of rows, and whether they are
             published.
+        flagged: the numbers of rows by set that are left out only because a reviewer flagged their records; None if
+            flagged rows are published.
         rows: the numbers of published rows by set.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         published_sha256: the digest of the published content.
@@ -93,6 +96,7 @@ class Prepared:
     summary: RunSummary
     files: Mapping[str, str]
     uses: Sequence[SourceUse]
+    flagged: Mapping[str, int] | None
     rows: Mapping[str, int]
     run_sha256: str
     published_sha256: str
@@ -107,13 +111,20 @@ class Prepared:
         return (self.folder / name).stat().st_size
 
 
-def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
+def prepare(
+    run: Path,
+    staging: Path,
+    extras: Collection[str] = (),
+    asked: Collection[str] = (),
+    without_flagged: bool = False,
+) -> Prepared:
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
     ``run`` is the folder of a finished run. Three parts of a run are published only on request: the rejected records,
     the rubrics (both in :data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``extras`` holds the names of the
     requested parts. ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
-    are published whatever their licence is.
+    are published whatever their licence is. If ``without_flagged`` is True, each row is left out that a reviewer has
+    flagged in ``beam view``, also from the rejected records.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
     Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
@@ -126,25 +137,19 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: shards_of(run, name) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
-    counted = {name: {file: count_sources(file) for file in shards[name]} for name in sets}
-    totals = {name: sum(counted[name].values(), Counter[Key]()) for name in sets}
-    uses = uses_of({name: totals[name] for name in summary.sets}, asked)
-    published = {(use.source, use.licence) for use in uses if use.is_published}
-    rows = {name: sum(totals[name][key] for key in published) for name in sets}
-    if not any(rows[name] for name in summary.sets):
-        raise PublishError(nothing_to_publish(uses))
+    flagged = flagged_ids(run) if without_flagged else frozenset[str]()
+    selection = select_rows({name: shards[name] for name in sets}, asked, flagged)
+    rows, uses = selection.rows, selection.uses
     for name in sets:
-        change = change_of(name, summary)
-        files = [file for file in shards[name] if any(counted[name][file][key] for key in published)]
-        _put_shards(staging / name, files, counted[name], published, change)
-    left_out = replace(summary.counts, sft=rows.get("sft", 0), rl=rows.get("rl", 0))
+        _put_shards(staging / name, shards[name], selection, change_of(name, summary))
+    published = replace(summary.counts, sft=rows.get("sft", 0), rl=rows.get("rl", 0))
     extra = _put_extras(run, staging, extras, rows)
     digests = {name: sha256_of(staging / name) for name in _files(staging)}
     run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
     of_audit = {AUDIT: hashlib.sha256(json.dumps(asdict(audit)).encode()).hexdigest()} if audit else {}
     published_sha256 = digest_of(summary, {**digests, **of_audit})
-    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra, audit)
-    _put_words(run, staging, summary, replace(summary, counts=left_out), publication)
+    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra, audit, selection.flagged)
+    _put_words(run, staging, summary, replace(summary, counts=published), publication)
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
     if problems:
@@ -152,7 +157,8 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
             f"the Hub would refuse the data card (README.md) of this run: {'; '.join(problems[:3])}: shorten the name "
             "of the recipe or of the input, and repeat the run"
         )
-    return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
+    left_out = selection.flagged if without_flagged else None
+    return Prepared(staging, summary, files, uses, left_out, rows, run_sha256, published_sha256)
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
@@ -194,47 +200,24 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
     return read.num_rows
 
 
-def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """Return the error message for a run without a row that may be published.
-
-    ``uses`` are the sources of the run (the data sets from which its rows come) with their licences. The message names
-    the first source and its licence, and states what to do.
-    """
-    if not uses:
-        return "the run has no rows to publish: choose a run that kept rows"
-    use = uses[0]
-    return (
-        f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
-        f"{use.terms.text}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
-        "you have the right to publish it"
-    )
-
-
-def _put_shards(
-    folder: Path,
-    files: Sequence[Path],
-    counted: Mapping[Path, Counter[Key]],
-    published: Collection[Key],
-    change: Change | None,
-) -> None:
+def _put_shards(folder: Path, shards: Sequence[Path], selection: Selection, change: Change | None) -> None:
     """Put the shards (Parquet files) of one set into ``folder``, as ``train-00000-of-00003.parquet`` and so on.
 
-    ``files`` are the shards that have rows to publish. Only these shards are numbered, so no number is missing. A shard
-    is linked if all its rows are published unchanged and the Hub's viewer accepts it. Of any other shard, the rows to
-    publish are copied. ``counted`` holds the number of rows of each shard by source and licence. ``published`` holds
-    the (source, licence) pairs whose rows are published. ``change`` is a function that is applied to the rows; None if
-    they stay unchanged.
+    Only the shards with rows to publish are numbered, so no number is missing. A shard is linked if all its rows are
+    published unchanged and the Hub's viewer accepts it. Of any other shard, the rows to publish are copied.
+    ``selection`` decides which rows are published. ``change`` is a function that is applied to the rows; None if they
+    stay unchanged.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    files = [file for file in shards if selection.rows_of[file]]
+    if files:
+        folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
         target = folder / f"train-{number:05d}-of-{len(files):05d}.parquet"
-        whole = counted[file].keys() <= set(published) and change is None
+        whole = selection.rows_of[file] == pq.read_metadata(file).num_rows and change is None
         if check_shard(file, needs_images=folder.name != REJECTED) and whole:
             target.symlink_to(file.resolve())
         else:
-            copy_rows(file, target, published, change)
-    if not files:
-        folder.rmdir()
+            copy_rows(file, target, selection.sources, change, selection.flagged_ids)
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
@@ -290,6 +273,7 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
             for use in publication.uses
             if not use.is_published
         ],
+        "left_out_flagged": dict(publication.flagged),
     }
     (staging / "run.json").write_text(json.dumps(public, indent=1, ensure_ascii=False) + "\n", "utf-8")
 

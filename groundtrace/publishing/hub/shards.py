@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.hub.errors import PublishError
-from groundtrace.publishing.hub.sources import Key
+from groundtrace.publishing.hub.sources import Key, keys_of
 from groundtrace.publishing.reading import one_line
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.storage.files import written_whole
@@ -46,13 +46,20 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     return all(group.num_rows <= 1 or group.total_byte_size <= MAX_GROUP_BYTES for group in groups)
 
 
-def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Copy the rows with a published source from a shard to the file ``copy``. Return the number of copied rows.
+def copy_rows(
+    file: Path,
+    copy: Path,
+    sources: Collection[Key],
+    change: Change | None = None,
+    flagged_ids: Collection[str] = frozenset(),
+) -> int:
+    """Copy the rows to publish from a shard to the file ``copy``. Return the number of copied rows.
 
-    ``file`` is the path of the shard. A source is a data set from which rows come. ``published`` holds the (source,
-    licence) pairs whose rows may be published. ``change`` is a function that is applied to batches of the copied rows;
-    None if the rows stay unchanged. The copy appears only when it is complete. If no row may be published, no copy is
-    written, and the result is 0. Raises PublishError if the shard cannot be read or the copy cannot be written.
+    ``file`` is the path of the shard. A source is a data set from which rows come. ``sources`` holds the (source,
+    licence) pairs whose rows are published, except rows whose id is in ``flagged_ids``. ``change`` is a function that
+    is applied to batches of the copied rows; None if the rows stay unchanged. The copy appears only when it is
+    complete. If no row is published, no copy is written, and the result is 0. Raises PublishError if the shard cannot
+    be read or the copy cannot be written.
     """
     written = 0
     try:
@@ -61,7 +68,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
             written_whole(copy) as unfinished,
             pq.ParquetWriter(unfinished, shard.schema_arrow, compression="zstd") as writer,
         ):
-            for table in _groups(shard, published, change):
+            for table in _groups(_published(shard, sources, flagged_ids), change):
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
                 written += table.num_rows
                 del table
@@ -76,20 +83,15 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
     return written
 
 
-def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yield the rows with a published source in a shard (Parquet file), as several tables.
+def _groups(batches: Iterator[pa.RecordBatch], change: Change | None) -> Iterator[pa.Table]:
+    """Yield the rows of the ``batches`` as tables, each of which becomes one row group (block of rows) of a copy.
 
-    A source is a data set from which rows come. Each table becomes one row group (block of rows) in the published copy
-    of the shard. ``published`` holds the (source, licence) pairs whose rows may be published. ``change``, if not None,
-    is applied to batches of these rows.
+    ``change``, if not None, is applied to each batch.
     """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
-    for batch in shard.iter_batches(READ_ROWS):
-        kept = _of_sources(batch, published)
-        if not kept.num_rows:
-            continue
-        for part in _parts(change(kept) if change else kept):
+    for batch in batches:
+        for part in _parts(change(batch) if change else batch):
             if held and held_bytes + part.nbytes > MAX_GROUP_BYTES:
                 group, held, held_bytes = held, [], 0
                 yield pa.Table.from_batches(group)
@@ -112,8 +114,17 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from _parts(batch.slice(half))
 
 
-def _of_sources(batch: pa.RecordBatch, published: Collection[Key]) -> pa.RecordBatch:
-    """Return the rows of the batch whose (source, licence) is in ``published``."""
-    columns = (batch[name].to_pylist() for name in ("source", "license"))
-    mask = [(source or "", licence or "") in published for source, licence in zip(*columns, strict=True)]
-    return batch if all(mask) else batch.filter(pa.array(mask))
+def _published(
+    shard: pq.ParquetFile, sources: Collection[Key], flagged_ids: Collection[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a shard (Parquet file) to publish, in batches of at most :data:`READ_ROWS` rows.
+
+    These are the rows whose (source, licence) is in ``sources`` and whose id is not in ``flagged_ids``.
+    """
+    for batch in shard.iter_batches(READ_ROWS):
+        mask = [key in sources for key in keys_of(batch)]
+        if flagged_ids:
+            ids = batch["id"].to_pylist()
+            mask = [is_kept and row_id not in flagged_ids for is_kept, row_id in zip(mask, ids, strict=True)]
+        if any(mask):
+            yield batch if all(mask) else batch.filter(pa.array(mask))

@@ -1,5 +1,6 @@
 """Decides which rows of a run may be published, by the source and licence that each row names."""
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,17 +16,24 @@ Key = tuple[str, str]
 """The source and the licence that a row names; "" for a missing value."""
 
 
-def count_sources(file: Path) -> Counter[Key]:
+def count_sources(file: Path, ids: Collection[str] | None = None) -> Counter[Key]:
     """Return the number of rows of a shard (Parquet file of a run) for each pair of source and licence.
 
-    A source is a data set from which rows come. ``file`` is the path of the shard. Raises PublishError if it cannot be
-    read.
+    A source is a data set from which rows come. ``file`` is the path of the shard. If ``ids`` is not None, only the
+    rows with these ids are counted. Raises PublishError if the shard cannot be read.
     """
     found = Counter[Key]()
-    for batch in batches(file, ["source", "license"]):
-        columns = (batch[name].to_pylist() for name in ("source", "license"))
-        found.update((source or "", licence or "") for source, licence in zip(*columns, strict=True))
+    for batch in batches(file, ["source", "license", *([] if ids is None else ["id"])]):
+        keys = keys_of(batch)
+        counted = keys if ids is None else itertools.compress(keys, (each in ids for each in batch["id"].to_pylist()))
+        found.update(counted)
     return found
+
+
+def keys_of(batch: pa.RecordBatch) -> list[Key]:
+    """Return the source and the licence of each row of a batch."""
+    columns = (batch[name].to_pylist() for name in ("source", "license"))
+    return [(source or "", licence or "") for source, licence in zip(*columns, strict=True)]
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -18,10 +18,12 @@ import yaml
 from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub import client
 from groundtrace.publishing.hub.card_check import problems_of
+from groundtrace.publishing.publication import rows_text
 from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import WHOLE, open_audit
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.vision.media import MediaStore
 
@@ -232,6 +234,68 @@ def test_sources_whose_licence_does_not_allow_it_stay_here(hub: StandIn, beam: B
     assert asked.returncode == 0, asked.stderr
     assert "published at the maker's word" in hub.read(other, "README.md").decode()
     assert hub.repos[other].tags.keys() != hub.repos[REPO].tags.keys(), "other rows, another tag"
+
+
+def ids_of(run: Path, name: str) -> list[str]:
+    return [row for file in shards_of(run, name) for row in pq.read_table(file)["id"].to_pylist()]
+
+
+def sent_ids(hub: StandIn, name: str) -> list[str]:
+    files = [path for path in hub.files(REPO) if path.startswith(f"{name}/")]
+    return [row for path in files for row in pq.read_table(pa.BufferReader(hub.read(REPO, path)))["id"].to_pylist()]
+
+
+def test_rows_of_flagged_records_are_left_out_on_request(hub: StandIn, beam: Beam, run: Path, tmp_path: Path) -> None:
+    """They are left out of all sets, and the command, the card and ``run.json`` state their numbers."""
+    ids = {name: ids_of(run, name) for name in ("sft", "rl", "rejected")}
+    flagged = {"sft": ids["sft"][:2], "rl": ids["rl"][-1:], "rejected": ids["rejected"][:1]}
+    kept = {name: [each for each in ids[name] if each not in flagged[name]] for name in ids}
+    marks = Reviews(run)
+    for each in (*flagged["sft"], *flagged["rl"], *flagged["rejected"], "a record of another run"):
+        marks.keep(Mark(each, flagged=True))
+    words = ("publish", run, "--repo", REPO, "--with", "rejected")
+    assert beam(*words).returncode == 0
+    assert {name: sent_ids(hub, name) for name in ids} == ids, "flags leave out nothing unless it is asked for"
+    assert "flagged" not in hub.read(REPO, "README.md").decode()
+
+    stated = "left out, because their records are flagged in `beam view`: 2 SFT rows, 1 RL row, 1 rejected row\n"
+    counts = f"rows: {len(kept['sft'])} sft, {len(kept['rl'])} rl, {len(kept['rejected'])} rejected; tag"
+    dry = beam(*words, "--without-flagged", "--dry-run", "--card", tmp_path / "card.md")
+    assert dry.returncode == 0, dry.stderr
+    assert stated in dry.stdout and counts in dry.stdout
+    done = beam(*words, "--without-flagged", "--replace")
+    assert done.returncode == 0, done.stderr
+    assert stated in done.stdout and counts in done.stdout
+    assert {name: sent_ids(hub, name) for name in ids} == kept
+    card = hub.read(REPO, "README.md").decode()
+    assert card == (tmp_path / "card.md").read_text("utf-8")
+    assert f"| SFT rows | {len(kept['sft'])} |" in card and f"| RL rows | {len(kept['rl'])} |" in card
+    assert "| left out of this publication | 3 |" in card, "all rows that were read are accounted for"
+    assert "because a reviewer flagged their records: 2 SFT rows, 1 RL row, 1 rejected row." in card
+    assert "were made with these rows, too" in card
+    told = json.loads(hub.read(REPO, "run.json"))["published"]
+    assert told["rows"] == {name: len(kept[name]) for name in ("sft", "rl")}
+    assert told["left_out_flagged"] == {"sft": 2, "rl": 1, "rejected": 1} and told["left_out"] == []
+    assert len(hub.repos[REPO].tags) == 2, "other rows, another tag"
+
+
+def test_without_flags_the_same_is_published(hub: StandIn, beam: Beam, run: Path) -> None:
+    assert beam("publish", run, "--repo", REPO).returncode == 0
+    again = beam("publish", run, "--repo", REPO, "--without-flagged")
+    assert again.returncode == 0, again.stderr
+    assert "because their records are flagged in `beam view`: 0 rows" in again.stdout
+    assert "already published, nothing was sent" in again.stdout
+
+
+def test_all_rows_are_flagged(hub: StandIn, beam: Beam, run: Path) -> None:
+    marks = Reviews(run)
+    for each in (*ids_of(run, "sft"), *ids_of(run, "rl")):
+        marks.keep(Mark(each, flagged=True))
+    done = beam("publish", run, "--repo", REPO, "--without-flagged")
+    assert done.returncode == 2
+    numbers = rows_text({name: rows_of(run, name) for name in ("sft", "rl")})
+    assert f"no row is left to publish, because the records of {numbers} are flagged in `beam view`" in done.stderr
+    assert not hub.requests
 
 
 def test_licences_to_be_kept_are_named_beside_the_strictest(hub: StandIn, beam: Beam, run: Path) -> None:

@@ -48,6 +48,13 @@ def test_what_is_kept(tmp_path_factory: pytest.TempPathFactory, sources: str, pu
         assert found.schema.equals(SCHEMA, check_metadata=True)
 
 
+def test_flagged_rows_are_not_copied(tmp_path: Path) -> None:
+    file, flagged = write(tmp_path / "from.parquet", "aabaab"), frozenset({"q1", "q2", "q5", "another"})
+    assert copy_rows(file, tmp_path / "copy", [KEYS["a"]], flagged_ids=flagged) == 3
+    assert pq.read_table(tmp_path / "copy")["id"].to_pylist() == ["q0", "q3", "q4"]
+    assert copy_rows(file, tmp_path / "none", [KEYS["b"]], flagged_ids=flagged) == 0
+
+
 def test_a_copy_is_the_same_each_time(tmp_path: Path) -> None:
     file = write(tmp_path / "from.parquet", "abcabc")
     digests = set()
