@@ -40,7 +40,7 @@ from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.model_marks import ROLES, ModelMarks, images_of, model_marks
 from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
-from groundtrace.publishing.view.replies import read_replies
+from groundtrace.publishing.view.replies import read_replies, with_replies
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import own_file
 from groundtrace.schemas.text import printable, storable
@@ -66,7 +66,8 @@ class Replayed:
         stage, reason, detail: If the record was rejected, the stage that rejected it, the reason and the explanation;
             otherwise "".
         passed: The stages that the record passed, in order.
-        requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them.
+        requests: The calls of models in order, as :func:`groundtrace.inference.request_log.log_request` writes them,
+            with their stored replies (:func:`groundtrace.publishing.view.replies.with_replies`).
         traces: All traces (responses of the teacher model) with their verdicts (results of checks), as
             :func:`groundtrace.publishing.view.record.traces_of` returns them.
         marks: The boxes, points and masks in the replies of detector, pointer and segmenter.
@@ -115,7 +116,8 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             run_job(replace(plan, context=context), Draw(), job_files)
             samples = {stage.name for stage in plan.stages if stage.is_sample}
             calls = [each for each in _lines(here / "requests.jsonl") if each["stage"] not in samples]
-            return _outcome(job_files.read(), record_id, calls, plan.models)
+            done = _outcome(job_files.read(), record_id, calls, plan.models)
+            return replace(done, requests=with_replies(run, done.requests, summary.fresh_since or ""))
 
 
 def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:

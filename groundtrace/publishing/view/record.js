@@ -160,13 +160,21 @@ function repliesOf(record) {
     if (!box.open || list.childElementCount) return;
     try {
       const found = await fetched(`/api/replies?${new URLSearchParams({ id: record.id })}`);
-      const missing = found.keys - found.replies.length;
-      list.replaceChildren(...found.replies.map(reply), element("p", { class: "muted" }, missing ? `${missing} of ${found.keys} replies are not in the run's cache.` : `All ${found.keys} replies are shown.`));
+      list.replaceChildren(...found.replies.map(reply), element("p", { class: "muted" }, aboutReplies(record, found)));
     } catch (error) {
       list.replaceChildren(element("p", { class: "muted t" }, error.message));
     }
   });
   return box;
+}
+
+// Which replies are shown. The row of a rejected record names at most one reply, that which led to the rejection.
+function aboutReplies(record, found) {
+  const missing = found.keys - found.replies.length;
+  if (missing) return `${missing} of ${found.keys} replies are not in the run's cache.`;
+  if (record.set !== "rejected") return found.keys ? `All ${found.keys} replies are shown.` : "The row names no reply.";
+  const shown = found.keys ? "This is the reply that led to the rejection." : "No single reply led to the rejection, so the row names no reply.";
+  return `${shown}${run.has_replay ? " The replay below shows the replies to all requests for this record." : ""}`;
 }
 
 function reply(each) {

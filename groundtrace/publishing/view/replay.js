@@ -16,7 +16,7 @@ function endReplay() {
 // The objects that the models found become layers of the viewer.
 function replayOf(record, viewer) {
   const list = element("div", { class: "replay" });
-  const box = element("details", {}, element("summary", {}, "replay: prompts, all traces, stages"), list);
+  const box = element("details", {}, element("summary", {}, "replay: prompts, replies, all traces, stages"), list);
   box.addEventListener("toggle", async () => {
     if (!box.open || list.childElementCount) return;
     list.replaceChildren(element("p", { class: "muted" }, "The stages are repeated with the stored replies …"));
@@ -72,5 +72,6 @@ function sentPrompt(each, marks) {
   const score = each.continuation ? [element("p", { class: "muted" }, "the text whose probability is wanted"), element("pre", { class: "t" }, each.continuation.text)] : [];
   return element("details", {}, element("summary", { class: "t" }, `${each.stage}: ${each.role}, ${each.prompt}, ${each.stored.length} of ${each.keys.length} replies`, ...tagsOf(marks)),
     ...(each.system ? [element("p", { class: "muted" }, "system"), element("pre", { class: "t" }, each.system)] : []), element("p", { class: "muted" }, "user"), ...parts, ...score,
-    element("p", { class: "muted t" }, `cache key ${each.keys.join(", ")}`));
+    element("p", { class: "muted t" }, `cache key ${each.keys.join(", ")}`),
+    element("details", {}, element("summary", { class: "muted" }, each.replies.length < each.stored.length ? `texts of ${each.replies.length} of ${each.stored.length} replies` : "texts of the replies"), ...each.replies.map(reply)));
 }

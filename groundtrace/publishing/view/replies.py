@@ -14,6 +14,7 @@ from typing import Any
 from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.log import LogEntry
 from groundtrace.inference.cache.stored import StoredReplies
+from groundtrace.inference.request import fresh_key
 from groundtrace.publishing.reading import InspectError
 from groundtrace.schemas.safe_files import own_file
 
@@ -64,6 +65,23 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
             f"the replies in {file} cannot be read ({' '.join(str(error).split())}): make the file readable, or, if "
             f"it is damaged, run `beam cache stats {run}`, which repairs it"
         ) from error
+
+
+def with_replies(run: Path, calls: Sequence[Mapping[str, Any]], fresh_since: str) -> list[dict[str, Any]]:
+    """Return the calls of a replay, each with the field ``replies``: its stored replies, ready for JSON.
+
+    Only the first :data:`MAX_REPLIES` replies of all calls together are read. ``run`` is the run folder. The field
+    ``stored`` of a call holds the cache keys of its stored replies
+    (:func:`groundtrace.inference.request_log.log_request`). ``fresh_since`` is the time in the run's summary for a run
+    with ``--fresh``, because its cache has other keys (:func:`groundtrace.inference.request.fresh_key`); otherwise "".
+
+    Raises InspectError or UnsafeFile in the same cases as :func:`read_replies`.
+    """
+    stored = {key: fresh_key(key, fresh_since) for call in calls for key in call["stored"]}
+    found = {each["key"]: each for each in read_replies(run, list(stored.values())[:MAX_REPLIES])}
+    return [
+        {**call, "replies": [found[stored[key]] for key in call["stored"] if stored[key] in found]} for call in calls
+    ]
 
 
 def times_of(logged: LogEntry) -> dict[str, str | None]:

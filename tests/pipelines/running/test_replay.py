@@ -91,6 +91,16 @@ def test_each_kind_of_end_is_repeated(run: Path) -> None:
     assert {each["stage"] for each in done.requests} <= set(done.passed), "no calls of a stage that reads a sample"
 
 
+def test_a_question_that_is_too_hard_has_the_replies_of_the_policy(run: Path) -> None:
+    """Its row names no reply, because its pass rate was measured with several."""
+    row = next(row for row in rows_of(run, "rejected") if row["reason"] in ("too_hard", "too_easy"))
+    assert row["cache_key"] is None
+    [attempt] = [each for each in replay(run, row["id"]).requests if each["stage"] == "attempt"]
+    assert [each["key"] for each in attempt["replies"]] == attempt["stored"]
+    assert [each["text"] for each in attempt["replies"]] == [each["text"] for each in row["attempts"]]
+    assert {each["role"] for each in attempt["replies"]} == {"policy"}
+
+
 def copied(run: Path, to: Path) -> Path:
     """A copy of the run, with a cache that holds no reply."""
     shutil.copytree(run, to, ignore=shutil.ignore_patterns("cache"))

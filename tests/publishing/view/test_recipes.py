@@ -140,6 +140,27 @@ def test_a_replay_shows_the_prompts_and_all_traces(
     page.page.context.close()
 
 
+def test_the_replies_of_a_record_that_was_too_hard_are_in_its_replay(
+    browser: Any, run_of: Callable[[str], Path], serve: Callable[..., str]
+) -> None:
+    page = opened(browser, serve(run_of("grounded_cot")), "desk")
+    page.page.evaluate("changed(next => { next.set('stage', 'difficulty'); })")
+    page.wait("shown.rows.length > 0 && shown.rows.every(each => each.stage === 'difficulty')")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    page.page.click("text=replies of models")
+    page.page.wait_for_selector(".replies p:text('No single reply led to the rejection')")
+    assert "The replay below shows the replies to all requests for this record." in page.page.inner_text(".replies")
+    page.page.click("summary:text('replay')")
+    page.page.wait_for_selector(".replay summary:text('attempt: policy')", timeout=60_000)
+    page.page.evaluate("document.querySelectorAll('.replay details').forEach(each => each.open = true)")
+    shown = page.page.inner_text(".replay")
+    assert shown.count("policy · attempt") == page.page.evaluate("current.attempts.length") > 1
+    check_quiet(page)
+    page.page.context.close()
+
+
 def test_a_replay_ends_when_its_record_is_left(
     browser: Any, run_of: Callable[[str], Path], serve: Callable[..., str]
 ) -> None:

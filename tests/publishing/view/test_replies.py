@@ -11,9 +11,9 @@ import pytest
 
 from groundtrace.inference.cache.log import CacheEntry
 from groundtrace.inference.cache.replies import ReplyCache
-from groundtrace.inference.request import Completion
+from groundtrace.inference.request import Completion, fresh_key
 from groundtrace.publishing.reading import InspectError
-from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, keys_of, read_replies
+from groundtrace.publishing.view.replies import CACHE, MAX_CHARS, MAX_REPLIES, keys_of, read_replies, with_replies
 from groundtrace.schemas.safe_files import UnsafeFile
 
 
@@ -45,6 +45,26 @@ def test_a_row_without_calls_has_no_replies(row: dict[str, object]) -> None:
 def test_keys_are_limited_and_unique() -> None:
     keys = [str(number) for number in range(MAX_REPLIES + 50)]
     assert keys_of({"lineage": {"cache_keys": [*keys[:3], *keys]}}) == keys[:MAX_REPLIES]
+
+
+@pytest.mark.parametrize("since", ["", "2026-01-01T00:00:00+00:00"])
+def test_calls_of_a_replay_have_their_replies(since: str, tmp_path: Path) -> None:
+    cache = ReplyCache(str(tmp_path / CACHE))
+    cache.put(CacheEntry(fresh_key(key, since), "policy", "p", "m", 64, Completion(f"says {key}")) for key in "abc")
+    cache.close()
+    calls = [{"stage": "attempt", "stored": ["b", "a"]}, {"stage": "trace", "stored": ["lost"]}, {"stored": []}]
+    found = with_replies(tmp_path, calls, since)
+    assert [[each["text"] for each in call["replies"]] for call in found] == [["says b", "says a"], [], []]
+    assert found[0]["stage"] == "attempt" and "replies" not in calls[0]
+
+
+def test_only_the_first_replies_of_a_replay_are_read(tmp_path: Path) -> None:
+    cache = ReplyCache(str(tmp_path / CACHE))
+    keys = [f"{number:064}" for number in range(MAX_REPLIES + 3)]
+    cache.put(CacheEntry(key, "policy", "p", "m", 64, Completion(key)) for key in keys)
+    cache.close()
+    found = with_replies(tmp_path, [{"stored": keys[:3]}, {"stored": keys[3:]}], "")
+    assert [len(call["replies"]) for call in found] == [3, MAX_REPLIES - 3]
 
 
 MADE_S, MADE = 1_750_000_000.0, "2025-06-15T15:06:40+00:00"
