@@ -56,7 +56,12 @@ class AnswerSettings:
     A share of 1 means that there is no limit.
     """
 
-    max_absent: Annotated[Share, "the maximum share of rows that ask for something that is not in the image"] = 0.1
+    max_absent: Annotated[
+        Share,
+        "of all RL rows, the maximum share whose question is about things that the image does not show: the right "
+        "count is 0, or the pointer found none of its objects. A policy can answer such questions without looking, so "
+        "further ones are rejected; 5 are always allowed",
+    ] = 0.1
     max_same_answer: Annotated[
         float,
         Field(ge=0.5, le=1),
