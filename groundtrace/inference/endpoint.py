@@ -73,6 +73,7 @@ class Kind:
       must be left out or "plain", since other families have other forms of coordinates.
     - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
     - ``needs_url`` is True if the settings must contain the server's URL.
+    - ``uses_seed`` is False if the endpoint ignores the setting ``seed``. A config that sets a seed for it is refused.
     - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an
       endpoint's settings can answer, and may raise CallError. It is "" if the models answer all prompts.
     """
@@ -85,6 +86,7 @@ class Kind:
     own_form: bool = False
     embedded: bool = False
     needs_url: bool = False
+    uses_seed: bool = True
     prompts: str = ""
 
 
@@ -114,9 +116,15 @@ _OURS = {
         in_process=True,
         own_form=True,
         embedded=True,
+        uses_seed=False,
         prompts="groundtrace.embedded.endpoint:prompts_of",
     ),
-    "gemini": Kind("groundtrace.inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
+    "gemini": Kind(
+        "groundtrace.inference.endpoints.gemini:GeminiEndpoint",
+        extra="gemini",
+        modules=("google.genai",),
+        uses_seed=False,
+    ),
     "openai": Kind("groundtrace.inference.endpoints.openai_compatible:OpenAIEndpoint", needs_url=True),
     "transformers": Kind(
         "groundtrace.inference.endpoints.transformers_models:TransformersEndpoint",
@@ -124,6 +132,7 @@ _OURS = {
         extra="vision",
         modules=("torch", "torchvision", "transformers"),
         own_form=True,
+        uses_seed=False,
         prompts="groundtrace.inference.endpoints.transformers_models:prompts_of",
     ),
     "transformers_chat": Kind(
@@ -131,6 +140,7 @@ _OURS = {
         in_process=True,
         extra="vision",
         modules=("torch", "torchvision", "transformers"),
+        uses_seed=False,
     ),
     "vllm": Kind(
         "groundtrace.inference.endpoints.vllm:VllmEndpoint",
@@ -180,6 +190,7 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     message begins with the config key to change. The error is raised in these cases:
 
     - An endpoint has an unknown kind (way to reach a model), or an unknown family (way to write coordinates).
+    - An endpoint has a seed, but its kind ignores seeds.
     - The endpoint of a role is not defined.
     - The endpoint of a role has no URL, but its kind needs one.
     - The endpoint of a pointer or a detector fails :func:`check_coordinates`, which checks that the model writes points
@@ -187,9 +198,15 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
     """
     for name, endpoint in endpoints.items():
         try:
-            kind_of(endpoint.kind)
+            kind = kind_of(endpoint.kind)
         except EndpointError as error:
             raise ValueError(f"endpoints.{name}.kind is wrong: {error}") from error
+        if endpoint.seed is not None and not kind.uses_seed:
+            users = " and ".join(each for each in KINDS if KINDS[each].uses_seed)
+            raise ValueError(
+                f"endpoints.{name}.seed must not be set, since endpoints of the kind {endpoint.kind} ignore it: remove "
+                f"this key (it is for {users})"
+            )
         try:
             FAMILIES.named(endpoint.family or DEFAULT)
         except ValueError as error:

@@ -124,7 +124,8 @@ class EndpointSettings:
     samples_per_request: Annotated[PositiveInt, "the maximum number of samples in one request"] = 16
     seed: Annotated[
         int | None,
-        "openai and vllm: send one request for each sample, with this number plus the sample's index as its seed",
+        "openai and vllm, refused for other kinds: send one request for each sample, with this number plus the "
+        "sample's index as its seed",
     ] = None
     multi_image: Annotated[bool, "the model accepts several images in one request"] = True
     video: Annotated[bool, "the model accepts clips"] = False

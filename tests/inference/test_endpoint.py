@@ -4,6 +4,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,7 @@ def test_what_is_known_of_the_kinds() -> None:
     assert [name for name in KINDS if KINDS[name].server] == ["vllm"]
     assert [name for name in KINDS if KINDS[name].own_form] == ["classical", "transformers"]
     assert [name for name in KINDS if KINDS[name].embedded] == ["classical"]
+    assert [name for name in KINDS if KINDS[name].uses_seed] == ["openai", "vllm"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_what_stands_behind_an_endpoint(kind: str, embedded: bool, real: bool) -
     assert (is_embedded(settings), is_real(settings)) == (embedded, real)
 
 
-ALLOWED: list[tuple[str, str, dict[str, str]]] = [
+ALLOWED: list[tuple[str, str, dict[str, Any]]] = [
     ("pointer", "classical", {}),
     ("detector", "transformers", {}),
     ("detector", "transformers", {"frame": "norm1000"}),
@@ -85,8 +87,12 @@ ALLOWED: list[tuple[str, str, dict[str, str]]] = [
     ("segmenter", "openai", {}),
     ("teacher", "openai", {}),
     ("judge", "mine:Own", {}),
+    ("judge", "openai", {"seed": 0}),
+    ("judge", "vllm", {"seed": 7}),
+    ("judge", "mine:Own", {"seed": 7}),
 ]
-REFUSED: list[tuple[str, str, dict[str, str], str]] = [
+IGNORED = "endpoints.e.seed must not be set, since endpoints of the kind {} ignore it: remove this key (it is for"
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "pointer",
         "openai",
@@ -134,19 +140,23 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ),
     ("judge", "mine:KIND", {}, "endpoints.e.base_url is not set"),
     ("judge", "openai", {}, "endpoints.e.base_url is not set: set it to the server's URL, such as http://127"),
+    ("judge", "classical", {"seed": 0}, IGNORED.format("classical")),
+    ("judge", "gemini", {"seed": 7}, IGNORED.format("gemini")),
+    ("detector", "transformers", {"seed": 7}, IGNORED.format("transformers")),
+    ("policy", "transformers_chat", {"seed": 7}, IGNORED.format("transformers_chat")),
 ]
 
 
 @pytest.mark.parametrize(("role", "kind", "changes"), ALLOWED)
-def test_roles_that_their_endpoints_can_play(role: str, kind: str, changes: dict[str, str]) -> None:
+def test_roles_that_their_endpoints_can_play(role: str, kind: str, changes: dict[str, Any]) -> None:
     there = {"base_url": "http://127.0.0.1:8000/v1"} if kind == "openai" else {}
-    check_access({"e": EndpointSettings(kind, "m", **there, **changes)}, {role: "e"})  # type: ignore[arg-type]
+    check_access({"e": EndpointSettings(kind, "m", **there, **changes)}, {role: "e"})
 
 
 @pytest.mark.parametrize(("role", "kind", "changes", "said"), REFUSED)
-def test_roles_that_their_endpoints_cannot_play(role: str, kind: str, changes: dict[str, str], said: str) -> None:
+def test_roles_that_their_endpoints_cannot_play(role: str, kind: str, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
-        check_access({"e": EndpointSettings(kind, "m", **changes)}, {role: "e"})  # type: ignore[arg-type]
+        check_access({"e": EndpointSettings(kind, "m", **changes)}, {role: "e"})
     assert "\n" not in str(caught.value)
 
 
