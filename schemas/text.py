@@ -34,6 +34,14 @@ def dollars(usd: float) -> str:
     return f"${usd:.{1 - math.floor(math.log10(abs(usd)))}f}"
 
 
+def duration_text(seconds: float) -> str:
+    """Return a number of seconds as text, such as ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
 def storable(text: str) -> str:
     """Return the text with each lone surrogate (half a character) written as an escape, such as ``\\ud83d``. Rows and
     files cannot hold surrogates.

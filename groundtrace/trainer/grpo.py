@@ -60,6 +60,7 @@ from groundtrace.trainer.sharding import shard
 from groundtrace.trainer.training import Training
 from groundtrace.trainer.validation.held_out import HeldOut, hold_out, text_of
 from groundtrace.trainer.validation.validator import validating
+from groundtrace.trainer.watching.sampled import Show, counting
 
 SEEDS_PER_STEP = 1000
 """The number of seeds that are reserved for each training step. Each sampling call of a run has its own seed."""
@@ -77,6 +78,7 @@ class Trainee:
         draws: the object that draws the rows of each step.
         reference: the reference model of the KL term (:mod:`groundtrace.trainer.reference`); None without a KL term.
         settings: the config of the training.
+        show_sampled: the function that shows how many responses a step has sampled by now; None shows nothing.
     """
 
     vlm: VisionLanguageModel
@@ -86,6 +88,12 @@ class Trainee:
     draws: RowSampler
     reference: Any
     settings: TrainerSettings
+    show_sampled: Show | None = None
+
+    @property
+    def steps(self) -> int:
+        """Return the total number of training steps."""
+        return self.optimiser.steps // self.settings.grpo.updates_per_rollout
 
 
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
@@ -169,7 +177,8 @@ def _train(
             lambda index: len(streams_asked(shards.streams[index], grpo.streams)) or 1,
         )
         draws.position = training.progress.position
-        trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
+        show_sampled = training.monitor.show_sampled
+        trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings, show_sampled)
         blind, how = blind_reward(shards, reward.recipe, grpo.streams)
         _print_notes(how)
         shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
@@ -207,7 +216,8 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     """
     started = time.perf_counter()
     trainee.sampler.sync()
-    sampled, kept = collect_groups(trainee, step)
+    with counting(trainee.sampler, trainee.show_sampled, step + 1, trainee.steps) as sampler:
+        sampled, kept = collect_groups(replace(trainee, sampler=sampler), step)
     trainee.sampler.release()
     sampled_s = time.perf_counter() - started
     samples = to_samples(kept, trainee.settings, step)
@@ -377,6 +387,5 @@ def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
 
 def _clipping(trainee: Trainee, step: int) -> Clipping:
     grpo = trainee.settings.grpo
-    steps = trainee.optimiser.steps // grpo.updates_per_rollout
-    high = clip_high_at(step, steps, grpo.clip_high, grpo.clip_high_end)
+    high = clip_high_at(step, trainee.steps, grpo.clip_high, grpo.clip_high_end)
     return Clipping(grpo.clip_low, high, grpo.importance_cap)

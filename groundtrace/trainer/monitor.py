@@ -32,6 +32,7 @@ from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.watching.boards import VALIDATION, Board, check_boards, open_boards
 from groundtrace.trainer.watching.page import TrainPage
 from groundtrace.trainer.watching.records import as_line, read_lines, read_metrics, read_steps, write_lines
+from groundtrace.trainer.watching.sampled import Sampled, SampledView
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
@@ -79,9 +80,15 @@ class Monitor:
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
         self._write_run()  # before all other files (output_folder.py)
         write_atomically(output / "config.toml", to_toml(settings))
-        columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+        columns = (
+            TextColumn("{task.fields[name]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+        )
         self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
-        self._task = self._bar.add_task("", total=steps)
+        self._task = self._bar.add_task("", total=steps, name=command)
+        self._sampled = SampledView(self._bar)
         self._boards: list[Board] = []
         self._page = None if command == "eval" else TrainPage(output)
         self._left_out: set[str] = set()
@@ -148,6 +155,13 @@ class Monitor:
         if not sys.stderr.isatty() and (note or (step - 1) % LINE_EVERY == 0 or step == self.steps):
             print(f"step {step}/{self.steps}: {text}", file=sys.stderr)
         self._send(values, step)
+
+    def show_sampled(self, sampled: Sampled | None) -> None:
+        """Show how many responses a step has sampled by now; None means that the step samples no more.
+
+        In a terminal, the progress bar shows it. Otherwise, a line is printed at most every 30 s.
+        """
+        self._sampled.show(sampled)
 
     def validated(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...]) -> None:
         """Record the metrics of a validation during training, and print those whose names are in ``shown``.
@@ -229,6 +243,9 @@ class SilentMonitor(Monitor):
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
         """Do nothing, because only the first process (rank) writes the metrics of all processes."""
+
+    def show_sampled(self, sampled: Sampled | None) -> None:
+        """Do nothing, because only the first process (rank) shows the progress."""
 
     def leave_out(self, row: str, reason: str) -> None:
         """Do nothing, because the first process (rank) also records the unusable rows of the other processes."""

@@ -11,6 +11,7 @@ from groundtrace.schemas.text import (
     alternatives,
     counted,
     dollars,
+    duration_text,
     excerpt,
     folded,
     last_part,
@@ -96,6 +97,13 @@ def test_an_excerpt_is_at_most_80_characters() -> None:
 )
 def test_dollars(usd: float, words: str) -> None:
     assert dollars(usd) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.policy import score
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
+from groundtrace.trainer.watching import sampled
+from groundtrace.trainer.watching.sampled import Sampled
 
 from .runs import (
     LEARNS_LENGTH,
@@ -113,15 +116,23 @@ def test_without_dynamic_sampling_all_are_kept(collected: Any) -> None:
 
 
 def test_a_step_without_groups_changes_nothing(
-    load: Callable[..., VisionLanguageModel], folders: Any, tmp_path: Path, questions: Any
+    load: Callable[..., VisionLanguageModel],
+    folders: Any,
+    tmp_path: Path,
+    questions: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not even where momentum and weight decay would move the weights."""
     settings = settings_of(folders["qwen3"], grpo={"max_draws": 2}, optimiser={"weight_decay": 0.5})
     vlm = load("qwen3")
     sampler = Said(vlm, {"q0": [MIXED, ALL_WRONG], "q1": [MIXED, ALL_RIGHT]})
-    trainee = trainee_of(vlm, settings, sampler, tmp_path / "out", questions(2))
+    shown = list[Sampled | None]()
+    monkeypatch.setattr(sampled, "CHECK_EVERY_S", 0.001)
+    trainee = replace(trainee_of(vlm, settings, sampler, tmp_path / "out", questions(2)), show_sampled=shown.append)
     start = weights_of(vlm)
     _, first = grpo_step(trainee, 0)
+    *_, last, end = shown
+    assert end is None and last is not None and (last.step, last.steps) == (1, 2)
     assert changed(start, vlm), "the first step learns"
     before = weights_of(vlm)
     groups, metrics = grpo_step(trainee, 1)

@@ -23,6 +23,7 @@ from groundtrace.trainer.sample import EncodedImage, Rollout, Sample
 from groundtrace.trainer.sampler import Place, SamplerError, turn_length
 from groundtrace.trainer.settings import RolloutSettings
 from groundtrace.trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler, packed_image
+from groundtrace.trainer.watching.sampled import CountingSampler
 
 END, OTHER = 2, 40
 DROP, HANG = "drop", "hang"
@@ -134,6 +135,17 @@ def test_answers_come_in_order_with_their_tokens_and_log_probabilities(
     server.replies[GENERATE] = [answer(prompt, choice((OTHER,), "length", 1, -2.0), choice((OTHER, END)))]
     kept = [Rollout((OTHER, END), False, (-0.5, -0.5)), Rollout((OTHER,), True, (-2.0,))]
     assert sampler.sample([prompt, prompt], 2, seed=0) == [kept, kept]
+
+
+def test_complete_responses_are_counted(sampler: VllmSampler, server: Scripted, prompt: Sample) -> None:
+    server.replies[GENERATE] = [answer(prompt, choice((OTHER, END)), choice((OTHER, END), index=1))]
+    counting = CountingSampler(sampler)
+
+    async def take(place: Place, turn: Rollout) -> Sample | None:
+        return None
+
+    counting.play([prompt, prompt], 2, 0, take)
+    assert (counting.responses, counting.wanted) == (4, 4)
 
 
 def test_the_request(qwen3: VisionLanguageModel, picture: Callable[..., EncodedImage]) -> None:

@@ -22,7 +22,7 @@ from groundtrace.inference.flow.notes import waiting
 from groundtrace.pipelines.running.execute.running_totals import NotesReader, RunningTotals
 from groundtrace.pipelines.running.execute.time_left import TimeLeft
 from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun
-from groundtrace.schemas.text import counted, say
+from groundtrace.schemas.text import counted, duration_text, say
 from groundtrace.stages.plumbing.metrics import StageProgress, board
 from groundtrace.stages.plumbing.stage_list import StageList
 
@@ -196,14 +196,6 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
     if total is None or not rate or finished >= total:
         return None
     return (total - finished) / rate
-
-
-def duration_text(seconds: float) -> str:
-    """Return a number of seconds as text, such as ``40 s``, ``12 min`` or ``3 h 20 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def taken_text(so_far: RunningTotals) -> str:

@@ -11,7 +11,6 @@ from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.pipelines.grounded_cot import RECIPE
 from groundtrace.pipelines.running.execute.progress import (
     RunView,
-    duration_text,
     eta_s,
     progress_line,
     progress_table,
@@ -92,13 +91,6 @@ def test_the_latest_stage_in_one_line() -> None:
     assert progress_line({name: STAGES[name] for name in ("ingest", "clean")}, BEFORE) == line
     line = "attempt: 2 done, 1 rejected; requests sent 8, replies from the cache 6, in flight 6"
     assert progress_line(STAGES, BEFORE) == line
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3599, "1 h 0 min"), (12_000, "3 h 20 min")]
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize(
