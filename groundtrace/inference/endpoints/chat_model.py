@@ -10,9 +10,12 @@ installs the libraries. They are imported when the first model is loaded.
 """
 
 import asyncio
+import contextlib
 import itertools
+import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as executors
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -46,6 +49,19 @@ class _Waiting:
     reply: "asyncio.Future[Reply]"
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
+    def finish(self, reply: Reply) -> None:
+        """Pass the reply to the caller. Any thread may call this method."""
+        self._call(_finish, reply)
+
+    def fail(self, error: BaseException) -> None:
+        """Pass the error to the caller, a CallError as a copy of its own. Any thread may call this method."""
+        own = CallError(error.failure, error.message, partial=error.partial) if isinstance(error, CallError) else error
+        self._call(_fail, own)
+
+    def _call(self, settle: Callable[["asyncio.Future[Reply]", Any], None], result: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the caller's event loop is closed, so the caller does not wait
+            self.loop.call_soon_threadsafe(settle, self.reply, result)
+
 
 class ChatEndpoint:
     """Implements an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) of the kind ``transformers_chat``: a
@@ -62,6 +78,7 @@ class ChatEndpoint:
         self.settings = settings
         self._media = media
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="chat-model")
+        self._process: int | None = None
         self._is_closed = threading.Event()
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
@@ -88,14 +105,34 @@ class ChatEndpoint:
                 "another model"
             )
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
-        with self._lock:
-            self._waiting.append(waiting)
-        self._thread.submit(self._answer_some)
+        self._submit(self._answer_some, waiting)
         reply = await waiting.reply
         if any(not each.text.strip() and not each.is_truncated for each in reply.completions):
             kept = tuple(itertools.takewhile(lambda each: each.text.strip() or each.is_truncated, reply.completions))
             raise CallError(Failure.EMPTY, f"{self.settings.model} wrote a reply without text", partial=Reply(kept))
         return reply
+
+    def _submit(self, work: Callable[[], Any], *waiting: _Waiting) -> "Future[Any]":
+        """Add requests to the waiting ones, and let the model's thread call ``work``. Raises CallError if the endpoint
+        is closed, or if this process is a fork of the process that used the endpoint.
+
+        A forked process has a copy of the model, but not the thread that runs it. torch could also hang in such a
+        process.
+        """
+        if self._is_forked():
+            raise not_sent(
+                f"{self.settings.model} was loaded before this process was forked, and cannot answer in it: open the "
+                'endpoint after the fork, or start processes with the method "spawn"'
+            )
+        with self._lock:
+            if self._must_end():
+                raise CallError(Failure.STOPPED, _STOPPED)
+            self._process = os.getpid()
+            self._waiting += waiting
+            return self._thread.submit(work)
+
+    def _is_forked(self) -> bool:
+        return self._process not in (None, os.getpid())
 
     def _answer_some(self) -> None:
         """Answer one batch of the waiting requests. The batch has the first request, and later requests that can be
@@ -107,11 +144,10 @@ class ChatEndpoint:
             replies = self._answered(batch)
         except BaseException as error:  # passed to the callers: a future of the thread would hide it
             for each in batch:
-                own = CallError(error.failure, error.message) if isinstance(error, CallError) else error
-                each.loop.call_soon_threadsafe(_fail, each.reply, own)
+                each.fail(error)
             return
         for each, reply in zip(batch, replies, strict=True):
-            each.loop.call_soon_threadsafe(_finish, each.reply, reply)
+            each.finish(reply)
 
     def _taken(self) -> list[_Waiting]:
         """Remove the next batch from the waiting requests, and return it.
@@ -173,22 +209,28 @@ class ChatEndpoint:
 
     async def check(self) -> str:
         """Load the model, and return one line for the user that names the model. Raises CallError if the model cannot
-        be loaded.
+        be loaded, or if the endpoint is closed.
         """
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
+        await asyncio.wrap_future(self._submit(self._load_or_stop))
         return f"answers with {self.settings.model} in this process"
+
+    def _load_or_stop(self) -> None:
+        if self._must_end():
+            raise CallError(Failure.STOPPED, _STOPPED)
+        self._loaded()
 
     async def close(self) -> None:
         """Stop the model at its next token, wait for its thread to end, and free the model's memory.
 
-        The requests that have no reply yet fail with CallError.
+        The requests and checks that wait, and all later ones, fail with CallError.
         """
         self._is_closed.set()
-        self._thread.shutdown(cancel_futures=True)
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.loop.call_soon_threadsafe(_fail, each.reply, CallError(Failure.STOPPED, _STOPPED))
+        if not self._is_forked():
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            self._thread.shutdown()  # the calls that wait in the executor return at once
+            for each in waiting:
+                each.fail(CallError(Failure.STOPPED, _STOPPED))
         self._model = None
 
 
