@@ -26,6 +26,7 @@ STAND_FOR = {
     "groundtrace.inference.endpoints.chat_generation": ("vision",),
     "groundtrace.inference.endpoints.hf_detector": ("vision",),
     "groundtrace.inference.endpoints.hf_segmenter": ("vision",),
+    "groundtrace.inference.endpoints.transformers_loading": ("vision",),
     "groundtrace.sandbox": ("sandbox",),
     "groundtrace.storage.object_store": tuple(extra for extra, _ in SCHEMES.values()),
     "groundtrace.trainer": ("train",),

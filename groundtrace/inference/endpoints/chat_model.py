@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.endpoints.transformers_models import load_weights, not_sent, of_library, one_line, source
+from groundtrace.inference.endpoints.transformers_loading import load_weights, not_sent, of_library, one_line, source
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings

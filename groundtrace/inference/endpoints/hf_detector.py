@@ -26,7 +26,8 @@ from transformers import (
     Owlv2Processor,
 )
 
-from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
+from groundtrace.inference.endpoints.transformers_loading import load_weights, source
+from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, prepared
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt

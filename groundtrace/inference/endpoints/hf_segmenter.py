@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from transformers import Sam2Model, Sam2Processor, SamModel, SamProcessor
 
-from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, load_weights, prepared, source
+from groundtrace.inference.endpoints.transformers_loading import load_weights, source
+from groundtrace.inference.endpoints.transformers_models import IMAGES_KEPT, LazyImage, prepared
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.grounding import encode_mask
 from groundtrace.inference.settings import EndpointSettings

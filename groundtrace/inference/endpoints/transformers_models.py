@@ -18,25 +18,23 @@ need them.
 
 import asyncio
 import importlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.endpoints.transformers_loading import not_sent, of_library, one_line, source
+from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.media import MediaStore
 
-T = TypeVar("T")
-_library = threading.Lock()
 READING_REVISION = "1"
 """The revision of the code that converts a model's output to a reply. It must be increased if a change of this code
 gives another reply for the same output, so that old replies in the cache are not used.
@@ -45,8 +43,6 @@ IMAGES_KEPT = 8
 """The number of images whose features a model caches. With the largest supported model, the features of one image take
 about 20 MB.
 """
-MAX_MESSAGE_CHARS = 300
-
 MODELS: dict[str, str] = {
     "grounding-dino": "groundtrace.inference.endpoints.hf_detector:GroundingDino",
     "owlv2": "groundtrace.inference.endpoints.hf_detector:Owlv2",
@@ -241,34 +237,6 @@ def load_model(settings: EndpointSettings) -> VisionModel:
     return of_library(settings, lambda settings: _class_of(settings)(settings))
 
 
-def _renew_lock() -> None:
-    """Replace the lock in a forked process: in the parent, another thread may have held it during the fork."""
-    global _library
-    _library = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
-
-
-def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """Call ``get`` with the settings, and return its result. ``get`` is a function that uses torch and
-    ``transformers``, e.g. to load a model. Errors of these libraries are converted to CallError.
-
-    Only one thread at a time calls ``get``. The reason is that ``transformers`` imports its modules at the first use:
-    if two threads do this at the same time, one of them gets an ImportError.
-    """
-    try:
-        with _library:
-            return get(settings)
-    except ImportError as error:
-        raise not_sent(
-            f"{settings.model} needs torch, torchvision and transformers, which cannot be imported ({error}): install "
-            "them"
-        ) from error
-    except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
-        raise not_sent(f"the model {settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
-
-
 def _class_of(settings: EndpointSettings) -> Any:
     import torch  # noqa: F401  # transformers can be imported without it, and then fails with another message
     from transformers import AutoConfig
@@ -282,43 +250,6 @@ def _class_of(settings: EndpointSettings) -> Any:
         )
     module, name = MODELS[config.model_type].split(":")
     return getattr(importlib.import_module(module), name)
-
-
-def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:
-    """Load the checkpoint ``settings.model``, and return the model, an object of the class ``model_class``. The model
-    is in evaluation mode, and on the GPU if this machine has one.
-
-    ``model_class`` is a class of the ``transformers`` library. ``dtype`` is the type of the weights: None means
-    float32, "auto" means the type in the checkpoint.
-
-    Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
-    weights at random and only warn.
-    """
-    import torch
-    from safetensors import SafetensorError
-
-    try:
-        model, report = model_class.from_pretrained(
-            settings.model,
-            use_safetensors=True,
-            dtype=dtype or torch.float32,
-            output_loading_info=True,
-            **source(settings),
-        )
-    except SafetensorError as error:
-        raise not_sent(f"{settings.model} is damaged ({error}): download it again", Failure.BAD_REQUEST) from error
-    if missing := sorted(report["missing_keys"]):
-        kind = model_class.__name__
-        message = f"{settings.model} lacks {len(missing)} weights of a {kind}, such as {missing[0]}: use another model"
-        raise not_sent(message, Failure.BAD_REQUEST)
-    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Return keyword arguments for the library's ``from_pretrained``: the revision of the checkpoint, and the
-    instruction to run no code of the checkpoint. For a local folder the library ignores the revision.
-    """
-    return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
@@ -336,17 +267,3 @@ def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
 
 def _listed(model: VisionModel) -> str:
     return " and ".join(model.prompts)
-
-
-def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
-    """Return the error for a request that was not passed to the model. ``message`` gives the reason, and ``failure`` is
-    the kind of the failure.
-    """
-    return CallError(failure, one_line(message), partial=NOT_SENT)
-
-
-def one_line(message: str) -> str:
-    """Return the message on one line, cut after 300 characters. The library's messages have many lines, of which the
-    first ones are the most useful.
-    """
-    return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint, of_library
+from groundtrace.inference.endpoints.transformers_loading import of_library
+from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
 from groundtrace.inference.errors import NOT_SENT, CallError
 from groundtrace.inference.grounding import masks_of_reply
 from groundtrace.inference.models import Models

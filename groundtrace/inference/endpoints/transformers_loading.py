@@ -1,0 +1,95 @@
+"""Loads checkpoints with the ``transformers`` library, and converts the library's errors to CallError.
+
+Only safetensors are loaded, and no code of a checkpoint is run.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.settings import EndpointSettings
+
+T = TypeVar("T")
+_library = threading.Lock()
+MAX_MESSAGE_CHARS = 300
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: in the parent, another thread may have held it during the fork."""
+    global _library
+    _library = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
+    """Call ``get`` with the settings, and return its result. ``get`` is a function that uses torch and
+    ``transformers``, e.g. to load a model. Errors of these libraries are converted to CallError.
+
+    Only one thread at a time calls ``get``. The reason is that ``transformers`` imports its modules at the first use:
+    if two threads do this at the same time, one of them gets an ImportError.
+    """
+    try:
+        with _library:
+            return get(settings)
+    except ImportError as error:
+        raise not_sent(
+            f"{settings.model} needs torch, torchvision and transformers, which cannot be imported ({error}): install "
+            "them"
+        ) from error
+    except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
+        raise not_sent(f"the model {settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
+
+
+def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:
+    """Load the checkpoint ``settings.model``, and return the model, an object of the class ``model_class``. The model
+    is in evaluation mode, and on the GPU if this machine has one.
+
+    ``model_class`` is a class of the ``transformers`` library. ``dtype`` is the type of the weights: None means
+    float32, "auto" means the type in the checkpoint.
+
+    Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
+    weights at random and only warn.
+    """
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        model, report = model_class.from_pretrained(
+            settings.model,
+            use_safetensors=True,
+            dtype=dtype or torch.float32,
+            output_loading_info=True,
+            **source(settings),
+        )
+    except SafetensorError as error:
+        raise not_sent(f"{settings.model} is damaged ({error}): download it again", Failure.BAD_REQUEST) from error
+    if missing := sorted(report["missing_keys"]):
+        kind = model_class.__name__
+        message = f"{settings.model} lacks {len(missing)} weights of a {kind}, such as {missing[0]}: use another model"
+        raise not_sent(message, Failure.BAD_REQUEST)
+    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def source(settings: EndpointSettings) -> dict[str, Any]:
+    """Return keyword arguments for the library's ``from_pretrained``: the revision of the checkpoint, and the
+    instruction to run no code of the checkpoint. For a local folder the library ignores the revision.
+    """
+    return {"revision": settings.revision or "main", "trust_remote_code": False}
+
+
+def not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError:
+    """Return the error for a request that was not passed to the model. ``message`` gives the reason, and ``failure`` is
+    the kind of the failure.
+    """
+    return CallError(failure, one_line(message), partial=NOT_SENT)
+
+
+def one_line(message: str) -> str:
+    """Return the message on one line, cut after 300 characters. The library's messages have many lines, of which the
+    first ones are the most useful.
+    """
+    return " ".join(message.split())[:MAX_MESSAGE_CHARS]
