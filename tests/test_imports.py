@@ -24,6 +24,7 @@ from .test_floors import ROOT, files_of, modules_named
 STAND_FOR = {
     **{kind.endpoint.partition(":")[0]: (kind.extra,) for kind in KINDS.values() if kind.extra},
     "groundtrace.inference.endpoints.chat_generation": ("vision",),
+    "groundtrace.inference.endpoints.checkpoint_sizes": ("vision",),
     "groundtrace.inference.endpoints.hf_detector": ("vision",),
     "groundtrace.inference.endpoints.hf_segmenter": ("vision",),
     "groundtrace.inference.endpoints.transformers_loading": ("vision",),

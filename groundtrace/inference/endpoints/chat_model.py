@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.endpoints.transformers_loading import load_weights, not_sent, of_library, one_line, source
+from groundtrace.inference.endpoints.transformers_loading import (
+    check_config,
+    load_weights,
+    not_sent,
+    of_library,
+    one_line,
+    source,
+)
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
@@ -269,6 +276,7 @@ def _load(settings: EndpointSettings) -> "ChatModel":
     from groundtrace.inference.endpoints.chat_generation import ChatModel
 
     transformers.utils.logging.disable_progress_bar()
+    check_config(settings)
     processor = AutoProcessor.from_pretrained(settings.model, **source(settings))
     if not getattr(processor, "chat_template", None) or not hasattr(processor, "image_processor"):
         raise not_sent(

@@ -6,6 +6,7 @@ Only safetensors are loaded, and no code of a checkpoint is run.
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
@@ -14,6 +15,8 @@ from groundtrace.inference.settings import EndpointSettings
 T = TypeVar("T")
 _library = threading.Lock()
 MAX_MESSAGE_CHARS = 300
+_ADAPTER = "adapter_config.json"
+"""The name of the file that describes an adapter, which the library applies to a model."""
 
 
 def _renew_lock() -> None:
@@ -51,13 +54,18 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
     ``model_class`` is a class of the ``transformers`` library. ``dtype`` is the type of the weights: None means
     float32, "auto" means the type in the checkpoint.
 
-    Raises CallError if the checkpoint's file is damaged or lacks weights. The library itself would initialise missing
-    weights at random and only warn.
+    Raises CallError in these cases:
+
+    - A file of the checkpoint is damaged.
+    - Its config describes a model that is much larger than its weights. The library itself would first allocate the
+      memory of this model.
+    - It lacks weights. The library itself would initialise missing weights at random and only warn.
     """
     import torch
     from safetensors import SafetensorError
 
     try:
+        _check_size(model_class, settings)
         model, report = model_class.from_pretrained(
             settings.model,
             use_safetensors=True,
@@ -72,6 +80,46 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
         message = f"{settings.model} lacks {len(missing)} weights of a {kind}, such as {missing[0]}: use another model"
         raise not_sent(message, Failure.BAD_REQUEST)
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def check_config(settings: EndpointSettings) -> None:
+    """Check the checkpoint's ``config.json`` before the library makes anything of it. Raises CallError if a number of
+    layers or a list is too large, and OSError if there is no such file.
+
+    A local folder with an adapter, such as LoRA, is refused too: the library would apply it by itself to any other
+    model that it names.
+    """
+    from transformers import PreTrainedConfig
+
+    from groundtrace.inference.endpoints.checkpoint_sizes import TooLarge, check_counts
+
+    if (Path(settings.model) / _ADAPTER).is_file():
+        message = f"{settings.model} has an adapter ({_ADAPTER}): merge it into its model, or remove this file"
+        raise not_sent(message, Failure.BAD_REQUEST)
+    try:
+        config, _ = PreTrainedConfig.get_config_dict(settings.model, **source(settings))
+        check_counts(config, f"config.json of {settings.model}")
+    except TooLarge as error:
+        raise not_sent(str(error), Failure.BAD_REQUEST) from error
+
+
+def _check_size(model_class: Any, settings: EndpointSettings) -> None:
+    """Raise CallError if the model of the checkpoint's config is much larger than the checkpoint's weights.
+
+    A checkpoint without safetensors is accepted: the library raises an error for it.
+    """
+    from transformers import AutoConfig
+
+    from groundtrace.inference.endpoints.checkpoint_sizes import TooLarge, check_size, outlined, weight_files
+
+    config_class = getattr(model_class, "config_class", None) or AutoConfig
+    config = config_class.from_pretrained(settings.model, **source(settings))
+    files = weight_files(settings.model, config, source(settings)["revision"])
+    try:
+        if files:
+            check_size(outlined(model_class, config), files, f"config.json of {settings.model}")
+    except TooLarge as error:
+        raise not_sent(str(error), Failure.BAD_REQUEST) from error
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:

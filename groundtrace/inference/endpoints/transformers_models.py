@@ -28,7 +28,7 @@ import numpy as np
 from PIL import Image
 
 from groundtrace.grading.messages import MediaPart
-from groundtrace.inference.endpoints.transformers_loading import not_sent, of_library, one_line, source
+from groundtrace.inference.endpoints.transformers_loading import check_config, not_sent, of_library, one_line, source
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
@@ -241,6 +241,7 @@ def _class_of(settings: EndpointSettings) -> Any:
     import torch  # noqa: F401  # transformers can be imported without it, and then fails with another message
     from transformers import AutoConfig
 
+    check_config(settings)
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
     if config.model_type not in MODELS:
         known = ", ".join(MODELS)

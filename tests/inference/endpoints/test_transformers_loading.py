@@ -1,5 +1,6 @@
 """Checkpoints that cannot be loaded, and machines without the libraries: one line that says what is wrong."""
 
+import json
 import re
 import shutil
 import sys
@@ -24,6 +25,11 @@ BOXES = ([10.0, 10.0, 100.5, 100.0],)
 @pytest.fixture
 def picture(medium) -> MediaRef:
     return medium(noise())
+
+
+def change(folder: Path, **values: object) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | values), "utf-8")
 
 
 def without_config(folder: Path) -> None:
@@ -51,6 +57,18 @@ def of_another_shape(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
+def of_many_layers(folder: Path) -> None:
+    change(folder, vision_config={"backbone_config": {"num_hidden_layers": 10**9}})
+
+
+def larger_than_its_weights(folder: Path) -> None:
+    change(folder, vision_config=None)
+
+
+def with_an_adapter(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "a/b"}', "utf-8")
+
+
 def cut_short(folder: Path) -> None:
     data = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
@@ -68,6 +86,12 @@ def without_processor(folder: Path) -> None:
         (pickled, "bad_request: .* cannot be loaded: .*safetensors"),
         (without_a_weight, "bad_request: .* lacks 1 weights of a Sam2Model, such as no_memory_embedding"),
         (of_another_shape, "bad_request: .* cannot be loaded"),
+        (of_many_layers, "bad_request: config.json of .* has num_hidden_layers = 1000000000, but it must be a whole"),
+        (
+            larger_than_its_weights,
+            "bad_request: config.json of .* describes a model of .* weights, but its ",
+        ),
+        (with_an_adapter, r"bad_request: .* has an adapter \(adapter_config.json\): merge it into its model"),
         (cut_short, "bad_request: .* is damaged"),
         (without_processor, "bad_request: .* cannot be loaded"),
     ],
