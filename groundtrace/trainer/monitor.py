@@ -90,7 +90,7 @@ class Monitor:
         self._task = self._bar.add_task("", total=steps, name=command)
         self._sampled = SampledView(self._bar)
         self._boards: list[Board] = []
-        self._page = None if command == "eval" else TrainPage(output)
+        self._page = None if command == "eval" else TrainPage(output, settings.reward if command == "grpo" else None)
         self._left_out: set[str] = set()
         self.validations: list[dict[str, Any]] = []
 

@@ -48,6 +48,15 @@ def test_a_run_from_beginning_to_end(tmp_path: Path, monitor: Monitor, settings:
     assert lines_of(tmp_path / "out" / "left_out.jsonl") == [{"row": "row 3", "reason": "q3: image 1 does not decode"}]
 
 
+@pytest.mark.parametrize("command", ["sft", "grpo"])
+def test_the_page_of_grpo_has_the_settings_of_the_reward(
+    command: str, tmp_path: Path, settings: TrainerSettings
+) -> None:
+    with Monitor(tmp_path, command, settings, "data", 25):
+        pass
+    assert ("options.tau" in (tmp_path / "train.html").read_text("utf-8")) == (command == "grpo")
+
+
 def test_the_revision_is_that_of_the_code(tmp_path: Path, monitor: Monitor) -> None:
     assert re.match(r"[0-9a-f]{7,40}", run_of(tmp_path)["revision"])
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.pages.render import render
+from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.validation.best import best_of
@@ -13,6 +14,7 @@ from groundtrace.trainer.watching.answers import shown_questions
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
 from groundtrace.trainer.watching.entries import entries_of
 from groundtrace.trainer.watching.records import read_metrics, read_steps
+from groundtrace.trainer.watching.reward_settings import shown_reward
 
 PAGE = "train.html"
 MIN_PAUSE_S = 20.0
@@ -36,11 +38,12 @@ COLUMNS = (
 class TrainPage:
     """Writes the page ``train.html`` of a training to its output folder, and updates the page while the training runs.
 
-    If the page cannot be written, the training continues, and the reason is printed once.
+    ``reward`` holds the settings of the reward, which the page shows; None if the training has no reward. If the page
+    cannot be written, the training continues, and the reason is printed once.
     """
 
-    def __init__(self, output: Path) -> None:
-        self._output = output
+    def __init__(self, output: Path, reward: RewardSettings | None = None) -> None:
+        self._output, self._reward = output, reward
         self._next_s = 0.0
         self._problem = ""
 
@@ -60,7 +63,8 @@ class TrainPage:
         """
         started = time.monotonic()
         try:
-            write_atomically(self._output / PAGE, train_page(self._output).encode("utf-8", "backslashreplace"))
+            html = train_page(self._output, self._reward)
+            write_atomically(self._output / PAGE, html.encode("utf-8", "backslashreplace"))
         except Exception as error:  # whatever it is, the training matters more than its page
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             if problem != self._problem:
@@ -70,8 +74,11 @@ class TrainPage:
         self._next_s = started + max(MIN_PAUSE_S, took_s / MAX_SHARE)
 
 
-def train_page(output: Path) -> str:
-    """Return the HTML page of a training, made from the files in its output folder ``output``."""
+def train_page(output: Path, reward: RewardSettings | None = None) -> str:
+    """Return the HTML page of a training, made from the files in its output folder ``output``.
+
+    The page also shows the settings of the reward, ``reward``; None if the training has no reward.
+    """
     run = read_json(output / "run.json")
     metrics, validations = read_metrics(output / "metrics.jsonl"), read_steps(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
@@ -98,6 +105,7 @@ def train_page(output: Path) -> str:
         size=(WIDTH, HEIGHT),
         left=LEFT,
         questions=entries_of(questions),
+        reward=None if reward is None else shown_reward(reward),
         short=short,
         figure_of=_figure,
         refresh_s=round(MIN_PAUSE_S),

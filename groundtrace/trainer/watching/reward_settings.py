@@ -1,0 +1,116 @@
+"""Lists the settings of a training's reward for its page train.html.
+
+The list holds the settings of the reward and of its recipe with their defaults, and the model of each role. It does not
+hold addresses and keys of endpoints, because users may send the page to other people.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from groundtrace.config.fields import default_of
+from groundtrace.config.flat import flat_values
+from groundtrace.config.reference import sections
+from groundtrace.inference.settings import ROLES
+from groundtrace.rewards.rows.settings import RewardSettings
+
+SINGLE = ("allow_embedded", "synthetic_sources", "wait_s")
+"""The settings of :class:`RewardSettings` that the page shows unchanged."""
+
+
+@dataclass(frozen=True)
+class ShownSetting:
+    """Holds one setting of the reward as the page shows it.
+
+    Attributes:
+        name: the key in the section ``[reward]`` of the config, such as ``options.tau``.
+        value: the value as text.
+        default: the default as text; "" if there is none.
+        meaning: one line on what the setting does; "" if there is none.
+    """
+
+    name: str
+    value: str
+    default: str
+    meaning: str
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the value differs from the default."""
+        return self.value != self.default
+
+
+@dataclass(frozen=True)
+class ShownReward:
+    """Holds the reward of a training as the page shows it.
+
+    Attributes:
+        recipe: the name of the recipe, which computes rewards from the verdicts of scorers.
+        scorers: the names of the scorers (checks of a response) that the recipe may run.
+        settings: the settings of the reward and of the recipe. Those that differ from their defaults are first.
+    """
+
+    recipe: str
+    scorers: tuple[str, ...]
+    settings: tuple[ShownSetting, ...]
+
+
+def shown_reward(reward: RewardSettings) -> ShownReward:
+    """Return the recipe, the scorers and the settings of the reward for the page."""
+    recipe = reward.make_recipe()
+    defaults, meanings = dict(_values(RewardSettings(), _defaults(recipe.Settings))), _meanings(recipe.Settings)
+    settings = [
+        ShownSetting(name, value, defaults.get(name, ""), meanings.get(name, ""))
+        for name, value in _values(reward, to_jsonable_python(recipe.settings))
+    ]
+    scorers = tuple(scorer.name for scorer in recipe.runs)
+    return ShownReward(reward.recipe, scorers, tuple(sorted(settings, key=lambda each: not each.is_changed)))
+
+
+def _values(reward: RewardSettings, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each key of the section ``[reward]`` with its value as text.
+
+    ``options`` are the settings of the recipe as JSON data. The value of a role is its model.
+    """
+    for name, value in flat_values(options, "options."):
+        yield name, _text(value)
+    for role, name in reward.roles.items():
+        endpoint = reward.endpoints.get(name)
+        yield f"roles.{role}", f"{endpoint.model} ({endpoint.kind})" if endpoint else "none"
+    for name in SINGLE:
+        yield name, _text(getattr(reward, name))
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the defaults of a settings class as JSON data. A field that the user must set is left out."""
+    found = {field.name: default_of(field) for field in dataclasses.fields(cls)}
+    return {name: to_jsonable_python(default) for name, default in found.items() if default is not dataclasses.MISSING}
+
+
+def _meanings(options: type) -> dict[str, str]:
+    """Return the meaning of each key of the section ``[reward]``. ``options`` is the settings class of the recipe.
+
+    If the user may choose the name of a key, as in ``options.weights.spatial``, the meaning is that of its section.
+    """
+    found = {f"roles.{role}": "the model and the kind of its endpoint" for role in ROLES}
+    for section in (*sections(RewardSettings), *sections(options, "options")):
+        found |= {f"{section.path}.{key.name}".removeprefix("."): key.meaning for key in section.keys}
+        entries = (entry for entry in section.entries if entry.path == section.path != "roles")
+        found |= {f"{entry.path}.{key.name}": section.text for entry in entries for key in entry.keys}
+    return found
+
+
+def _text(value: Any) -> str:
+    """Return a value of the config as text for the page."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ("; " if any(isinstance(each, dict) for each in value) else ", ").join(map(_text, value)) or "none"
+    return "none" if value is None or value == "" else str(value)
