@@ -38,13 +38,32 @@ def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T])
     try:
         with _library:
             return get(settings)
+    except CallError:
+        raise
     except ImportError as error:
         raise not_sent(
             f"{settings.model} needs torch, torchvision and transformers, which cannot be imported ({error}): install "
             "them"
         ) from error
-    except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
-        raise not_sent(f"the model {settings.model} cannot be loaded: {error}", Failure.BAD_REQUEST) from error
+    except Exception as error:  # values of unexpected types in the files of a checkpoint can raise any type
+        raise not_sent(_unloadable(settings.model, error), Failure.BAD_REQUEST) from error
+
+
+def _unloadable(model: str, error: Exception) -> str:
+    """Return the message for a model that the library cannot load."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    if not os.path.isdir(model):  # noqa: PTH112  # Path raises an error for some texts that are not paths
+        try:
+            validate_repo_id(model)
+        except HFValidationError:
+            return (
+                f"the model {model:.100} cannot be loaded: it is neither a folder nor the id of a model in the Hugging "
+                "Face Hub: correct the setting model of the endpoint"
+            )
+    kind = "" if isinstance(error, (OSError, ValueError, RuntimeError)) else f"{type(error).__name__}: "
+    return f"the model {model} cannot be loaded (check its files, or download it again): {kind}{error}"
 
 
 def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None) -> Any:

@@ -69,6 +69,10 @@ def with_an_adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "a/b"}', "utf-8")
 
 
+def of_a_list(folder: Path) -> None:
+    (folder / "config.json").write_text("[]", "utf-8")
+
+
 def cut_short(folder: Path) -> None:
     data = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(data[: len(data) // 2])
@@ -81,9 +85,12 @@ def without_processor(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (without_config, "bad_request: .* cannot be loaded"),
+        (
+            without_config,
+            "bad_request: .* cannot be loaded: it is neither a folder nor the id of a model in the Hugging",
+        ),
         (another_class, "bad_request: .* has the type 'bert': use a model of the type grounding-dino, owlv2"),
-        (pickled, "bad_request: .* cannot be loaded: .*safetensors"),
+        (pickled, "bad_request: .* cannot be loaded .*safetensors"),
         (without_a_weight, "bad_request: .* lacks 1 weights of a Sam2Model, such as no_memory_embedding"),
         (of_another_shape, "bad_request: .* cannot be loaded"),
         (of_many_layers, "bad_request: config.json of .* has num_hidden_layers = 1000000000, but it must be a whole"),
@@ -92,6 +99,7 @@ def without_processor(folder: Path) -> None:
             "bad_request: config.json of .* describes a model of .* weights, but its ",
         ),
         (with_an_adapter, r"bad_request: .* has an adapter \(adapter_config.json\): merge it into its model"),
+        (of_a_list, r"bad_request: .* cannot be loaded \(check its files, or download it again\): "),
         (cut_short, "bad_request: .* is damaged"),
         (without_processor, "bad_request: .* cannot be loaded"),
     ],
