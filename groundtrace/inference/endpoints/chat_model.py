@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from groundtrace.grading.messages import MediaPart
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.endpoints.transformers_loading import (
     check_config,
     load_weights,
@@ -32,19 +32,22 @@ from groundtrace.inference.endpoints.transformers_loading import (
     source,
 )
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.request import Completion, Reply, Request, Sampling
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.media import MediaStore
 
 if TYPE_CHECKING:
-    from groundtrace.inference.endpoints.chat_generation import ChatModel
+    from groundtrace.inference.endpoints.chat_generation import Chat, ChatModel
 
 DRAWING_REVISION = "1"
 """The revision of the code that prompts the model and draws its tokens. It must be increased if a change of this code
 gives another reply for the same request, so that old replies in the cache are not used.
 """
 
+_TRIAL = RenderedPrompt("trial", "0" * 64, "", (MediaPart("", "0" * 64), TextPart("What is this?")), None, ())
+"""The prompt of the test after loading. It has an image of the size :data:`_TRIAL_PX` (width, height), in pixels."""
+_TRIAL_PX = (64, 64)
 _STOPPED = "the model was stopped, because the run has ended"
 
 
@@ -148,12 +151,14 @@ class ChatEndpoint:
         if not batch:
             return
         try:
-            replies = self._answered(batch)
+            model = self._loaded()
+            chats = self._chats(model, batch)
+            replies = self._answered(model, chats) if chats else []
         except BaseException as error:  # passed to the callers: a future of the thread would hide it
             for each in batch:
                 each.fail(error)
             return
-        for each, reply in zip(batch, replies, strict=True):
+        for each, reply in zip(chats, replies, strict=True):
             each.finish(reply)
 
     def _taken(self) -> list[_Waiting]:
@@ -181,14 +186,24 @@ class ChatEndpoint:
         is_ending = getattr(executors, "_shutdown", False)  # private; Python sets nothing public before it waits
         return self._is_closed.is_set() or is_ending
 
-    def _answered(self, batch: list[_Waiting]) -> list[Reply]:
-        model = self._loaded()
-        chats = [model.chat(each.request.prompt, self._pictures(each.request.prompt)) for each in batch]
+    def _chats(self, model: "ChatModel", batch: list[_Waiting]) -> "dict[_Waiting, Chat]":
+        """Return the chat of each request in a batch. A request whose chat cannot be made fails, and is left out."""
+        chats: dict[_Waiting, Chat] = {}
+        for each in batch:
+            prompt = each.request.prompt
+            try:
+                chats[each] = _rendered(self.settings, model, prompt, self._pictures(prompt))
+            except Exception as error:  # passed to the caller
+                each.fail(error)
+        return chats
+
+    def _answered(self, model: "ChatModel", chats: "dict[_Waiting, Chat]") -> list[Reply]:
+        requests = [each.request for each in chats]
         try:
-            if batch[0].request.continuation is not None:
-                return [_scored(model, chat, each.request) for chat, each in zip(chats, batch, strict=True)]
-            numbers = [each.request.indices for each in batch]
-            drawn = model.draw(chats, numbers, batch[0].request.sampling, self._must_end)
+            if requests[0].continuation is not None:
+                return [_scored(model, chat, request) for request, chat in zip(requests, chats.values(), strict=True)]
+            numbers = [request.indices for request in requests]
+            drawn = model.draw(list(chats.values()), numbers, requests[0].sampling, self._must_end)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":  # torch's own, which is not imported here
                 raise
@@ -216,7 +231,7 @@ class ChatEndpoint:
 
     async def check(self) -> str:
         """Load the model, and return one line for the user that names the model. Raises CallError if the model cannot
-        be loaded, or if the endpoint is closed.
+        be loaded or cannot answer a prompt with an image, or if the endpoint is closed.
         """
         await asyncio.wrap_future(self._submit(self._load_or_stop))
         return f"answers with {self.settings.model} in this process"
@@ -270,6 +285,7 @@ def _fail(future: "asyncio.Future[Reply]", error: BaseException) -> None:
 
 
 def _load(settings: EndpointSettings) -> "ChatModel":
+    """Load the checkpoint, and let the model answer a prompt with one token, as a test of all parts."""
     import transformers
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -283,4 +299,21 @@ def _load(settings: EndpointSettings) -> "ChatModel":
             f"{settings.model} has no chat template or no image processor: choose a vision-language chat model",
             Failure.BAD_REQUEST,
         )
-    return ChatModel(load_weights(AutoModelForImageTextToText, settings, dtype="auto"), processor)
+    model = ChatModel(load_weights(AutoModelForImageTextToText, settings, dtype="auto"), processor)
+    chat = _rendered(settings, model, _TRIAL, [Image.new("RGB", _TRIAL_PX)])
+    model.draw([chat], [(0,)], Sampling(1, 0.0, max_tokens=1))
+    return model
+
+
+def _rendered(
+    settings: EndpointSettings, model: "ChatModel", prompt: RenderedPrompt, pictures: list[Image.Image]
+) -> "Chat":
+    """Convert a prompt to a chat. Raises CallError if the checkpoint's chat template cannot render the prompt."""
+    try:
+        return model.chat(prompt, pictures)
+    except Exception as error:  # a template can raise any type
+        raise not_sent(
+            f"the chat template of {settings.model} cannot render the prompt {prompt.name} (correct the template, or "
+            f"use another model): {error}",
+            Failure.BAD_REQUEST,
+        ) from error

@@ -11,9 +11,12 @@ import huggingface_hub.constants
 import pytest
 from transformers import AutoModelForImageTextToText
 
+from groundtrace.grading.messages import TextPart
 from groundtrace.inference.endpoint import open_endpoint
-from groundtrace.inference.errors import CallError
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Reply, Request, Sampling
 from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.media import MediaStore
 
 from ...vllm import tiny_qwen3vl
@@ -75,6 +78,62 @@ def test_a_model_that_would_fill_the_memory(folder: Path, damage: Callable[[Path
     with pytest.raises(CallError) as refused:
         checked(folder)
     assert refused.value.message.startswith(expected.replace("MODEL", str(folder)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (with_file("config.json", "[]"), "TypeError: "),
+        (with_file("tokenizer.json", '{"a": 1}'), "KeyError: "),
+        (changed(dtype="banana"), "AttributeError: "),
+    ],
+)
+def test_a_file_with_unexpected_values(folder: Path, damage: Callable[[Path], None], expected: str) -> None:
+    damage(folder)
+    with pytest.raises(CallError) as refused:
+        checked(folder)
+    start = f"the model {folder} cannot be loaded (check its files, or download it again): {expected}"
+    assert (refused.value.failure, refused.value.message[: len(start)]) == (Failure.BAD_REQUEST, start)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "no/such/folder", "x" * 5000, "a\0b"])
+def test_a_folder_that_does_not_exist(name: str) -> None:
+    with pytest.raises(
+        CallError, match="cannot be loaded: it is neither a folder nor the id of a model in the Hugging"
+    ):
+        checked(name)
+
+
+@pytest.mark.parametrize(
+    "template", ["{% for x in %}", "{{ raise_exception('no') }}", "{{ ''.__class__.__mro__ }}", "{{ 1 // 0 }}"]
+)
+def test_a_chat_template_that_cannot_be_rendered(folder: Path, template: str) -> None:
+    with_file("chat_template.jinja", template)(folder)
+    with pytest.raises(CallError) as refused:
+        checked(folder)
+    start = f"the chat template of {folder} cannot render the prompt trial (correct the template, or use another model"
+    assert (refused.value.failure, refused.value.message[: len(start)]) == (Failure.BAD_REQUEST, start)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_prompt_that_the_template_refuses_does_not_fail_the_others(folder: Path) -> None:
+    template = (folder / "chat_template.jinja").read_text("utf-8")
+    refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system message') }}{% endif %}"
+    with_file("chat_template.jinja", refusal + template)(folder)
+
+    async def main() -> list[Any]:
+        endpoint = open_endpoint(EndpointSettings("transformers_chat", str(folder)), MediaStore("a", "b"), 1)
+        shown = [RenderedPrompt("a.v1", "0" * 64, system, (TextPart("Go on."),), None, ()) for system in ("", "x", "")]
+        calls = [endpoint.generate(Request(each, Sampling(1, max_tokens=2), (0,))) for each in shown]
+        try:
+            return await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            await endpoint.close()
+
+    first, refused, last = asyncio.run(main())
+    assert isinstance(first, Reply) and isinstance(last, Reply)
+    assert str(refused).endswith("(correct the template, or use another model): no system message")
 
 
 def sharded_and_tied(folder: Path) -> None:
