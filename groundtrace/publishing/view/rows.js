@@ -96,7 +96,7 @@ function table() {
   const head = element("tr", {}, ...["id", "question", "answer", ...names].map(name => element("th", { scope: "col" }, name)));
   const rows = shown.rows.map((row, index) => element(
     "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
-    element("td", {}, element("code", { class: "t" }, row.id)), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
+    element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
     ...names.map(name => element("td", { class: "short t" }, typeof row[name] === "string" ? row[name].slice(0, 60) : numbered(row[name]))),
   ));
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));

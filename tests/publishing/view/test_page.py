@@ -175,6 +175,26 @@ def test_text_order_pages_and_the_table(page: Page) -> None:
     assert page.page.is_disabled("text=next page")
 
 
+def test_the_table_shows_ids_on_one_line(browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path) -> None:
+    usual, long = "train/images/000123-question-04", "a" * 300
+    texts = {"question": "How many cats are in the picture? " * 9, "answer": "seven " * 30}
+    rows = [sft_row(row_id, source="a source of records " * 3, **texts) for row_id in (usual, long)]
+    folder = write_run(tmp_path / "run", run, {"sft": rows})
+    for width, height in SCREENS.values():
+        context = browser.new_context(viewport={"width": width, "height": height})
+        page = Page(context.new_page(), serve(folder))
+        page.page.goto(f"{page.address}&view=table")
+        page.wait("document.querySelectorAll('td .id').length == 2")
+        shown = (
+            "[...document.querySelectorAll('td .id')].map(each => [each.title, each.scrollWidth <= each.clientWidth])"
+        )
+        assert page.page.evaluate(shown) == [[usual, True], [long, False]]
+        lines = "[...document.querySelectorAll('td .id')].map(each => Math.round(each.clientHeight / 14))"
+        assert page.page.evaluate(lines) == [1, 1]
+        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        context.close()
+
+
 def test_a_typed_text_is_not_searched_for_after_the_user_has_left_the_search(page: Page) -> None:
     page.page.keyboard.press("/")
     page.page.keyboard.type("CATS, 7")
