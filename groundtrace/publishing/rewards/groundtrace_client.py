@@ -20,8 +20,10 @@ setting ``ON_TIMEOUT`` can avoid the error.
 
 Settings are arguments of the functions or, for all trainers, environment variables. Defaults are in parentheses:
 
-    GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
-    GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
+    GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500), without a user name, a password
+                                          or a query
+    GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one: printable ASCII characters in one line.
+                                          Messages show *** in its place
     GROUNDTRACE_REWARD_TIMEOUT_S          timeout of a call, including retries (600)
     GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  timeout of one request, after which it is sent again (180). It should be
                                           longer than the server's own limit, --timeout-s, which is 150 by default
@@ -131,10 +133,48 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     settings = Settings(**{name: read.get(name, _text)(name, value) for name, value in found.items()})
     if settings.on_timeout not in ("raise", "leave_out"):
         raise ValueError(f"{VARIABLE}ON_TIMEOUT must be 'raise' or 'leave_out', got {settings.on_timeout!r}")
-    address = urlsplit(settings.url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise ValueError(f"{VARIABLE}URL must be a URL such as http://127.0.0.1:8500, got {settings.url!r}")
+    _check_url(settings.url)
+    if not (settings.token.isascii() and settings.token.isprintable()):  # the message must not show the token
+        raise ValueError(
+            f"{VARIABLE}TOKEN must be printable ASCII characters in one line: give the server and the trainer such a "
+            "token"
+        )
     return settings
+
+
+def _check_url(url: str) -> None:
+    """Raise ValueError if the client cannot send requests to the address ``url``, or if it may contain a password.
+
+    The message does not show a URL with "@", "?" or "#", since its user name or query may be secret. The client would
+    not send these parts.
+    """
+    if any(mark in url for mark in "@?#"):
+        raise ValueError(
+            f"{VARIABLE}URL must have no user name, password or query, so no '@', '?' or '#': remove them, and set "
+            f"{VARIABLE}TOKEN if the server has a token"
+        )
+    if fault := _fault_of(url):
+        raise ValueError(f"{VARIABLE}URL must be a URL such as http://127.0.0.1:8500, got {url!r:.200}{fault}")
+
+
+def _fault_of(url: str) -> str:
+    """Return the reason why the client cannot send requests to ``url``, as the end of a message; "" if it can."""
+    if not url.isprintable() or " " in url:
+        return ", with a space or an unprintable character"
+    try:
+        address = urlsplit(url)
+        (address.hostname or "").encode("idna")
+    except ValueError:
+        return ", with an invalid host: each part between two dots has 1 to 63 characters, and IPv6 needs [ and ]"
+    if address.scheme not in ("http", "https") or not address.hostname:
+        return ", without http:// or without a host"
+    try:
+        is_port = address.port != 0
+    except ValueError:
+        is_port = False
+    if not is_port:
+        return ", with a port that is not a number from 1 to 65535"
+    return "" if address.path.isascii() else ", with a path that is not ASCII: quote its characters, as in %C3%A9"
 
 
 def _is_set(name: str) -> bool:
@@ -148,7 +188,7 @@ def _text(name: str, value: Any) -> str:
 def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"{VARIABLE}{name.upper()} must be a number, got {value!r}")

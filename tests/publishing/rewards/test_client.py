@@ -90,13 +90,26 @@ def test_it_says_whether_a_server_is_there(status: int | None) -> None:
     assert done.stdout == f'http://127.0.0.1:{port}: HTTP {status}: {{"status": "x"}}\n'
 
 
-def test_it_says_which_setting_is_wrong() -> None:
+MISTAKES = {
+    "URL must be a URL such as http://": {"URL": "nonsense"},
+    "URL must be a URL such as http://127.0.0.1:8500, got 'http://127.0.0.1:99999', with a port": {
+        "URL": "http://127.0.0.1:99999"
+    },
+    "URL must be a URL such as http://127.0.0.1:8500, got 'http://[::1', with an invalid host": {"URL": "http://[::1"},
+    "URL must have no user name, password or query": {"URL": "http://user:PASS/WORD@127.0.0.1:8500"},
+    "TOKEN must be printable ASCII characters in one line": {"TOKEN": "PASS\nWORD"},
+}
+
+
+@pytest.mark.parametrize(("said", "environment"), MISTAKES.items())
+def test_it_says_which_setting_is_wrong(said: str, environment: dict[str, str]) -> None:
     command = [sys.executable, "-I", "-S", str(FILE)]
-    environment = {f"{PREFIX}URL": "nonsense"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    env = {f"{PREFIX}{name}": value for name, value in environment.items()}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be a URL such as http://")
+    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}{said}")
     assert done.stderr.count("\n") == 1
+    assert "WORD" not in done.stderr
 
 
 AGAIN = {
@@ -323,6 +336,21 @@ def test_what_a_trainer_hands_over_is_checked_before_a_server_is_asked(call: Any
 WRONG = [
     ({"URL": "127.0.0.1:8500"}, "URL must be a URL such as http"),
     ({"URL": "ftp://x"}, "URL must be a URL"),
+    ({"URL": "http://127.0.0.1:99999"}, "URL must be .*, with a port that is not a number from 1 to 65535"),
+    ({"URL": "http://127.0.0.1:0"}, "URL must be .*, with a port"),
+    ({"URL": "http://127.0.0.1:abc"}, "URL must be .*, with a port"),
+    ({"URL": "http://[::1"}, "URL must be .*, with an invalid host"),
+    ({"URL": "http://a..b"}, "URL must be .*, with an invalid host"),
+    ({"URL": f"http://{'a' * 70}.org"}, "URL must be .*, with an invalid host"),
+    ({"URL": "http://a b"}, "URL must be .*, with a space or an unprintable character"),
+    ({"URL": "http://a/\x01"}, "URL must be .*, with a space or an unprintable character"),
+    ({"URL": "http://a\nb"}, "URL must be .*, with a space or an unprintable character"),
+    ({"URL": "http://a/équipe"}, "URL must be .*, with a path that is not ASCII"),
+    ({"URL": "http://user:word@a"}, "URL must have no user name, password or query.*: remove them"),
+    ({"URL": "http://a?key=word"}, "URL must have no user name, password or query"),
+    ({"TOKEN": "se\ncret"}, "TOKEN must be printable ASCII characters in one line"),
+    ({"TOKEN": "secret”"}, "TOKEN must be printable ASCII"),
+    ({"TOKEN": "sécret"}, "TOKEN must be printable ASCII"),
     ({"TIMEOUT_S": "soon"}, "TIMEOUT_S must be a number, got 'soon'"),
     ({"TIMEOUT_S": "0"}, "TIMEOUT_S must be above 0"),
     ({"REQUEST_TIMEOUT_S": "inf"}, "REQUEST_TIMEOUT_S must be a number"),
@@ -336,8 +364,12 @@ WRONG = [
 def test_a_wrong_setting(environment: dict[str, str], said: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(f"{PREFIX}{name}", value)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=said) as error:
         client.reward_funcs()
+    assert "word@" not in str(error.value)
+    assert "key=" not in str(error.value)
+    assert "cret" not in str(error.value)
+    assert str(error.value).isprintable()
 
 
 def test_the_config_of_a_plug_in_is_refused(client: Any) -> None:
