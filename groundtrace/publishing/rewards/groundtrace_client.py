@@ -38,7 +38,9 @@ Settings are arguments of the functions or, for all trainers, environment variab
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import html
 import http.client
 import importlib
 import importlib.metadata
@@ -47,6 +49,7 @@ import json
 import logging
 import math
 import os
+import queue
 import random
 import socket
 import ssl
@@ -55,7 +58,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 _SAME_VERSION = "use the same version of Groundtrace for the server and the export"
 COLUMN = "groundtrace"
@@ -69,6 +72,13 @@ MAX_BODY_BYTES = 4 * 2**20
 
 The client splits a larger list of responses into several requests. A single larger response is sent alone.
 """
+MAX_REPLY_BYTES = 16 * 2**20
+"""The maximum size of a reply in bytes, which is 4 KiB for each of the 4096 responses that the server accepts at most.
+
+A larger reply counts as an unreadable body.
+"""
+MAX_REQUEST_S = 86_400.0
+"""The maximum timeout of one request in seconds. Sockets refuse timeouts of more than 24 days."""
 MAX_WAIT_S = 30.0
 """The maximum wait between two requests in seconds, even if the server's ``Retry-After`` is longer."""
 MAX_DEFECTS = 3
@@ -112,6 +122,10 @@ class Settings(NamedTuple):
     batch: int = 1024
     on_timeout: str = "raise"
     unscored: float | None = None
+
+    def __repr__(self) -> str:
+        shown = self._asdict() | {"token": "***" if self.token else ""}  # logs and tracebacks may print the settings
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
@@ -388,7 +402,7 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for score in found:
         for name, verdict in score["verdicts"].items():
             if verdict.get("value") is not None:
-                values.setdefault(name, []).append(verdict["value"])
+                values.setdefault(name, []).append(float(verdict["value"]))
     means = {name: sum(known) / len(known) if known else math.nan for name, known in values.items()}
     if os.environ.get("WORLD_SIZE", "1") != "1":
         return {"outcome": means["outcome"]}
@@ -500,9 +514,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         found += _read_scores(settings, answered, len(request))
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
+            sent = _shown(settings, repr, score.get("id"), 80)
             raise RewardRefused(
-                f"{settings.url} sent the score of {score.get('id')!r:.80}, but the score of {id!r:.80} was expected: "
-                f"{_SAME_VERSION}"
+                f"{settings.url} sent the score of {sent}, but the score of {id!r:.80} was expected: {_SAME_VERSION}"
             )
     return found
 
@@ -551,14 +565,16 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """Return the scores in the server's answer. Raises RewardRefused unless it holds ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} sent an error with HTTP 200 ({found['error']!r:.200}): {_SAME_VERSION}")
+        error = _shown(settings, repr, found["error"], 200)
+        raise RewardRefused(f"{settings.url} sent an error with HTTP 200 ({error}): {_SAME_VERSION}")
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(
             f"{settings.url} did not send {count} scores: check that `beam serve-reward` runs at this URL"
         )
     for score in answered:
         if not _is_score(score):
-            raise RewardRefused(f"{settings.url} sent an invalid score: {score!r:.200}: {_SAME_VERSION}")
+            sent = _shown(settings, repr, score, 200)
+            raise RewardRefused(f"{settings.url} sent an invalid score: {sent}: {_SAME_VERSION}")
     return answered
 
 
@@ -567,6 +583,8 @@ def _is_score(score: Any) -> bool:
         return False
     verdicts = score["verdicts"]
     if not isinstance(verdicts, dict) or not all(isinstance(each, dict) for each in verdicts.values()):
+        return False
+    if not all(name.isprintable() for name in verdicts):  # trainers log the names
         return False
     values = [score["reward"], score["outcome"], *(each.get("value") for each in verdicts.values())]
     return all(value is None or _is_number(value) for value in values)
@@ -590,12 +608,51 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
         return score["reward"]
     if settings.unscored is not None:
         return settings.unscored
-    reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
-    why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
+    reasons = [
+        f"{name}: {_shown(settings, str, each.get('reason'), 200)}"
+        for name, each in score["verdicts"].items()
+        if each.get("value") is None
+    ]
+    why = _shown(settings, "; ".join, reasons, 200)
+    why = why or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     raise Unscored(
-        f"the response to {score.get('id')!r:.80} is unscored ({why}): set the variable {VARIABLE}UNSCORED to the "
-        "reward for such responses, or remove the row from the training data"
+        f"the response to {_shown(settings, repr, score.get('id'), 80)} is unscored ({why}): set the variable "
+        f"{VARIABLE}UNSCORED to the reward for such responses, or remove the row from the training data"
     )
+
+
+# The server's texts in messages
+
+
+def _shown(settings: Settings, write: Callable[[Any], str], value: Any, length: int) -> str:
+    """Return a value that the server sent, for a message: printable, without the token, at most ``length`` characters.
+
+    ``write`` makes a text of the value, e.g. ``repr``. A server or proxy may send back the request's token.
+    """
+    try:
+        text = write(value)
+    except RecursionError:
+        return "a value of too many levels"
+    for form in _forms_of(settings.token):
+        text = text.replace(form, "***")
+    shown = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text[:length])
+    return "".join(shown)[:length]
+
+
+def _forms_of(secret: str) -> list[str]:
+    """Return the texts by which a reply may show a secret, the longest first; none for the secret "".
+
+    These are the secret itself, and the secret as quoted for URLs, JSON and HTML, in hexadecimal and within a text in
+    base64, where three bytes become four characters. There, only the characters without bits of other bytes count.
+    """
+    data = secret.encode("utf-8", "replace")
+    quoted = [quote(secret), quote(secret, safe=""), quote_plus(secret)]
+    forms = [secret, json.dumps(secret)[1:-1], html.escape(secret), data.hex(), data.hex().upper()]
+    forms += quoted + [text.replace("%2F", "%2f") for text in quoted]
+    for before, start in ((0, 0), (1, 2), (2, 3)):  # the number of bytes in front of the secret in its group of three
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            forms.append(encode(bytes(before) + data).decode()[start : (before + len(data)) * 8 // 6])
+    return sorted({form for form in forms if len(form) >= min(len(secret), 4) > 0}, key=len, reverse=True)
 
 
 # From requests to answers
@@ -624,7 +681,7 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
     while True:
         left = until - time.monotonic()
         try:
-            found = _post(settings, path, body, max(0.01, min(left, settings.request_timeout_s)))
+            found = _post(settings, path, body, max(0.01, min(left, settings.request_timeout_s, MAX_REQUEST_S)))
         except _Again as again:
             tries, defects = tries + 1, defects + again.is_defect
             if defects >= MAX_DEFECTS:
@@ -655,16 +712,18 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
     headers = {"Content-Type": "application/json"}
     if settings.token:
         headers["Authorization"] = f"Bearer {settings.token}"
-    status, retry_after, data = _exchange(settings.url, "POST", path, body, headers, limit_s)
+    status, retry_after, data = _exchange(settings, "POST", path, body, headers, limit_s)
     try:
         found = json.loads(data, object_pairs_hook=_named_once)
     except (ValueError, RecursionError):
         found = None
     if status == 200 and isinstance(found, dict):
         return found
-    answer = f"HTTP {status}: {data[:100].decode('utf-8', 'replace')!r}"
     if isinstance(found, dict) and isinstance(error := found.get("error"), dict):
-        answer = f"HTTP {status}: {error.get('type')}: {error.get('message')}"[:500]
+        kind, message = (_shown(settings, str, error.get(name), 500) for name in ("type", "message"))
+        answer = f"HTTP {status}: {kind}: {message}"[:500]
+    else:
+        answer = f"HTTP {status}: '{_shown(settings, _decoded, data, 100)}'"
     if status in AGAIN or status in (200, 500):
         raise _Again(answer, _after_s(retry_after), is_defect=status in (200, 500))
     raise RewardRefused(f"the server {settings.url} refused the request: {answer}")
@@ -687,48 +746,91 @@ def _after_s(text: str | None) -> float:
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
 def _exchange(
-    url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
+    settings: Settings, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
     """Send a request, and return the HTTP status, the ``Retry-After`` header and the body of the answer.
 
-    No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds or the connection fails, and
-    RewardRefused if the certificate of the server cannot be verified.
+    No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds, the connection fails or the answer
+    has more than :data:`MAX_REPLY_BYTES`, and RewardRefused if the certificate of the server cannot be verified. An
+    error of the connection is not the cause of these exceptions, since its message may show the token.
     """
-    address = urlsplit(url)
-    make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = make(address.hostname or "", address.port, timeout=limit_s)
-    is_late = threading.Event()
-
-    def cut() -> None:  # a socket's timeout limits each read, but not a server that sends byte by byte
-        is_late.set()
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    watch = threading.Timer(limit_s, cut)
-    watch.daemon = True
-    try:
-        connection.connect()
-        sock = connection.sock  # the connection drops its reference if the answer closes it
-        watch.start()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may refuse before it has read all
-            connection.request(method, address.path.rstrip("/") + path, body, dict(headers))
-        answer = connection.getresponse()
-        data = answer.read()
-    except ssl.SSLCertVerificationError as error:
+    address = urlsplit(settings.url)
+    is_https = address.scheme == "https"
+    make = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+    connection = make(address.hostname or "", address.port or (443 if is_https else 80), timeout=limit_s)
+    found = _within(limit_s, connection, (method, address.path.rstrip("/") + path, body, dict(headers)))
+    if isinstance(found, ssl.SSLCertVerificationError):
         raise RewardRefused(
-            f"the certificate of {url} cannot be verified ({error}): set SSL_CERT_FILE to the file with the "
-            "certificate of its authority (CA)"
-        ) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: cut() ended the connection
-        late = f"the server sent no answer within {limit_s:.3g} s"
-        raise _Again(late if is_late.is_set() or isinstance(error, TimeoutError) else _named(error)) from error
-    finally:
-        watch.cancel()
-        connection.close()
-    if is_late.is_set():  # a truncated body without a length looks complete
+            f"the certificate of {settings.url} cannot be verified ({_shown(settings, str, found, 200)}): set "
+            "SSL_CERT_FILE to the file with the certificate of its authority (CA)"
+        )
+    if isinstance(found, TimeoutError):
         raise _Again(f"the server sent no answer within {limit_s:.3g} s")
-    return answer.status, answer.getheader("Retry-After"), data
+    if isinstance(found, _Again):
+        raise found
+    if isinstance(found, Exception):
+        raise _Again(_shown(settings, _named, found, 200))
+    return found
+
+
+def _within(limit_s: float, connection: http.client.HTTPConnection, request: tuple[Any, ...]) -> Any:
+    """Return what :func:`_reply` returns or raises for a request, or TimeoutError if it takes more than ``limit_s``.
+
+    The request runs in a thread. The timeout of a socket limits each read, but neither the look-up of the host's name,
+    nor connections to several addresses, nor a server that sends byte by byte.
+    """
+    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    sockets: list[Any] = []
+    is_over = threading.Event()
+
+    def work() -> None:
+        try:
+            connection.connect()
+            sockets.append(connection.sock)  # the connection drops its reference if the answer closes it
+            if not is_over.is_set():
+                found.put(_reply(connection, request))
+        except Exception as error:  # a server can cause many kinds: MemoryError, OverflowError, …
+            found.put(error)
+        finally:
+            connection.close()
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return found.get(timeout=limit_s)
+    except BaseException as error:  # also KeyboardInterrupt: the thread has to end
+        is_over.set()
+        for sock in sockets:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        if isinstance(error, queue.Empty):
+            return TimeoutError()
+        raise
+
+
+def _reply(connection: http.client.HTTPConnection, request: tuple[Any, ...]) -> tuple[int, str | None, bytes]:
+    """Send a request over an open connection, and return the answer as :func:`_exchange` does.
+
+    Raises _Again if the answer has more than :data:`MAX_REPLY_BYTES`, and IncompleteRead if it ends early.
+    """
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the server may refuse before it has read all
+        connection.request(*request)
+    with connection.getresponse() as answer:
+        is_large = (answer.length or 0) > MAX_REPLY_BYTES
+        data = b"" if is_large else answer.read(MAX_REPLY_BYTES + 1)
+        if is_large or len(data) > MAX_REPLY_BYTES:
+            message = (
+                f"the server sent a reply of more than {MAX_REPLY_BYTES} bytes; a smaller {VARIABLE}BATCH makes the "
+                "replies of a reward server smaller"
+            )
+            raise _Again(message, is_defect=True)
+        if answer.length:  # the number of bytes that are missing
+            raise http.client.IncompleteRead(data, answer.length)
+        return answer.status, answer.getheader("Retry-After"), data
 
 
 def _named(error: Exception) -> str:
@@ -755,11 +857,11 @@ def main() -> int:
         print(f"groundtrace_client: {error}", file=sys.stderr)
         return 2
     try:
-        status, _, data = _exchange(settings.url, "GET", "/health", None, {}, min(10.0, settings.timeout_s))
+        status, _, data = _exchange(settings, "GET", "/health", None, {}, min(10.0, settings.timeout_s))
     except (_Again, RewardRefused) as error:
         print(f"{settings.url}: {error}: start beam serve-reward there, or set {VARIABLE}URL", file=sys.stderr)
         return 1
-    print(f"{settings.url}: HTTP {status}: {data.decode('utf-8', 'replace')[:1000]}")
+    print(f"{settings.url}: HTTP {status}: {_shown(settings, _decoded, data, 1000)}")
     return 0 if status == 200 else 1
 
 

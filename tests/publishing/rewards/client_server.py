@@ -87,6 +87,7 @@ class Scripted(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.script, self.lock = list(script), threading.Lock()
         self.seen: list[tuple[str, dict[str, Any], dict[str, str]]] = []
+        self.sent = 0
 
     @property
     def url(self) -> str:
@@ -159,3 +160,47 @@ def drips(handler: Handler, body: dict[str, Any]) -> None:
             handler.wfile.write(bytes([byte]))
             handler.wfile.flush()
             time.sleep(0.05)
+
+
+def continues(handler: Handler, body: dict[str, Any]) -> None:
+    """Says without end that the client should go on, before any answer."""
+    handler.close_connection = True
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            time.sleep(0.01)
+
+
+def sends(data: bytes) -> Step:
+    """These bytes in place of an answer, and the end of the connection."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.close_connection = True
+        handler.wfile.write(data)
+
+    return step
+
+
+def floods(status: int, is_chunked: bool = False) -> Step:
+    """Blanks without end; ``handler.server.sent`` is their number in MiB."""
+    head = b"HTTP/1.1 %d x\r\n" % status + (b"Transfer-Encoding: chunked\r\n\r\n" if is_chunked else b"\r\n")
+    blanks = b" " * 2**20
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        handler.close_connection = True
+        handler.wfile.write(head)
+        while True:
+            handler.wfile.write(b"100000\r\n" + blanks + b"\r\n" if is_chunked else blanks)
+            handler.server.sent += 1
+
+    return step
+
+
+def echoes(status: int, write: Callable[[str], str]) -> Step:
+    """Sends back the Authorization header, as a proxy may, in the encoding ``write``."""
+
+    def step(handler: Handler, body: dict[str, Any]) -> None:
+        token = handler.headers["Authorization"].removeprefix("Bearer ")
+        handler.answer(status, f"No entry for {write(token)}!".encode())
+
+    return step

@@ -1,13 +1,18 @@
 """The client's file: it needs nothing but Python, and no fault of a server makes it score a response wrong."""
 
+import base64
+import html
 import importlib.metadata
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+import traceback
+import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +130,10 @@ AGAIN = {
     "a proxy without its server": says(502, b"<html>Bad Gateway</html>"),
     "a defect": says(500),
     "half an answer": says(200, b'{"scores": ['),
+    "a chunk of 16 exabytes": servers.sends(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\n{}"
+    ),
+    "more than a client reads": servers.floods(200),
 }
 
 
@@ -175,7 +184,9 @@ def test_what_asking_again_would_not_change_is_an_error_at_once(
     assert len(server.seen) == (3 if "3 times" in said else 1)
 
 
-@pytest.mark.parametrize("fault", [None, servers.hangs, servers.drips, says(503, Retry_After="3600")])
+@pytest.mark.parametrize(
+    "fault", [None, servers.hangs, servers.drips, servers.continues, says(503, Retry_After="3600")]
+)
 def test_a_server_that_stays_away_is_an_error_in_time(fault: servers.Step | None, client: Any) -> None:
     with scripted(fault or good) as server:
         url = server.url if fault else f"http://127.0.0.1:{servers.free_port()}"
@@ -183,6 +194,133 @@ def test_a_server_that_stays_away_is_an_error_in_time(fault: servers.Step | None
         with pytest.raises(client.RewardUnavailable, match=r"sent no reward within 0.6 s"):
             by_verl(client, url=url, timeout_s=0.6)
         assert 0.5 < time.monotonic() - began < 2.5
+
+
+def test_a_host_whose_name_is_looked_up_for_long_is_an_error_in_time(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(3))
+    began = time.monotonic()
+    with pytest.raises(client.RewardUnavailable, match=r"sent no reward within 0.4 s"):
+        by_verl(client, url="http://rewards.invalid", timeout_s=0.4)
+    assert time.monotonic() - began < 2
+
+
+def test_timeouts_that_no_socket_can_hold(client: Any) -> None:
+    with scripted() as server:
+        assert by_verl(client, url=server.url, timeout_s=1e300, request_timeout_s=1e300) == WANTED
+        with pytest.raises(ValueError, match="TIMEOUT_S must be a number"):
+            by_verl(client, url=server.url, timeout_s=10**400)
+
+
+LARGE = {
+    "blanks without end": servers.floods(200),
+    "in chunks": servers.floods(200, is_chunked=True),
+    "from a proxy": servers.floods(503),
+    "a length of 100 terabytes": servers.sends(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\n{}"),
+}
+
+
+@pytest.mark.parametrize("fault", LARGE.values(), ids=LARGE.keys())
+def test_a_reply_without_end_is_not_read(fault: servers.Step, client: Any) -> None:
+    with (
+        scripted(fault) as server,
+        pytest.raises(client.RewardRefused, match=r"3 times .the server sent a reply of more than 16777216 bytes"),
+    ):
+        by_verl(client, url=server.url)
+    assert server.sent < 3 * 32, "16 MiB are read, and some more fill the buffers of the sockets"
+
+
+def test_a_large_reply_is_read(client: Any) -> None:
+    with scripted(lambda handler, body: handler.answer(200, right(body) | {"more": "x" * 15 * 2**20})) as server:
+        assert by_verl(client, url=server.url) == WANTED
+
+
+TOKEN = 's3cr+t/to"ken<&42'
+CODED: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "where a message ends": lambda token: " " * 70 + token,
+    "for a path": urllib.parse.quote,
+    "for a query": urllib.parse.quote_plus,
+    "for a query, in small letters": lambda token: urllib.parse.quote_plus(token).replace("%2F", "%2f"),
+    "JSON": json.dumps,
+    "HTML": html.escape,
+    "hexadecimal": lambda token: token.encode().hex(),
+    "base64": lambda token: base64.b64encode(token.encode()).decode(),
+    "Basic, one byte behind a group": lambda token: base64.b64encode(f"abc:{token}".encode()).decode(),
+    "Basic, two bytes behind a group": lambda token: base64.b64encode(f"user:{token}".encode()).decode(),
+    "base64 for URLs": lambda token: base64.urlsafe_b64encode(f"user:{token}:x".encode()).decode(),
+}
+
+
+def shown_by(call: Callable[[], Any], caplog: pytest.LogCaptureFixture) -> str:
+    """What a user sees of the error of a call: the log, and the traceback with the messages of its causes."""
+    with pytest.raises(RuntimeError) as error:
+        call()
+    messages = [line for line in traceback.format_exception(error.value) if not line.startswith("  File")]
+    return "".join([*caplog.messages, *messages])
+
+
+@pytest.mark.parametrize(("name", "status"), [*((name, 401) for name in CODED), ("plain", 403), ("plain", 503)])
+def test_a_token_that_comes_back_is_not_shown(
+    name: str, status: int, client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = CODED[name]
+    with scripted(servers.echoes(status, write)) as server:
+        shown = shown_by(lambda: by_verl(client, url=server.url, token=TOKEN, timeout_s=2), caplog)
+    assert f"HTTP {status}: 'No entry for" in shown
+    assert "***" in shown
+    coded = write(TOKEN).strip()
+    assert not [part for at in range(len(coded) - 7) if (part := coded[at : at + 8]) in shown]
+
+
+LINES = {
+    "no HTTP": lambda token: f"{token} is wrong\r\n",
+    "an error": lambda token: http(400, {"error": {"type": token, "message": f"{token}?"}}),
+    "an error with HTTP 200": lambda token: http(200, {"error": token}),
+    "an invalid score": lambda token: http(200, {"scores": [{"id": token}] * 4}),
+    "another row": lambda token: http(200, {"scores": [score(token)] * 4}),
+    "an unscored response": lambda token: http(
+        200, {"scores": [score(f"q-{number}", None, None, **{token: None}) for number in range(4)]}
+    ),
+}
+
+
+def http(status: int, content: Any) -> str:
+    data = json.dumps(content)
+    return f"HTTP/1.1 {status} x\r\nContent-Length: {len(data)}\r\n\r\n{data}"
+
+
+@pytest.mark.parametrize("write", LINES.values(), ids=LINES.keys())
+@pytest.mark.parametrize("text", ["s3cret-token", "s3\x1b[2J\x00cret", "s3\nret", "s3\u2028\u202eret"])
+def test_no_text_of_the_server_reaches_a_message_as_it_is(
+    text: str, write: Callable[[str], str], client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = text if text.isprintable() else "another-token"
+    with scripted(servers.sends(write(text).encode())) as server:
+        shown = shown_by(lambda: by_verl(client, url=server.url, token=token, timeout_s=1), caplog)
+    assert text not in shown
+    assert shown.replace("\n", "").isprintable()
+    assert ("***" if text == token else "s3") in shown
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\x1b[2J"])
+def test_half_a_character_of_the_server_is_shown_in_ascii(text: str, client: Any) -> None:
+    content = {"error": {"type": text, "message": f"a {text} b"}}
+    with scripted(says(400, content)) as server, pytest.raises(client.RewardRefused) as error:
+        by_verl(client, url=server.url)
+    coded = text.encode("unicode_escape").decode()
+    assert str(error.value).endswith(f"HTTP 400: {coded}: a {coded} b")
+
+
+def test_a_value_of_too_many_levels_and_a_token_in_the_settings(client: Any) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    settings = client.settings_of({"token": TOKEN})
+    assert client._shown(settings, repr, deep, 80) == "a value of too many levels"
+    assert TOKEN not in repr(settings)
+    assert "token='***'" in repr(settings)
 
 
 def test_trl_leaves_out_the_responses_of_a_server_that_stays_away_if_told_so(
@@ -408,6 +546,15 @@ def test_trl_logs_the_verdicts_means(client: Any, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("WORLD_SIZE", "2")
         client.verified(TEXTS, groundtrace=REFERENCES, log_metric=logged.__setitem__)
         assert logged == {"groundtrace/outcome": 1.0}, "TRL waits until each process has logged the same names"
+
+
+def test_the_mean_of_verdicts_that_no_float_holds_together(client: Any) -> None:
+    scores = [score(f"q-{number}", large=value) for number, value in enumerate((10**308, 10**308, 0.5, None))]
+    logged: dict[str, float] = {}
+    with scripted(says(200, {"scores": scores})) as server:
+        [reward] = client.reward_funcs(url=server.url)
+        reward(completions=TEXTS, groundtrace=REFERENCES, log_metric=logged.__setitem__)
+    assert logged["groundtrace/large"] == math.inf
 
 
 def test_openrlhf(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
