@@ -131,6 +131,7 @@ def test_a_port_that_is_taken_is_refused(start: Start, environment: dict[str, st
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.slow
 def test_a_second_start_leaves_the_first_alone(start: Start, environment: dict[str, str], tmp_path: Path) -> None:
     listens = POOL.replace('"${@: -1}"', '"$1"')
     executable(tmp_path / "parts/prism/prism", listens)

@@ -46,7 +46,7 @@ def test_threads_and_exit_functions_run_to_their_end_and_objects_are_not_freed(c
 
 
 def test_with_a_child_process_python_ends_as_usual() -> None:
-    done = ended(body="run.child = subprocess.Popen(['sleep', '5'])", code=3)
+    done = ended(body="run.child = subprocess.Popen(['sleep', '2'])", code=3)
     assert (done.returncode, done.stdout, done.stderr) == (3, "main;pool;thread;atexit;", "freed;")
 
 

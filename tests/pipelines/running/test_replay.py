@@ -258,6 +258,7 @@ def test_a_run_of_an_own_pipeline_names_its_file(tmp_path: Path) -> None:
         replay(tmp_path / "run", "x")
 
 
+@pytest.mark.slow
 def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None:
     line = json.loads((SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[0])
     line["question"] += " Look\u2028twice or\u2029more."
@@ -268,6 +269,7 @@ def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None
     assert replay(tmp_path / "run", line["id"]).requests
 
 
+@pytest.mark.slow
 def test_records_with_one_id_are_replayed_as_the_run_chose(run: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[:6]]
     doubled = [line | {"id": f"q{number // 2}"} for number, line in enumerate(lines)] + [lines[0] | {"id": ""}]
