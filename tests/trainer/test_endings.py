@@ -120,6 +120,7 @@ def test_a_sampler_that_is_gone(run: Command, counted: Path, monkeypatch: pytest
     check_goes_on(run, "grpo", counted, stopped, SKIPS, *said, code=3)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_rollouts(
     number: signal.Signals, run: Command, counted: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +131,7 @@ def test_a_signal_during_rollouts(
     check_goes_on(run, "grpo", counted, stopped, SKIPS, *said, code=128 + number)
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_sft(
     number: signal.Signals, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch

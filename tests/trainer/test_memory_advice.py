@@ -57,6 +57,7 @@ CASES: list[tuple[tuple[str, ...], AverageRow | None, bool, float]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sets", "rows", "is_grpo", "available_gib"), CASES)
 def test_each_change_needs_the_memory_that_is_named(
     sets: tuple[str, ...], rows: AverageRow | None, is_grpo: bool, available_gib: float

@@ -198,7 +198,7 @@ def test_a_location_that_no_store_has_is_refused(tmp_path: Path) -> None:
         SegmentStore("nowhere://bucket/a", str(tmp_path / "a"))
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("scheme", ["s3", pytest.param("gs", marks=pytest.mark.faults)])
 def test_a_store_that_is_away_loses_no_reply(
     scheme: str,
     request: pytest.FixtureRequest,

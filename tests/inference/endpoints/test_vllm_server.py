@@ -148,7 +148,7 @@ def test_a_server_that_exits_early_is_reported_with_its_log(
     assert "sk-recognisable" not in str(caught.value)
 
 
-@pytest.mark.parametrize("mode", ["sick", "other"])
+@pytest.mark.parametrize("mode", ["sick", pytest.param("other", marks=pytest.mark.faults)])
 def test_a_server_that_is_never_healthy_is_stopped(
     mode: str, tmp_path: Path, log_folder: str, pids_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

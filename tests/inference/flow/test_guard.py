@@ -171,6 +171,7 @@ def asks(seconds: float, **fields: Any) -> CallError:
     return CallError(Failure.RATE_LIMITED, "HTTP 429: slow down", status=429, retry_after_s=seconds, **fields)
 
 
+@pytest.mark.faults
 def test_a_wait_that_a_server_asks_for_is_shown_at_once_and_bounded(tmp_path: Path) -> None:
     """After it there is one more try; where that is refused too, the run stops."""
 

@@ -61,6 +61,7 @@ def test_an_error_of_the_command_is_raised_as_usual() -> None:
     assert (done.returncode, done.stderr) == (141, "freed;")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "groundtrace", "config"]

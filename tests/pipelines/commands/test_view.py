@@ -15,7 +15,7 @@ from groundtrace.pipelines.commands.cli import main
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.faults), signal.SIGTERM])
 def test_it_serves_the_run_until_a_signal(demo: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "groundtrace", "view", str(demo / "runs/demo"), "--at", "?set=rl&view=table"],

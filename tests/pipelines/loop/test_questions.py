@@ -89,6 +89,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 def test_unusable_records_are_rejected_by_the_run_as_before(
     plain: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:

@@ -43,6 +43,7 @@ def run(demo: Path) -> Path:
     return demo / "runs/demo"
 
 
+@pytest.mark.slow
 def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
     before, row = files_of(run), rows_of(run, "sft")[0]
     done = replay(run, row["id"])
@@ -63,6 +64,7 @@ def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
     assert files_of(run) == before, "a replay only reads the run folder"
 
 
+@pytest.mark.slow
 def test_the_masks_of_the_check_hold_the_points_of_the_trace(run: Path) -> None:
     row = rows_of(run, "sft")[0]
     done = replay(run, row["id"])
@@ -108,6 +110,7 @@ def copied(run: Path, to: Path) -> Path:
     return to
 
 
+@pytest.mark.slow
 def test_a_reply_that_is_gone_is_not_requested(run: Path, tmp_path: Path) -> None:
     done = replay(copied(run, tmp_path / "run"), rows_of(run, "sft")[0]["id"])
     assert (done.set, done.stage) == ("rejected", "attempt")
@@ -129,6 +132,7 @@ def test_a_cache_that_cannot_be_read_is_an_error_and_stays_as_it_is(run: Path, t
     assert files_of(copy) == before and (copy / "cache").exists() == (damage != "no cache")
 
 
+@pytest.mark.slow
 def test_a_later_fresh_that_did_not_finish_does_not_hide_the_replies(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
@@ -246,6 +250,7 @@ def test_a_run_of_a_bundled_pipeline_names_no_file(run: Path) -> None:
     assert json.loads((run / "run.json").read_text())["recipe_file"] == ""
 
 
+@pytest.mark.slow
 def test_a_run_of_an_own_pipeline_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "linked").symlink_to("real")
@@ -347,6 +352,7 @@ def test_neither_the_server_nor_its_key_is_needed(clip_run: Path, tmp_path: Path
     assert [each.name for each in (tmp_path / "temp").iterdir()] == ["answer.json"]
 
 
+@pytest.mark.faults
 def test_sigterm_ends_it_and_removes_its_files(run: Path, tmp_path: Path) -> None:
     process = asked(run, tmp_path / "temp")
     assert process.stdin is not None

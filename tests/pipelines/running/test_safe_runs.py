@@ -225,6 +225,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
         assert len(server.seen) == RECORDS - 2, "what was replied before is kept"
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("status", [502, pytest.param(504, marks=pytest.mark.faults)])
 def test_a_gateway_whose_server_went_away_is_waited_for(
     status: int, data: Path, tmp_path: Path, run_beam: Callable[..., Any]

@@ -108,6 +108,7 @@ def test_the_sample_of_a_run_is_drawn_once_and_of_verified_traces_alone(folder: 
         opened(folder, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "note"),
     [

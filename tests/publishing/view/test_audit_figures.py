@@ -80,6 +80,7 @@ def test_single_verdicts_and_undone_judgements_do_not_count(folder: Path) -> Non
     assert audit_figures(folder).decided == 19
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_recall", [True, False])
 def test_the_card_states_the_figures_and_no_reviewer(folder: Path, has_recall: bool) -> None:
     judge(folder, "ana-maria", wrong=2)

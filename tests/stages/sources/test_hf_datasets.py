@@ -201,8 +201,15 @@ def deaf_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         yield server
 
 
-@pytest.mark.parametrize("name", ["fotos", "org/fotos", "hf://org/fotos"])
-@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [
+        ("org/fotos", True),
+        ("hf://org/fotos", False),
+        *(pytest.param(name, True, marks=pytest.mark.faults) for name in ("fotos", "hf://org/fotos")),
+        *(pytest.param(name, False, marks=pytest.mark.faults) for name in ("fotos", "org/fotos")),
+    ],
+)
 def test_a_hub_that_does_not_answer_is_told_within_seconds(
     is_there: bool, name: str, deaf_hub: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

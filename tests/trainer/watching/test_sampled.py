@@ -82,7 +82,10 @@ def test_when_a_line_is_printed(
     assert capsys.readouterr().err.splitlines() == [Sampled(1, 2, 3, wanted, each).line for each in printed_at]
 
 
-def test_a_terminal_has_a_row_until_the_sampling_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_has_a_row_until_the_sampling_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     file = io.StringIO()
     with new_bar(file) as bar:
         bar.add_task("loss 1.0", total=2, name="grpo")

@@ -30,6 +30,7 @@ def banner(run: Path) -> str:
     return " ".join(words.replace("&#39;", "'").replace("&lt;", "<").replace("&gt;", ">").split())
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_after_a_finished_one(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     good = run_beam(data, tmp_path / "run", *ALL_SFT)
     assert (good.code, good.counts["sft"]) == (0, RECORDS), good.err

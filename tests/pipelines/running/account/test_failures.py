@@ -113,6 +113,7 @@ def test_what_an_earlier_run_made_stays(data: Path, tmp_path: Path, run_beam: Ca
     assert bad.counts == good.counts
 
 
+@pytest.mark.slow
 def test_fresh_requests_again_after_a_run_that_failed_by_its_replies(
     data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -128,6 +129,7 @@ def test_fresh_requests_again_after_a_run_that_failed_by_its_replies(
     assert fresh_since(tmp_path / "run") > since
 
 
+@pytest.mark.slow
 def test_all_records_are_rejected_before_a_stage_that_the_run_before_had(
     data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:

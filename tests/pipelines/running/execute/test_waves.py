@@ -173,6 +173,7 @@ def test_a_budget_that_ends_before_the_target(
     assert run(tmp_path / "run", whole / "cache", "--target-sft", "2")["target"]["reached"]
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_does_not_cut(whole: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     text = RECIPE.read_text("utf-8")
     own = tmp_path / "own_uncut.py"

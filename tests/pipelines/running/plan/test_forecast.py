@@ -239,6 +239,7 @@ def test_the_line() -> None:
     assert workers_text(3_600_000, 3_600_000).startswith("  workers: 10.63 to 91.49 hours of one core")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "shown"), [([], False), (["--workers"], True)])
 def test_it_is_shown_when_asked(
     flags: list[str],
