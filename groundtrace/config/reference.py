@@ -129,11 +129,12 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Describe a settings field that is a mapping, such as ``endpoints``: yield its section and the subsections.
+    """Describe a settings field that is a mapping, such as ``endpoints``: yield the description of the field, and then
+    the descriptions of the keys of its values.
 
-    The argument ``section`` is the settings class of the mapping's values; None if the values are single values, such
-    as texts. ``place`` is the dotted key of the field, ``meaning`` is the line of text that describes the field,
-    ``takes`` is the field's JSON schema, and ``default`` is the field's default value.
+    ``section`` is the settings class of the mapping's values; None if the values are single values, such as texts.
+    ``place`` is the dotted key of the field, ``meaning`` is the line of text that describes the field, ``takes`` is the
+    field's JSON schema, and ``default`` is the field's default value.
     """
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:

@@ -220,7 +220,9 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Return the number of SFT rows without a score, for each scorer (a check of the verifier) by name.
+    """Return, for each scorer, the number of SFT rows to which it gave no score.
+
+    A scorer is one of the verifier's checks. The keys of the result are the names of the scorers.
 
     ``columns`` is the schema of the SFT shards (Parquet files). The scorers that have their own field in the column
     ``scores`` come first. All other scorers, such as those that a user has written, come last. Their scores are in the

@@ -116,6 +116,6 @@ def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: 
         if name not in weights or weights[name].shape != master.shape:
             raise CheckpointError(
                 f"{checkpoint} does not fit the base model, which has no weight {name} with the shape "
-                f"{tuple(master.shape)}: pass the model that was trained as --model"
+                f"{tuple(master.shape)}: pass --model with the base model from which this training started"
             )
         weights[name].copy_(master)

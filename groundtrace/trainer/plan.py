@@ -117,7 +117,7 @@ def _parts(plan: Any) -> tuple[PlannedPart, ...]:
         raise ValueError('two entries of "parts" have the same streams: merge them into one entry')
     total = math.fsum(part.share for part in parts)
     if abs(total - 1) > _TOLERANCE:
-        raise ValueError(f"the shares must add up to 1, not {total:g}")
+        raise ValueError(f'the values of "share" in "parts" must add up to 1, but add up to {total:g}')
     return parts
 
 

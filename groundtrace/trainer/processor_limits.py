@@ -35,8 +35,8 @@ def check_image_processor(image_processor: Any, settings: ModelSettings) -> None
     """
     if "image_grid_thw" not in getattr(image_processor, "model_input_names", ()):
         raise ModelError(
-            f"{settings.path} has the image processor of another kind of model in {FILES}, because it does not cut "
-            "images into patches: replace this file with the model's own file, or download the model again"
+            f"the image processor of {settings.path} (in {FILES}) belongs to another kind of model, since it does not "
+            "cut images into patches: replace its file with the model's own file, or download the model again"
         )
     size = image_processor.size
     found = {

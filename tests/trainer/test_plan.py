@@ -45,7 +45,10 @@ def test_a_plan_is_read_beside_its_shards_and_may_be_missing(tmp_path: Path) -> 
         ({"parts": [{"streams": ["a", "a"], "share": 1}]}, "parts[0].streams has the same stream twice"),
         ({"parts": [{"streams": ["a"], "share": True}]}, "parts[0].share must be a number above 0"),
         ({"parts": [{"streams": ["a"], "share": "0.9"}]}, "parts[0].share must be a number above 0"),
-        ({"parts": [{"streams": ["a"], "share": 0.9}]}, "the shares must add up to 1, not 0.9"),
+        (
+            {"parts": [{"streams": ["a"], "share": 0.9}]},
+            'the values of "share" in "parts" must add up to 1, but add up to 0.9',
+        ),
         (
             {"parts": [{"streams": ["a", "b"], "share": 0.5}, {"streams": ["b", "a"], "share": 0.5}]},
             'two entries of "parts" have the same streams: merge them into one',

@@ -50,7 +50,7 @@ def test_an_image_processor_of_another_model(model: Path) -> None:
     """Its sizes have other names, and so other limits."""
     change(model, {"image_processor_type": "CLIPImageProcessor", "size": {"height": 10**6, "width": 10**6}})
     said = (
-        r".+ has the image processor of another kind of model in processor_config.+ does not cut images into patches: "
+        r"the image processor of .+ \(in processor_config.+\) belongs to another kind of model, since it does not cut "
     )
     with pytest.raises(ModelError, match=said):
         load_model(ModelSettings(str(model), dtype="float32"), device="cpu")

@@ -295,8 +295,8 @@ class RowReward:
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
             raise BadReference(
-                f"the reference of the row {reference.id!r:.80} names the stream (prompt) {named!r:.40}, which the row "
-                "does not have: export the run again"
+                f"the reference of the row {reference.id!r:.80} names the prompt {named!r:.40}, but the row has no "
+                "prompt of this name: export the run again"
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
@@ -321,10 +321,10 @@ class RowReward:
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
                 raise BadReference(
-                    f"this call has no response to the stream (prompt) {missing[0]!r} of the question {key[1]!r:.80}, "
-                    f"but reward.recipe = {self.recipe.name!r} compares the responses to all streams of a question: "
-                    "keep the order of the exported rows, and pass an even number of prompts in each call "
-                    "(docs/exports.md)"
+                    f"the question {key[1]!r:.80} has {len(streams)} prompts, but this call has no response to its "
+                    f"prompt {missing[0]!r}; reward.recipe = {self.recipe.name!r} compares the responses to all "
+                    "prompts of a question: keep the order of the exported rows, in which these prompts follow each "
+                    f"other, and pass a multiple of {len(streams)} prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:

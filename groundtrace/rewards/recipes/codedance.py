@@ -35,8 +35,8 @@ from groundtrace.schemas.records import Verdict
 class CodeDance(Recipe):
     """Computes the reward of CodeDance for trajectories, which are responses in several turns with code.
 
-    Eq. 1 and 5 give the reward of a trajectory. Eq. 2 gives the advantage of its turns. A response has no reward if it
-    has no trajectory, if its outcome is unscored, or if one of its verdicts has failed.
+    Eq. 1 and 5 give the reward of a trajectory. Eq. 2 gives the advantage of its turns. A response has no reward in
+    three cases: it is not a trajectory, its answer could not be graded, or one of its checks has failed.
     """
 
     name: ClassVar[str] = "codedance"

@@ -91,8 +91,9 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             fresh = " (with --fresh if the replies are the cause)" if by_replies else ""
             raise StageFailed(
                 f"in the stage {stage.name}, {failed} of {read} records were rejected as {' or '.join(found)}; the "
-                f"most frequent cause is: {detail}. No earlier output was replaced, and the replies are kept. Remove "
-                f"the cause and run the same command again{fresh}, or raise the setting max_failed",
+                f"most frequent cause is: {detail}. No earlier output was replaced, and the models' replies are kept "
+                f"for the next run. Remove the cause and run the same command again{fresh}, or raise the setting "
+                "max_failed",
                 by_replies,
             )
 

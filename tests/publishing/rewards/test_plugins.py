@@ -132,8 +132,8 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     [reward] = trl.reward_funcs(str(found.config))
     with pytest.raises(
         BadReference,
-        match=r"no response to the stream \(prompt\) 'grounded' of the question '.*"
-        "compares the responses to all streams of a question",
+        match=r"the question '.*' has 2 prompts, but this call has no response to its prompt 'grounded'; .*"
+        "compares the responses to all prompts of a question",
     ):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})
 
@@ -295,7 +295,7 @@ BAD_REFERENCES = [
         lambda good: replace(good, family="os:system").text(),
         "answer 0: the row names the unknown model family 'os:system'",
     ),
-    (lambda good: replace(good, stream="up").text(), "names the stream (prompt) 'up', which the row does not have"),
+    (lambda good: replace(good, stream="up").text(), "names the prompt 'up', but the row has no prompt of this name"),
     (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in the exported reference, but"),
     (lambda good: replace(good, answer="").text(), "has the answer '' in the exported reference, but"),
 ]

@@ -222,8 +222,8 @@ def test_when_a_run_has_failed(
     often = "no reply" if reasons != "unparsable_reply" else "no detail"
     assert str(caught.value) == (
         f"in the stage {stage}, {count} of {read} records were rejected as {reasons}; the most frequent cause is: "
-        f"{often}. No earlier output was replaced, and the replies are kept. Remove the cause and run the same command "
-        "again (with --fresh if the replies are the cause), or raise the setting max_failed"
+        f"{often}. No earlier output was replaced, and the models' replies are kept for the next run. Remove the cause "
+        "and run the same command again (with --fresh if the replies are the cause), or raise the setting max_failed"
     )
 
 
