@@ -97,9 +97,9 @@ def sample_records(
                 places.setdefault((reason, detail), []).append(raw.origin.input_row)
                 continue
             if draft.id in drafts:
-                places.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(
-                    raw.origin.input_row
-                )
+                first = drafts[draft.id].question.origin.input_row
+                detail = f"{excerpt(draft.id)} is also the id of {first}: the run keeps only one of these records"
+                places.setdefault((DUPLICATE_ID, detail), []).append(raw.origin.input_row)
             drafts.setdefault(draft.id, draft)
     problems = (Problem(*why, len(found), found[0]) for why, found in places.items())
     return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))

@@ -48,6 +48,8 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
         "invalid_record", "question: expected a non-empty string, got None", 2, "records.jsonl, line 2"
     )
     others = {problem.reason: problem.first_row for problem in sample.problems[1:]}
+    [repeated] = [problem.detail for problem in sample.problems if problem.reason == "duplicate_id"]
+    assert repeated == "'a' is also the id of records.jsonl, line 1: the run keeps only one of these records"
     lines = {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
     assert others == {reason: f"records.jsonl, line {number}" for reason, number in lines.items()}
 
