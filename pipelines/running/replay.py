@@ -195,6 +195,8 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
                     for each in pq.read_table(table, columns=["id", "passed"]).to_pylist()
                     if each["id"] == record_id
                 ]
+                if not end["passed"]:
+                    calls = []  # they were made for another record with the same id
                 stage, reason, detail = (row.get(column) or "" for column in ("stage", "reason", "detail"))
                 marked = _marked(calls, row, models)
                 shown = [{key: each[key] for key in each if key != "variables"} for each in calls]
