@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from groundtrace.config.settings import OneOf, PartName, settings
+from groundtrace.grading.input_record import medium_name
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
@@ -82,7 +83,7 @@ class Source:
         The path of the folder itself is left out, because it may be private.
         """
         if not is_in_store(self.path) and not Path(self.path).is_absolute():
-            return self.path
+            return medium_name(self.path.removeprefix("hf://"))  # a URL of a plug-in may hold a password
         inside = self.path.removeprefix(f"{str(self.folder).rstrip('/')}/")
         return storable(last_part(self.path) if inside == self.path else inside)
 

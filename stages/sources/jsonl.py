@@ -104,11 +104,10 @@ class JsonLines(Format):
         if _are_rows(rows):
             yield from placed_records(_objects(source), source, rows, store)
             return
+        name = source.name
         with source.place.open("rb") as stream:
             for number, text in read_lines(stream, source.first_number):
-                yield RawRecord(
-                    number, _mapped(text, rows), origin=_origin(text, rows, f"{source.name}, line {number}")
-                )
+                yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows, f"{name}, line {number}"))
 
     def count(self, source: Source) -> int:
         """Return the number of records of a file. ``source`` is the part of the input to read.

@@ -22,6 +22,7 @@ from groundtrace.schemas.run_summary import RunSummary
 TURNS = {"sft": "messages", "rl": "prompt"}
 """The name of the column that holds the conversation, for each training set."""
 BATCH_ROWS = 2
+"""The number of rows that are read at a time with their images. Each row may have images of a hundred megabytes."""
 READ_BYTES = 1_000_000
 TEXT_BATCH_ROWS = 1000
 

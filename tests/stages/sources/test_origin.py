@@ -115,6 +115,8 @@ def test_an_image_without_a_question_names_itself(tmp_path: Path) -> None:
 
 SOURCES = [
     (Source("datasets", "org/photos"), "org/photos"),
+    (Source("datasets", "hf://org/photos"), "org/photos"),
+    (Source("own", "https://ann:secret@example.org/in/a.psv?key=secret"), "a.psv"),
     (Source("datasets", "/home/ann/photos"), "photos"),
     (Source("parquet", "s3://bucket/in/deep/a.parquet", root="s3://bucket/in"), "deep/a.parquet"),
     (Source("parquet", "/home/ann/a\udcff.parquet"), "a\\udcff.parquet"),
