@@ -230,7 +230,7 @@ def test_a_step_without_whole_questions_is_refused(
 ) -> None:
     seen = Seen(config)
     trainer = trainer_of(folder, [seen], rows, tmp_path, **options)
-    with pytest.raises(BadReference, match=r"no response to the stream .*: keep the order of the exported rows"):
+    with pytest.raises(BadReference, match=r"has no response to its prompt .*: keep the order of the exported rows"):
         trainer.train()
     assert seen.earned == []
 
