@@ -14,6 +14,7 @@ from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
+from groundtrace.publishing.view.opened_run import OpenedRun
 from groundtrace.publishing.view.row_columns import (
     MAX_CLASSES,
     NO_ROWS,
@@ -66,6 +67,7 @@ class ViewedRows:
 
     def __init__(self, run: Path, summary: RunSummary) -> None:
         self.summary = summary
+        self._opened = OpenedRun(run)
         self._writing = threading.Lock()
         self._db = duckdb.connect(":memory:", config=CLOSED | {"memory_limit": MEMORY, "temp_directory": ""})
         try:
@@ -123,6 +125,10 @@ class ViewedRows:
         self._db.unregister("added")
         self._describe()
 
+    def check_run(self) -> None:
+        """Raise InspectError if the run folder no longer holds the run whose rows were read."""
+        self._opened.check()
+
     def close(self) -> None:
         """Close the database, so that its memory is freed."""
         self._db.close()
@@ -138,7 +144,16 @@ class ViewedRows:
         ``filters`` defines which rows pass and their order. ``offset`` is the number of rows to skip, and ``limit`` is
         the maximum number of rows on the page.
         """
-        names = ["n", "id", "set", "question", "answer", "detail", *(each.name for each in self.dimensions)]
+        names = [
+            "n",
+            "id",
+            "set",
+            "question",
+            "answer",
+            "detail",
+            "input row",
+            *(each.name for each in self.dimensions),
+        ]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))
         with self._found(filters) as (cursor, where, values):
             total = _count(cursor, f"SELECT count(*) FROM found WHERE {where}", values)

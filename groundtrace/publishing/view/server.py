@@ -98,7 +98,7 @@ class ViewServer:
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
-        app = web.Application(middlewares=[self._guard.middleware, _errors], client_max_size=2**20)
+        app = web.Application(middlewares=[self._guard.middleware, _errors, self._check_runs], client_max_size=2**20)
         for path, (name, kind) in _STATIC.items():
             app.router.add_get(path, page_file(name, kind))
         app.router.add_get("/api/run", self._get_run)
@@ -116,6 +116,15 @@ class ViewServer:
         if self._audit is not None:
             AuditRoutes(self._audit, self._rows, self._images).add_to(app.router)
         return app
+
+    @web.middleware
+    async def _check_runs(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        """Raise InspectError instead of serving rows or images of a run that another run has replaced."""
+        if request.path not in _STATIC:
+            self._rows.check_run()
+            if self._other is not None:
+                self._other.rows.check_run()
+        return await handler(request)
 
     async def _get_run(self, _: web.Request) -> web.Response:
         return json_response(self.about())

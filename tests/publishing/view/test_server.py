@@ -64,6 +64,26 @@ def test_only_the_browser_with_the_token_gets_in(served: Callable[[Use], Any]) -
     served(work)
 
 
+def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callable[[Use], Any], tmp_path: Path) -> None:
+    """The places of the rows are those of the first run, so the page would show the images of other records."""
+    summary = tmp_path / "run" / "run.json"
+
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        text = summary.read_text("utf-8")
+        summary.write_text(text, "utf-8")  # the same run, for example fetched again from a store
+        assert (await client.get("/api/rows")).status == 200
+        for change in (lambda: summary.write_text(text + "\n", "utf-8"), summary.unlink):
+            change()
+            for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
+                response = await client.get(path)
+                assert response.status == 409, path
+                assert "was changed after `beam view` had read it: start `beam view` again" in await response.text()
+            assert (await client.get("/page.js")).status == 200
+
+    served(work)
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -216,7 +236,7 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
                 assert response.status == status, body
             said = await response.text()
             assert (
-                "cannot be repeated for this record: there is no pipeline /no_such_pipeline.py" in said
+                "cannot be repeated for this record, because there is no pipeline /no_such_pipeline.py" in said
                 and "\n" not in said
             )
         rows.close()
