@@ -38,7 +38,8 @@ function bar(record) {
 }
 
 function left(viewer) {
-  return element("div", {}, viewer.record.images.length ? viewer.box : element("p", { class: "muted" }, "This record has no image."));
+  const none = viewer.record.set === "rejected" ? "No image to show: the record was rejected before its media were opened." : "This record has no image.";
+  return element("div", {}, viewer.record.images.length ? viewer.box : element("p", { class: "muted" }, none));
 }
 
 function text(response, layer) {

@@ -20,6 +20,9 @@ from groundtrace.schemas.arrow import CORE
 
 MAX_CHARS = 60_000
 """The maximum number of characters that a page shows of one text."""
+NO_INPUT_ROW = "not stored: repeat the run with --set write.input_row=true (replies are taken from the cache)"
+"""The text for a row without the column ``input_row``. SFT and RL rows have this column only if the config requests it.
+"""
 _PATHS = {"images": "images.list.element.path", "overlays": "overlays.list.element.path"}
 Json = dict[str, Any]
 
@@ -244,11 +247,13 @@ def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     that stages have added, and the models that made the record.
     """
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
-    facts = [("input row", row["input_row"])] if row.get("input_row") else []
+    place = (row["input_row"] or "unknown") if "input_row" in row else NO_INPUT_ROW
+    facts = [("input row", place)]
     facts += [(name, _plain(row[name])) for name in wanted if row.get(name) not in (None, "", [])]
     if names := [name for name in row.get("media_names") or [] if name]:
         facts.append(("media", ", ".join(names)))
-    facts += [(name, _plain(value)) for name, value in row.items() if name not in CORE and _is_shown(value)]
+    hidden = {*CORE, "input_row"}
+    facts += [(name, _plain(value)) for name, value in row.items() if name not in hidden and _is_shown(value)]
     lineage = row.get("lineage") or {}
     facts += [(f"{each['role']}", each["model"]) for each in lineage.get("models") or []]
     facts += [("prompt", each["id"]) for each in lineage.get("prompts") or []]

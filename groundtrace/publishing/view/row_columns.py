@@ -36,7 +36,7 @@ MAX_SEARCHED_CHARS = 30_000
 MAX_WORDS_CHARS = 200_000
 """The maximum number of characters of one row in which a search looks."""
 NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
-    '' AS detail, '' AS words WHERE false"""
+    '' AS detail, '' AS "input row", '' AS words WHERE false"""
 """The SQL query of a table without rows, for a run without shards."""
 
 
@@ -78,6 +78,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     texts = {each: each if each in has else "''" for each in ("question", "answer")}
     texts["detail"] = "detail" if "detail" in has else "NULL::VARCHAR"
     columns |= {each: f"left({sql}, {MAX_SHOWN_CHARS})" for each, sql in texts.items()}
+    columns["input row"] = f"left(input_row, {MAX_SHOWN_CHARS})" if "input_row" in has else "NULL::VARCHAR"
     columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
@@ -168,7 +169,7 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     A column without any value is left out. A column of texts is also left out if it has too many different values, for
     example a column with the authors of the questions. The flag and the tags of reviewers are always included.
     """
-    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "words"}
+    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words"}
     described = db.execute("DESCRIBE rows").fetchall()
     for name, kind, *_ in described:
         if name in hidden:

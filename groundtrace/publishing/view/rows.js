@@ -93,10 +93,11 @@ function grid() {
 
 function table() {
   const names = run.dimensions.map(each => each.name).filter(name => varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false)).slice(0, TABLE_COLUMNS);
-  const head = element("tr", {}, ...["id", "question", "answer", ...names].map(name => element("th", { scope: "col" }, name)));
+  const places = shown.rows.some(row => row["input row"]) ? ["input row"] : [];
+  const head = element("tr", {}, ...["id", ...places, "question", "answer", ...names].map(name => element("th", { scope: "col" }, name)));
   const rows = shown.rows.map((row, index) => element(
     "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
-    element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
+    element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
     ...names.map(name => element("td", { class: "short t" }, typeof row[name] === "string" ? row[name].slice(0, 60) : numbered(row[name]))),
   ));
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));

@@ -11,7 +11,7 @@ import pytest
 from groundtrace.publishing.reading import SHARDS, InspectError, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
-from groundtrace.publishing.view.record import record_of, traces_of
+from groundtrace.publishing.view.record import NO_INPUT_ROW, record_of, traces_of
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.hashing import sha256_bytes
@@ -121,7 +121,7 @@ def test_the_names_of_media_are_facts(run: Path, tmp_path: Path) -> None:
     rows = {"sft": [sft_row("one", media_names=["pics/cat.png"])], "rejected": [lost]}
     folder = write_run(tmp_path / "run", run, rows)
     assert ("input row", "a.csv, line 7") in shown(folder, "lost")["facts"]
-    assert "input row" not in dict(shown(folder, "one")["facts"])
+    assert dict(shown(folder, "one")["facts"])["input row"] == NO_INPUT_ROW
     assert ("media", "pics/cat.png") in shown(folder, "one")["facts"]
     assert ("media", "pics/Dog.png") in shown(folder, "lost")["facts"]
 
