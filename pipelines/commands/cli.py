@@ -286,6 +286,11 @@ def _add_init(commands: Any) -> None:
     init = commands.add_parser("init", help="write a config to start from, for an input", allow_abbrev=False)
     init.add_argument("input", metavar="DATA", help=DATA)
     init.add_argument("--output", metavar="FILE", help="the TOML file to write; without it the config is printed")
+    init.add_argument(
+        "--embedded",
+        action="store_true",
+        help="leave out the model server: the embedded engine, which reads drawn shapes only, has all roles",
+    )
 
 
 def _add_inspect(commands: Any) -> None:

@@ -1,8 +1,8 @@
 """Implements ``beam init``, which writes a config to start from.
 
 The config names the input column that holds each field, such as the question. It also lists the columns that are not
-used. Its endpoint is a local model server. Before ``beam run`` can use the config, the user may have to change the
-config:
+used. Its endpoint is a local model server; with ``--embedded`` it has no endpoint. Before ``beam run`` can use the
+config, the user may have to change the config:
 
 - If the model is on another server, the user changes three lines.
 - If no column was found for a required field, the config has a line in which the user writes the column's name.
@@ -41,7 +41,6 @@ api_key_env = ""                         # 3: the environment variable that hold
 family = "qwen3-vl"                      # how the model writes points and boxes: docs/models.md lists the families
 
 # One model in all roles. Better: another model as detector and judge, because it checks the others' work.
-# Without this section and the one above, the embedded engine has all roles: it reads drawn shapes, not photographs.
 [roles]
 policy = "model"      # answers the questions: its pass rate is their difficulty
 teacher = "model"     # names what to point at and writes the traces
@@ -51,7 +50,9 @@ judge = "model"       # reads the reasoning
 segmenter = ""        # none: boxes replace masks
 
 # `beam config` prints every other setting with its default."""
-
+_EMBEDDED = """# No model server: the embedded engine has all roles. It reads drawn shapes, not photographs.
+# For a config with a model server, run `beam init` without --embedded.
+# `beam config` prints every other setting with its default."""
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
 """Matches a line of the config for a field, such as the answer, for which no column was found."""
@@ -63,7 +64,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     ``parsed`` holds the parsed arguments of the command line. The second argument is not used. Raises UserError for an
     input that cannot be read, and for a file that already exists or cannot be written.
     """
-    text = starting_config(parsed.input, parsed.output or "my.toml")
+    text = starting_config(parsed.input, parsed.output or "my.toml", parsed.embedded)
     if parsed.output is None:
         sys.stdout.write(text)
         return 0
@@ -75,17 +76,20 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}: choose another --output") from error
     left = [*re.findall(_LEFT_OPEN, text)]
-    fill_in = f"fill in {' and '.join(filter(None, [', '.join(left[:-1]), left[-1]]))}, and " if left else ""
-    correct = "correct base_url, model and api_key_env if your server is another"
-    print(f"{parsed.output}: {fill_in}{correct}, then: {_command('validate', parsed.input, parsed.output)}")
+    steps = [f"fill in {' and '.join(filter(None, [', '.join(left[:-1]), left[-1]]))}"] if left else []
+    if not parsed.embedded:
+        steps.append("correct base_url, model and api_key_env if your server is another")
+    now = f"{', and '.join(steps)}, then: " if steps else ""
+    print(f"{parsed.output}: {now}{_command('validate', parsed.input, parsed.output)}")
     return 0
 
 
-def starting_config(data: str, name: str) -> str:
+def starting_config(data: str, name: str, embedded: bool = False) -> str:
     """Return a config for an input, as TOML text with comments.
 
     ``data`` names the input: a file, a folder or the id of a data set. ``name`` is the file to which the config will be
-    written; the example commands in the config's comments contain this name. Raises
+    written; the example commands in the config's comments contain this name. ``embedded`` means that the config has no
+    model server, so that the embedded engine has all roles. Raises
     :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
@@ -100,7 +104,7 @@ def starting_config(data: str, name: str) -> str:
         f"#   {_command('preview', data, name)} --output runs/look",
         f"#   {_command('run', data, name)} --output runs/mine",
         "",
-        _MODELS,
+        _EMBEDDED if embedded else _MODELS,
         "",
         *_block(found),
     ]

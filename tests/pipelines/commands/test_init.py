@@ -60,6 +60,19 @@ def test_the_config_has_one_endpoint_in_all_roles(questions: Path) -> None:
     assert "# shop.parquet" not in text and "# columns: Query, image, label" in text
 
 
+def test_a_config_for_the_embedded_engine_runs_without_a_server(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "my.toml"
+    assert main(["init", str(questions), "--embedded", "--output", str(config)]) == 0
+    printed = capsys.readouterr().out
+    command = f"beam validate grounded_cot --input {questions} --config {config}"
+    assert printed == f"{config}: {command}\n"
+    assert set(tomllib.loads(config.read_text("utf-8"))) == {"input"}
+    assert main(command.split()[1:]) == 0
+    assert "read 3 of 3 records: 3 can be used" in capsys.readouterr().out
+
+
 def test_an_input_with_fields_of_its_own_needs_no_map(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", str(Path(__file__).parents[3] / "data/sample")]) == 0
     assert "nothing to map" in capsys.readouterr().out
