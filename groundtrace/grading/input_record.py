@@ -172,8 +172,7 @@ def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool
     record_id = fields.get("id")
     if isinstance(record_id, int) and not isinstance(record_id, bool):
         record_id = str(record_id)
-    if not isinstance(record_id, str) or not record_id.strip():
-        raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {excerpt(record_id)}")
+    record_id = _text({"id": record_id}, "id")
     if _MADE_UP.search(record_id):
         detail = f"id: {excerpt(record_id)} ends with # and a number, as only ids of repeated records may: change it"
         raise InvalidRecord(Reason.INVALID_RECORD, detail)
@@ -249,8 +248,10 @@ def _answer(fields: Mapping[str, object]) -> str:
 
 def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {excerpt(value)}")
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: the value is missing or empty")
+    if not isinstance(value, str):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a text, got {excerpt(value)}")
     return value
 
 

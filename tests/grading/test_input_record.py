@@ -108,17 +108,17 @@ def test_choices_beside_a_declared_type_are_kept_aside(changes: dict[str, Any], 
 
 BOX = {"label": "a", "bbox": [0, 0, 5, 5]}
 INVALID = [
-    ({"source": ...}, Reason.INVALID_RECORD, "source: expected a non-empty string, got None"),
-    ({"license": ""}, Reason.INVALID_RECORD, "license: expected a non-empty string, got ''"),
-    ({"question": " \n"}, Reason.INVALID_RECORD, "question: expected a non-empty string"),
-    ({"question": 5}, Reason.INVALID_RECORD, "question: expected a non-empty string, got 5"),
-    ({"answer": ""}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got ''"),
-    ({"answer": ["3"]}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got ['3']"),
-    ({"answer": float("nan")}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got nan"),
-    ({"answer": -float("inf")}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got -inf"),
-    ({"source": float("nan")}, Reason.INVALID_RECORD, "source: expected a non-empty string, got nan"),
+    ({"source": ...}, Reason.INVALID_RECORD, "source: the value is missing or empty"),
+    ({"license": ""}, Reason.INVALID_RECORD, "license: the value is missing or empty"),
+    ({"question": " \n"}, Reason.INVALID_RECORD, "question: the value is missing or empty"),
+    ({"question": 5}, Reason.INVALID_RECORD, "question: expected a text, got 5"),
+    ({"answer": ""}, Reason.INVALID_RECORD, "answer: the value is missing or empty"),
+    ({"answer": ["3"]}, Reason.INVALID_RECORD, "answer: expected a text, got ['3']"),
+    ({"answer": float("nan")}, Reason.INVALID_RECORD, "answer: expected a text, got nan"),
+    ({"answer": -float("inf")}, Reason.INVALID_RECORD, "answer: expected a text, got -inf"),
+    ({"source": float("nan")}, Reason.INVALID_RECORD, "source: expected a text, got nan"),
     ({"choices": [3, float("nan")]}, Reason.INVALID_RECORD, "choices: expected non-empty strings, got [3, nan]"),
-    ({"answer": None}, Reason.INVALID_RECORD, "answer: expected a non-empty string, got None"),
+    ({"answer": None}, Reason.INVALID_RECORD, "answer: the value is missing or empty"),
     ({"answer_type": "essay"}, Reason.INVALID_RECORD, "answer_type: 'essay' is not one of"),
     ({"answer_type": ["mcq"]}, Reason.INVALID_RECORD, "answer_type: ['mcq'] is not one of"),
     ({"answer_type": "mcq"}, Reason.INVALID_RECORD, "the record has answer_type mcq but no choices"),
@@ -186,10 +186,10 @@ NOT_RECORDS = [
     ("null", "the record must be a JSON object, got None"),
     ("[" * 100_000, "not JSON"),
     ('{"id": "q", "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON"),
-    (text_of(id=...), "id: expected a non-empty string, got None"),
-    (text_of(id=" "), "id: expected a non-empty string, got ' '"),
-    (text_of(id=float("nan")), "id: expected a non-empty string, got nan"),
-    (text_of(id=5.5), "id: expected a non-empty string, got 5.5"),
+    (text_of(id=...), "id: the value is missing or empty"),
+    (text_of(id=" "), "id: the value is missing or empty"),
+    (text_of(id=float("nan")), "id: expected a text, got nan"),
+    (text_of(id=5.5), "id: expected a text, got 5.5"),
     ('{"id": "q", "answer": 1' + "0" * 5000 + "}", "not JSON"),
 ]
 
@@ -325,20 +325,20 @@ def test_a_record_of_images_is_valid_only_where_questions_are_written(changes: d
     assert (found.id, found.media) == ("q", ("input:a.png",))
     error = refused(text_of(**changes))
     assert (error.reason, error.record_id) == (Reason.INVALID_RECORD, "q")
-    assert str(error).startswith("question: expected a non-empty string")
+    assert str(error).startswith("question: the value is missing or empty")
 
 
 HALF = [
-    ({"question": ...}, "question: expected a non-empty string"),
-    ({"answer": ...}, "answer: expected a non-empty string"),
-    ({"answer": None}, "answer: expected a non-empty string"),
-    ({"question": ..., "answer": 3}, "question: expected a non-empty string"),
-    ({"question": ..., "answer": False}, "question: expected a non-empty string"),
+    ({"question": ...}, "question: the value is missing or empty"),
+    ({"answer": ...}, "answer: the value is missing or empty"),
+    ({"answer": None}, "answer: the value is missing or empty"),
+    ({"question": ..., "answer": 3}, "question: the value is missing or empty"),
+    ({"question": ..., "answer": False}, "question: the value is missing or empty"),
     ({"question": ..., "answer": ..., "choices": ["a", "b"]}, "choices: the record has no question"),
     ({"question": ..., "answer": ..., "boxes": [{"label": "a", "bbox": [0, 0, 1, 1]}]}, "boxes: the record has no"),
     ({"question": ..., "answer": ..., "answer_type": "bool"}, "answer_type: the record has no question"),
     ({"question": ..., "answer": ..., "media": ...}, "media: expected one or more paths"),
-    ({"question": ..., "answer": ..., "source": ...}, "source: expected a non-empty string"),
+    ({"question": ..., "answer": ..., "source": ...}, "source: the value is missing or empty"),
 ]
 
 
@@ -378,7 +378,7 @@ def test_a_written_pair_is_checked_as_a_record_is() -> None:
     ],
 )
 def test_the_message_names_the_column_of_the_input(columns: dict[str, str], named: str) -> None:
-    said = f"{named}: expected a non-empty string, got []"
+    said = f"{named}: expected a text, got []"
     with pytest.raises(InvalidRecord) as error:
         parse_record(RawRecord(1, text_of(answer=[])), columns=columns)
     assert (error.value.detail, str(error.value)) == (said, said)

@@ -40,7 +40,7 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ),
     (raw(r"id\ud800"), "id\\ud800", "control_characters", "id: the text has a control character, U+D800"),
     (raw("utf8", question='"@"').replace(b"@", b"\xff\xfe"), "utf8", "control_characters", "U+DCFF"),
-    (raw("nan", answer="NaN"), "nan", "invalid_record", "answer: expected a non-empty string, got nan"),
+    (raw("nan", answer="NaN"), "nan", "invalid_record", "answer: expected a text, got nan"),
     (raw("infinity", boxes="-Infinity"), "infinity", "invalid_boxes", "boxes: expected a list, got -inf"),
     (b"[1, 2]\n", "line#11", "invalid_record", NO_OBJECT + "[1, 2]"),
     (b"null\n", "line#12", "invalid_record", NO_OBJECT + "None"),
@@ -49,12 +49,12 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
         raw("deep", answer="[" * 500 + "]" * 500),
         "deep",
         "invalid_record",
-        "answer: expected a non-empty string, got [[",
+        "answer: expected a text, got [[",
     ),
     ({"id": "token", "question": "<image1>How many red squares are there?<image>", "answer": 1}, "token", None, ""),
     ({"id": "long", "question": "How many? " * 100_000}, "long", "question_too_long", "999999 characters"),
-    ({"id": "no answer", "answer": ""}, "no answer", "invalid_record", "answer: expected a non-empty string"),
-    ({"id": "list", "answer": ["3"]}, "list", "invalid_record", "answer: expected a non-empty string, got ['3']"),
+    ({"id": "no answer", "answer": ""}, "no answer", "invalid_record", "answer: the value is missing or empty"),
+    ({"id": "list", "answer": ["3"]}, "list", "invalid_record", "answer: expected a text, got ['3']"),
     ({"id": "choices", "choices": ["1", "2"]}, "choices", "answer_not_in_choices", "answer '3' is not among"),
     ({"id": "mixed", "choices": ["3", 4]}, "mixed", "invalid_record", "choices: expected non-empty strings"),
     ({"id": "flat", "boxes": [BOX | {"bbox": [9, 9, 9, 20]}]}, "flat", "invalid_boxes", "[9, 9, 9, 20] has no area"),
@@ -86,7 +86,7 @@ LINES: list[tuple[dict[str, Any] | bytes, str, str | None, str]] = [
     ({"id": "cut clip", "media": "cut.avi"}, "cut clip", "undecodable_media", "input:cut.avi: truncated"),
     ({"id": "twice"}, "twice", None, ""),
     ({"id": "twice"}, "twice#44", "duplicate_id", "'twice' is also the id of records.jsonl, line 43"),
-    ({"id": "thrice", "answer": []}, "thrice#45", "invalid_record", "answer: expected a non-empty string, got []"),
+    ({"id": "thrice", "answer": []}, "thrice#45", "invalid_record", "answer: expected a text, got []"),
     ({"id": "thrice", "question": "Are there 3?"}, "thrice", None, ""),
     (
         {"id": "thrice", "question": "Are there 3?"},
@@ -213,9 +213,9 @@ def test_pipeline_files_that_are_none(
 
 
 INPUTS = [
-    ("/no/such/folder", "the input /no/such/folder does not exist: --input takes a .csv, "),
-    ("./nosuch", "the input ./nosuch does not exist: --input takes a .csv, "),
-    ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file, and "),
+    ("/no/such/folder", "the input /no/such/folder does not exist: set --input to a .csv, "),
+    ("./nosuch", "the input ./nosuch does not exist: set --input to a .csv, "),
+    ("empty", "no .csv or .tsv file, no records.jsonl, no .parquet file, and "),
     ("cut.parquet", "cut.parquet is not a Parquet file"),
 ]
 

@@ -113,7 +113,7 @@ def test_choices_beside_a_declared_type_are_kept(folder: Path, record: Callable[
     ("answers", "kept", "rejected"),
     [
         ([True, False], [("a", "yes"), ("b", "no")], []),
-        ([2.5, float("nan")], [("a", "2.5")], [("b", "answer (column 'gold'): expected a non-empty string, got nan")]),
+        ([2.5, float("nan")], [("a", "2.5")], [("b", "answer (column 'gold'): expected a text, got nan")]),
     ],
 )
 def test_answers_of_parquet_columns(

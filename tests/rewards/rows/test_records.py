@@ -55,8 +55,8 @@ def test_choices_and_several_pictures(tmp_path: Path) -> None:
 BROKEN: list[tuple[dict[str, Any] | str, str]] = [
     ("{", "line 2: the record is not JSON"),
     ("[1]", "line 2: the record must be a JSON object"),
-    ({"id": ""}, "line 2: id: expected a non-empty string"),
-    ({"question": None}, "line 2: question: expected a non-empty string"),
+    ({"id": ""}, "line 2: id: the value is missing or empty"),
+    ({"question": None}, "line 2: question: the value is missing or empty"),
     ({"answer_type": "colour"}, "line 2: answer_type: 'colour' is not one of"),
     ({"media": []}, "line 2: media: expected one or more paths"),
     ({"media": ["images/gone.png"]}, "line 2: no such file: 'input:images/gone.png'"),

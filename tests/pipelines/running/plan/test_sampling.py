@@ -45,7 +45,7 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     assert sample.read == 6
     assert [(draft.id, draft.question.media[0].width) for draft in sample.drafts] == [("a", 30)]
     assert sample.problems[0] == Problem(
-        "invalid_record", "question: expected a non-empty string, got None", 2, "records.jsonl, line 2"
+        "invalid_record", "question: the value is missing or empty", 2, "records.jsonl, line 2"
     )
     others = {problem.reason: problem.first_row for problem in sample.problems[1:]}
     [repeated] = [problem.detail for problem in sample.problems if problem.reason == "duplicate_id"]

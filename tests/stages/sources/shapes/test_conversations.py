@@ -113,9 +113,9 @@ BAD = [
         "a: conversations: the questions have 2 marks <image>, but the row has 1 such media",
     ),
     (llava("What?", "x", image=None), "a: media: expected one or more paths, got []"),
-    (llava("What?"), "a: answer: expected a non-empty string"),
-    (llava("What?", " "), "a: answer: expected a non-empty string"),
-    (llava("<image>", "a cat"), "a: question: expected a non-empty string"),
+    (llava("What?"), "a: answer: the value is missing or empty"),
+    (llava("What?", " "), "a: answer: the value is missing or empty"),
+    (llava("<image>", "a cat"), "a: question: the value is missing or empty"),
     (llava(conversations=[{"from": "gpt", "value": "x"}]), "do not alternate at turn 1 (assistant)"),
     (llava(conversations=[{"from": "human", "value": "x"}] * 2), "do not alternate at turn 2 (user)"),
     (llava(conversations=[]), "expected a list of turns, got []"),
@@ -129,8 +129,8 @@ BAD = [
     (llava(conversations=[{"role": "system", "content": "x"}]), "no turn of the conversation is a question"),
     (sharegpt([{"type": "image_url", "image_url": "x"}]), "a part of type 'image_url': use only text"),
     (sharegpt([{"type": "image", "image": "a.png"}], "x", image="a.png"), "both in the turns and in other columns"),
-    (llava("What?", "x", id=None), "None: id: expected a non-empty string, got None"),
-    (llava("What?", "x", "Why?", "y", id=[1]), "None: id: expected a non-empty string, got [1]"),
+    (llava("What?", "x", id=None), "None: id: the value is missing or empty"),
+    (llava("What?", "x", "Why?", "y", id=[1]), "None: id: expected a text, got [1]"),
 ]
 
 

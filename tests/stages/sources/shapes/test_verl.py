@@ -45,7 +45,7 @@ def test_system_turns_are_not_read(records: Any, tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({"reward_model": {"style": "rule", "ground_truth": None}}, "expected an object with 'ground_truth'"),
-        ({"reward_model": {"ground_truth": ["3", "4"]}}, "answer: expected a non-empty string"),
+        ({"reward_model": {"ground_truth": ["3", "4"]}}, "answer: expected a text"),
         ({"prompt": [{"role": "user", "content": "<image><image>?"}]}, "the text has 2 marks <image> or <video>, but"),
         ({"prompt": "How many?"}, "expected a list of turns"),
         ({"images": []}, "prompt: the text has 1 marks <image> or <video>, but the row has 0 media"),

@@ -58,7 +58,7 @@ def test_a_table(picture: str, image: bytes, records: Any, tmp_path: Path) -> No
         ({"image_path": "a.png", "answer": "D"}, "answer: 'D' is neither a letter (A, B) nor the text of an option"),
         ({"image_path": "a.png", "answer": ""}, "answer: '' is neither a letter"),
         ({"image_path": "a.png", "B": "", "answer": "A"}, "expected a list of at least two choices, got ['cat']"),
-        ({"image_path": "a.png", "question": ""}, "question: expected a non-empty string"),
+        ({"image_path": "a.png", "question": ""}, "question: the value is missing or empty"),
         ({}, "media: expected one or more paths, got []"),
     ],
 )
