@@ -148,10 +148,11 @@ def _require_exactly(prompt: str, rule: str, field: str, declared: set[str], giv
     ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".
     """
     if declared != given:
-        missing, unknown = sorted(declared - given), sorted(given - declared)
+        wrong = [f"{name} is missing" for name in sorted(declared - given)]
+        wrong += [f"{name} is not under `{field}`" for name in sorted(given - declared)]
         raise PromptError(
-            f"prompt {prompt}: {rule} exactly the names that the prompt's file has under `{field}` (missing: "
-            f"{missing}, unknown: {unknown})"
+            f"prompt {prompt}: {rule} exactly the names that the prompt's file lists under `{field}`, but "
+            f"{' and '.join(wrong)}: correct one of the two places"
         )
 
 
@@ -243,9 +244,12 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
     try:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
-        raise PromptError(
-            f"prompt {name}: the file is not valid ({' '.join(str(error).split())}): correct the file"
-        ) from error
+        wrong = (
+            "the file is not YAML"
+            if isinstance(error, yaml.YAMLError)
+            else "a text in the file is not a Jinja template"
+        )
+        raise PromptError(f"prompt {name}: {wrong} ({' '.join(str(error).split())}): correct the file") from error
 
 
 def _parse(name: str, data: bytes) -> Prompt:

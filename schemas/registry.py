@@ -130,8 +130,8 @@ class Registry(Generic[T]):
         try:
             made = self._loaded(found)
         except RegistryError as error:
-            package = next((f"{each.origin}: {self.kind}.{name} " for each in self._installed_as(name)), "")
-            raise RegistryError(f"{package}{error}") from error
+            package = next((f" (from {each.origin})" for each in self._installed_as(name)), "")
+            raise RegistryError(f"{error}{package}") from error
         if (own := getattr(made, "name", name)) != name:
             raise RegistryError(
                 f"the {self.what} {found} has the name {own!r}, so it cannot be used as {name!r}: use the name {own!r}"
@@ -159,7 +159,13 @@ class Registry(Generic[T]):
         """Import and return all parts of this kind, e.g. all scorers, in the order of their names in the registry.
         Raises RegistryError if a part cannot be used.
         """
-        return [self[name] for name in self]
+        found = []
+        for name in self:
+            try:
+                found.append(self[name])
+            except RegistryError as error:
+                raise RegistryError(f"{self.kind}.{name} {error}") from error
+        return found
 
     def _source(self, name: str) -> str | T:
         """Return the path ``module:NAME`` of a part, or the part itself if it needs no import.
@@ -174,9 +180,11 @@ class Registry(Generic[T]):
         if name in self.ours or len(paths) > 1:
             ours = self.ours.get(name)
             first = [f"{ours if isinstance(ours, str) else name} (from groundtrace)"] if name in self.ours else []
-            both = " and ".join([*first, *map(str, plugins)][:2])
+            others = {plugin.path: str(plugin) for plugin in reversed(plugins)}
+            both = " and ".join([*first, *reversed(others.values())][:2])
             raise RegistryError(
-                f"names {name!r}, which is the name of more than one {self.what}, {both}: give a plug-in another name"
+                f"names {name!r}, which is the name of more than one {self.what}, {both}: give one of them another "
+                "name in the config or package from which it comes"
             )
         return plugins[0].path
 
@@ -245,7 +253,9 @@ def load(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     if _allowed_by and not module.startswith("groundtrace.") and path not in {plugin.path for _, plugin in _entries()}:
-        raise RegistryError(f"{path} is code of a user, which is executed {_allowed_by[-1]}")
+        raise RegistryError(
+            f"{path} is neither code of Groundtrace nor of an installed plug-in, so it is executed {_allowed_by[-1]}"
+        )
     known = getattr(sys.modules.get(module), "__dict__", {})
     if name in known:  # import_module takes 20 times as long
         return known[name]

@@ -42,7 +42,7 @@ def refuse_links(root: Path, *names: str) -> None:
             path /= part
             if path.is_symlink():
                 raise UnsafeFile(
-                    f"{path} is a link, but only files and folders of {root} itself are written or deleted: replace "
+                    f"{path} is a link, but Groundtrace writes and deletes nothing in {root} through a link: replace "
                     "the link by the file or folder to which it leads, or remove it"
                 )
 

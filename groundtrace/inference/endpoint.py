@@ -166,7 +166,7 @@ def kind_of(name: str) -> Kind:
     except RegistryError as error:
         is_known = ":" in name or name in KINDS.ours or name in KINDS.plugins
         hint = "" if is_known else " (openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
-        raise EndpointError(f"the endpoint kind {name!r:.80} cannot be used, because it {error}{hint}") from error
+        raise EndpointError(f"the endpoint kind {error}{hint}") from error
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
@@ -317,5 +317,5 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
     except RegistryError as error:
-        raise EndpointError(f"the endpoint kind {settings.kind} cannot be used, because {error}") from error
+        raise EndpointError(f"the class of the endpoint kind {settings.kind} cannot be loaded: {error}") from error
     return endpoint(settings, media, threads)

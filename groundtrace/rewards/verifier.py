@@ -62,7 +62,7 @@ async def verify(
     if grader is None:
         names = ", ".join(scorer.name for scorer in scorers) or "none"
         raise UserError(
-            f"the scorer {outcome.NAME}, which grades the answer, is not in the argument scorers ({names}): add "
+            f"the argument `scorers` lacks the scorer {outcome.NAME!r}, which grades the answer (given: {names}): add "
             f"{outcome.__name__}.SCORER to this argument"
         )
     graded = await grader.verdict(case)

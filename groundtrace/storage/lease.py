@@ -73,8 +73,8 @@ class Lease:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
             raise Lost(
-                f"another process may be writing {self._folder}, because this process was suspended, or did not reach "
-                f"the store for {self._lasts_s:g} s, and so lost its right to write there: run the same command again"
+                f"this process was suspended or did not reach the store for {self._lasts_s:g} s, so it has lost its "
+                f"lock on {self._folder}, and another process may now write there: run the same command again"
             )
 
     def release(self) -> None:

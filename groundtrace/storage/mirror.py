@@ -78,8 +78,9 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
         raise StorageError(f"{folder} is empty or does not exist: give the --output folder of a `beam run`")
     if (name := _unstorable(found)) is not None:
         raise StorageError(
-            f"{folder} cannot be copied to this machine, because no disk can hold a file with the name "
-            f"{excerpt(name)} beside the others: rename or remove this object in the store"
+            f"{folder} cannot be copied to this machine, because the object {excerpt(name)} cannot be a file on a "
+            "disk: its name is too long, has a NUL character, or is also the name of a folder. Rename or remove this "
+            "object in the store"
         )
     try:
         versions = json.loads(known.read_bytes())

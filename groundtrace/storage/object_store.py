@@ -145,7 +145,9 @@ def _check_endpoint(url: str, variable: str) -> None:
     try:
         _endpoint(url)
     except ValueError as error:
-        raise StorageError(f"cannot connect to the store: the environment variable {variable} {error}") from None
+        raise StorageError(
+            f"cannot connect to the store, because the environment variable {variable} is wrong. It {error}"
+        ) from None
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -188,7 +190,7 @@ def _gs(settings: StorageSettings) -> Any:
         )
     except Exception as error:
         if names_of(error) & {"DefaultCredentialsError", "GoogleAuthError"}:
-            raise StorageError(f"there are no credentials for gs://: {GS_CREDENTIALS}") from error
+            raise StorageError(f"there are no credentials for Google Cloud Storage: {GS_CREDENTIALS}") from error
         raise
 
 
@@ -198,8 +200,9 @@ def _secret(setting: str, settings: StorageSettings) -> str | None:
         return None
     if not (value := os.environ.get(variable)):
         shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
+        what = setting.removesuffix("_env").replace("_", " ")
         raise StorageError(
-            f"storage.{setting} names an environment variable{shown} that is not set: set the variable to the key"
+            f"storage.{setting} names an environment variable{shown} that is not set: set the variable to the {what}"
         )
     return value
 

@@ -165,12 +165,17 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
         GROUP BY part)"""
     largest, total, whole = (found or 0 for found in db.execute(query).fetchall()[0])
     of_file = max(MAX_FILE_BYTES, MAX_EXPANSION * file.stat().st_size)
-    limits = (("a row", largest, MAX_ROW_BYTES), (f"{ROWS} rows", total, MAX_ROWS_BYTES), ("rows", whole, of_file))
+    block = f"a block of {ROWS} rows"
+    limits = (
+        ("a row", largest, MAX_ROW_BYTES),
+        (block, total, MAX_ROWS_BYTES),
+        ("the sum of its rows", whole, of_file),
+    )
     for what, size, limit in limits:
         if size > limit:
             raise ShardFault(
-                f"{file} has {what} with {size / 2**20:,.0f} MiB in total, not counting images, but at most "
-                f"{limit // 2**20:,} MiB are read: shorten the texts of the input, and repeat the run"
+                f"{file} is too large to be read: without images, {what} has {size / 2**20:,.0f} MiB, but the limit is "
+                f"{limit // 2**20:,} MiB. Shorten the texts of the input, and repeat the run"
             )
 
 

@@ -123,8 +123,8 @@ def _check_settings(path: Path) -> None:
         raise ModelError(f"{path} is not a JSON object ({type(error).__name__}): download it again") from error
     if named:
         raise ModelError(
-            f"{path} has the key {named[0]!r}, through which a model can read your private files: remove this key, and "
-            "save the tokenizer as tokenizer.json in the same folder"
+            f"{path} has the key {named[0]!r}, whose value may be the path of a private file, which would be read: "
+            "remove this key, and save the tokenizer as tokenizer.json in the same folder"
         )
     _check_names(path, tokenizers, "the tokenizer")
 
@@ -138,6 +138,6 @@ def _check_names(path: Path, names: Iterable[Any], content: str) -> None:
     for name in names:
         if not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
             raise ModelError(
-                f"{path} names the file {name!r:.100} for {content}, but may name only files in its own folder: "
+                f"{path} names {name!r:.100} as a file of {content}, but it may name only files in the same folder: "
                 f"correct {path.name}, or download the model again"
             )

@@ -56,7 +56,7 @@ def check_model_path(settings: ModelSettings) -> None:
     except OSError as error:  # a name that is too long, or a folder that this user may not read
         raise ModelError(f"cannot load {path}: {error.strerror}: correct model.path") from error
     except HFValidationError:
-        raise ModelError(f"cannot load {path}: this folder does not exist: {_remedy(path)}") from None
+        raise ModelError(f"cannot load {path}, because this folder does not exist: {_remedy(path)}") from None
     if isinstance(try_to_load_from_cache(path, "config.json", revision=settings.revision), str):
         return
     first, slash, _ = path.partition("/")
@@ -103,7 +103,7 @@ def _ask_once(path: str, revision: str) -> None:
 
 def _remedy(path: str) -> str:
     if path == TINY:
-        return f"`trainer tiny {TINY} --data RUN` makes it"
+        return f"make this folder with `trainer tiny {TINY} --data RUN`"
     if path.startswith("~"):
-        return "write model.path without ~, which is not replaced here"
+        return "write the full path in model.path, because ~ is not expanded"
     return "correct model.path"

@@ -48,8 +48,8 @@ def _config(settings: ModelSettings) -> Any:
     except HubUnreachable as error:
         known = ", ".join(_architectures())
         raise ModelError(
-            f"{error}. Only the model's config.json is needed: put this file into a folder and set model.path to the "
-            f"folder, or set model.path to one of these models, whose sizes are known without the Hub: {known}"
+            f"{error}. To estimate the memory without the Hub, put the model's config.json into a folder and set "
+            f"model.path to this folder, or set model.path to one of these models: {known}"
         ) from error
 
 

@@ -54,7 +54,7 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     taken = [name for name in WRITTEN if (output / name).exists()]
     if taken and not (output / "run.json").exists():
         raise UserError(
-            f"{output / taken[0]} exists, but {output} is not the output of `trainer {command}`: choose another "
+            f"`trainer {command}` would replace {output / taken[0]}, which another program made: choose another "
             "--output"
         )
 

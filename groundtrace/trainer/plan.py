@@ -159,8 +159,9 @@ def parts_of(
     held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
-            f"no row fits {FILE}, whose parts take only rows with exactly the streams "
-            f"{' or '.join(map(_named, plan))}: correct its parts{' or grpo.streams' if only else ''}, or remove it"
+            f"{FILE} selects no row{' for the prompts in grpo.streams' if only else ''}. Each of its parts selects the "
+            f"rows whose prompts (streams) are exactly {' or '.join(map(_named, plan))}: correct the parts"
+            f"{' or grpo.streams' if only else ''}, or remove {FILE}"
         )
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if not rows[frozenset(part.streams)]]

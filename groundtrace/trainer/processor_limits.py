@@ -35,8 +35,8 @@ def check_image_processor(image_processor: Any, settings: ModelSettings) -> None
     """
     if "image_grid_thw" not in getattr(image_processor, "model_input_names", ()):
         raise ModelError(
-            f"the image processor of {settings.path} (in {FILES}) belongs to another kind of model, since it does not "
-            "cut images into patches: replace its file with the model's own file, or download the model again"
+            f"{settings.path} has the image processor of another kind of model: this processor does not cut images "
+            f"into patches. Download {FILES} of this model again"
         )
     size = image_processor.size
     found = {

@@ -133,8 +133,8 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
         named = {"input": "--input", "rows": "[input] of the curation's config"}
         keys = ", ".join(named.get(key, f"held_out.{key}") for key in differing)
         raise SplitError(
-            f"the questions in {folder} were made with other values of {keys}, and models were trained on them: "
-            "restore these values, or choose another --output"
+            f"the questions in {folder} were made with another setting of {keys}, and models may have been trained on "
+            "these questions: restore the earlier setting, or choose another --output"
         )
     return division
 

@@ -234,8 +234,9 @@ def _check_rows(loop: Loop, step: Step) -> None:
             "change the config of the curation" if step.name == SFT else "change settings in rl.set, such as difficulty"
         )
         raise UserError(
-            f"the step {step.name} needs {wanted[1]} rows, but the run in {loop.out / wanted[0]} made none (rejected "
-            f"records: {reasons or 'none'}): read its report.html, {remedy}, and run the same command again"
+            f"the run in {loop.out / wanted[0]} made no {wanted[1].upper()} rows, which the step {step.name} needs. "
+            f"The numbers of its rejected records are: {reasons or '0'}. Read {loop.out / wanted[0] / 'report.html'}, "
+            f"{remedy}, and run the same command again"
         )
 
 

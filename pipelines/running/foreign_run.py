@@ -31,26 +31,27 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
     if summary.recipe_file:
         named = shlex.quote(printable(summary.recipe_file))
         raise InspectError(
-            f"the pipeline of {run} is the file {named}, whose code is executed only if you allow it: to "
-            f"allow it, start the view again with `beam view {run} --pipeline {named}`"
+            f"the pipeline of {run} is the file {named}, whose code is not executed without your permission: to "
+            f"permit it, start the view again with `beam view {run} --pipeline {named}`"
         )
     if summary.recipe not in bundled_names():
         raise InspectError(
             f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
             "--pipeline FILE`, where FILE is the pipeline's file"
         )
-    again = f"to allow it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
+    again = f"to permit it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
     if "extends" in config:
         raise InspectError(
-            f"the config of {run} extends another file, which `beam view` reads only if you allow it: {again}"
+            f"the config of {run} extends another file, which `beam view` does not read without your permission: "
+            f"{again}"
         )
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run uses {printable(place)}, which is not on this machine, so `beam view` reads it only if you allow "
-            f"it: {again}"
+            f"the run {run} uses {printable(place)}, which is not on this machine, and `beam view` does not read it "
+            f"without your permission: {again}"
         )
-    with installed_code_only(f"only if you allow it: {again}"):
+    with installed_code_only(f"only with your permission: {again}"):
         yield
 
 

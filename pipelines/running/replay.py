@@ -203,8 +203,9 @@ def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings
                 made = (end["passed"], shown, traces_of(row), marked.marks, marked.notes)
                 return Replayed(name, stage, reason, detail, *made)
     raise InspectError(
-        f"the repeated pipeline put the record {record_id!r} into none of sft, rl and rejected, perhaps because the "
-        "pipeline or the input has changed since the run: execute the same `beam run` again"
+        f"the replay repeated the stages of the run for the record {record_id!r}, but the record is not in their "
+        "output. Perhaps the pipeline or the input has changed since the run: execute the `beam run` command of this "
+        "run again"
     )
 
 

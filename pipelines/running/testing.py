@@ -46,7 +46,10 @@ def make_draft(record: Mapping[str, Any], folder: str | Path) -> Draft:
         store = MediaStore(str(folder), str(folder))
         return assemble(parsed, {uri: check_medium(uri, store, VideoSettings()) for uri in parsed.media})
     except (InvalidRecord, Reject) as error:
-        raise UserError(f"make_draft() cannot use the record ({error}): correct the record") from error
+        raise UserError(
+            f"make_draft() cannot use the record or one of its media ({error}): correct the record, or the argument "
+            "folder"
+        ) from error
 
 
 def make_models(

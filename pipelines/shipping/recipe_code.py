@@ -55,10 +55,11 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     found |= {path.relative_to(recipe.parent).as_posix(): path for path in _files(recipe.parent)} if is_own else {}
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
+        beside = f"the Python files and prompts in {recipe.parent}" if is_own else ""
+        code = " and ".join(filter(None, [beside, "the plug-ins of the config" if plugins else ""]))
         raise PipelineError(
-            f"the modules, packages and prompts beside {recipe}, with its plug-ins, have {size / 1e6:.0f} MB, but at "
-            f"most {MAX_BYTES / 1e6:.0f} MB can be sent to a worker: move the recipe and only the files that it uses "
-            "into a separate folder"
+            f"{code} have {size / 1e6:.0f} MB, but at most {MAX_BYTES / 1e6:.0f} MB can be sent to a worker: move what "
+            "the run does not need to another folder"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})
     adopts = _ADOPTS.format(name=recipe.name if is_own else "", plugins=plugins, modules=modules)

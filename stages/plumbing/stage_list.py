@@ -147,8 +147,8 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
                 stage_or_us = "a column of Groundtrace" if other in READ_BY_NAME else "a column of another stage"
                 owner = "a column of every row" if other is CORE.get(other.name) else stage_or_us
                 raise RecipeError(
-                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} has "
-                    "this name already: rename the stage's column"
+                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} is "
+                    f"already named {other.name}: rename the column that the stage adds"
                 )
 
 

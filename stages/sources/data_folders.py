@@ -221,6 +221,6 @@ def _check_names(files: Iterable[str]) -> None:
     for file in files:
         if "::" in file or "://" in file:
             raise InputError(
-                f"the path {file!r} has '::' or '://', so the library datasets would open another file: rename this "
+                f"the path {file!r} has '::' or '://', so the package `datasets` would open another file: rename this "
                 "file or folder"
             )

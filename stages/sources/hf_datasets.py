@@ -156,10 +156,11 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         if isinstance(error, ValueError):
             chosen = f"input.split = {rows.split!r}" + (f" and input.name = {rows.name!r}" if rows.name else "")
             raise InputError(
-                f"the data set {name} cannot be read with {chosen} ({reason}): correct these settings or --input"
+                f"the data set {name} cannot be read with {chosen} ({reason}): correct input.split, input.name or "
+                "--input"
             ) from error
         if Path(name).is_absolute():
-            raise NothingHere(f"the library datasets cannot read the folder: {reason}") from error
+            raise NothingHere(f"the package `datasets` cannot read the folder: {reason}") from error
         raise InputError(
             f"{name} is neither a file, nor a folder, nor a reachable data set on the Hub ({reason}): correct --input"
         ) from error

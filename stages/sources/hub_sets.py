@@ -47,7 +47,7 @@ def hub_set(name: str) -> HubSet:
         )
     if Path(found["id"]).exists():  # `datasets` would read the folder of that name, and not the Hub
         raise InputError(
-            f"{name} names a data set on the Hub, but the library datasets would read the local folder "
+            f"{name} names a data set on the Hub, but the package `datasets` would read the local folder "
             f"{found['id']} instead: run the command in another folder, or give the local path as --input"
         )
     return HubSet(**found.groupdict(default=""))

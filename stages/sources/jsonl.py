@@ -204,10 +204,10 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
         if head.startswith(magic):
-            raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
+            raise InputError(f"the file {path} is {what}, but must be {expected} in UTF-8: {remedy}")
     if b"\0" in head:  # UTF-16 and UTF-32 write each ASCII character with zero bytes
         what, remedy = _UTF_16
-        raise InputError(f"{path} must be {expected} in UTF-8, but is {what}: {remedy}")
+        raise InputError(f"the file {path} is {what}, but must be {expected} in UTF-8: {remedy}")
 
 
 def is_array(path: Place) -> bool:
@@ -230,7 +230,7 @@ def _refuse_documents(path: Place) -> None:
         raise InputError(f"{path} is a JSON array, but a .jsonl file has one object on each line: rename it to .json")
     if _first_line(path) == b"{":
         remedy = "write one object on each line (JSON Lines), or an array of objects in a .json file"
-        raise InputError(f"{path} is one JSON object on many lines: {remedy}")
+        raise InputError(f"{path} has a JSON object on several lines, but each line must be a whole object: {remedy}")
 
 
 def _first_line(path: Place) -> bytes:

@@ -66,7 +66,7 @@ def _check_archive(file: str, archive: zipfile.ZipFile, media: Collection[str]) 
     chain = next((member.filename for member in members if "::" in member.filename), None)
     if chain is not None:
         raise InputError(
-            f"the archive {file} holds the file {chain!r}, whose name has '::', so the library datasets would open "
+            f"the archive {file} holds the file {chain!r}, whose name has '::', so the package `datasets` would open "
             "another file: rename this file in the archive"
         )
     if sum(member.file_size for member in members) > MAX_ARCHIVE_BYTES:

@@ -42,7 +42,7 @@ def format_of(source: Source) -> Format:
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
-        raise RegistryError(f"the input format {source.kind} of {source.path} cannot be used: {error}") from error
+        raise RegistryError(f"cannot read {source.path}, because its input format {error}") from error
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:

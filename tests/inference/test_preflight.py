@@ -118,7 +118,7 @@ def test_all_that_is_wrong_is_one_line(check: Any, server: Any, closed_url: str)
 
 
 def test_a_server_that_only_a_run_starts(check: Any) -> None:
-    with pytest.raises(NotServed, match="start the server yourself, and set the kind to openai"):
+    with pytest.raises(NotServed, match=r"start the server yourself, set reward.endpoints.judge.kind to"):
         check(JUDGE, judge=EndpointSettings(kind="vllm", model="m"))
 
 

@@ -65,7 +65,7 @@ def beam(line: str, *words: str) -> str:
     return lines[0]
 
 
-TAKES = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
+TAKES = "set --input to a .csv, .tsv, .jsonl, .json or .parquet file of questions, or to a folder with records.jsonl"
 RUN = "run grounded_cot --output run "
 FAR = " --set endpoints.far.kind=openai --set endpoints.far.model=m "
 MISTAKES = {
@@ -172,7 +172,7 @@ MISTAKES = {
         RUN + "--input good --set roles.policy=far --set endpoints.far.base_url=http://127.0.0.1:9/v1" + FAR,
         [
             "roles.pointer is the embedded engine",
-            "name another endpoint in roles.pointer, or set allow_embedded = true",
+            "name another endpoint in roles.pointer, or, if all images are drawings, set allow_embedded = true",
         ],
     ),
     "a misspelt recipe": (
@@ -301,7 +301,7 @@ RECORDS = {
         {"media": "https://x.org/a.png"},
         "download the file, and give the path relative to the records' folder",
     ),
-    "a number as question": ({"question": 7}, "question: expected a non-empty string, got 7"),
+    "a number as question": ({"question": 7}, "question: expected a text, got 7"),
     "a letter as answer": (
         {"answer": "B", "choices": ["2", "3"]},
         'give the choice\'s text, or set input.answer_is = "letter" if',

@@ -91,7 +91,7 @@ def test_what_another_format_lacks_is_refused_in_the_same_words(questions: Path)
         find_input(str(questions), RowSettings(columns={"question": "querry"}))
     with pytest.raises(
         InputError,
-        match=r"no \.psv file and no \.csv or \.tsv file and no records\.jsonl and no \.parquet file, and "
+        match=r"no \.psv file, no \.csv or \.tsv file, no records\.jsonl, no \.parquet file, and "
         "the name is not the id of a Hugging Face data set",
     ):
         find_input(str(questions.parent / "none.psv"))

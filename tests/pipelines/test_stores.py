@@ -167,7 +167,7 @@ def test_a_store_that_stays_away_stops_the_run(
     [
         ("s3://no-such-bucket-at-all/data", "there is no bucket no-such-bucket-at-all"),
         ("s3:///data", "has no bucket"),
-        ("{bucket}/nothing", "no .csv or .tsv file and no records.jsonl and no .parquet file, and "),
+        ("{bucket}/nothing", "no .csv or .tsv file, no records.jsonl, no .parquet file, and "),
     ],
 )
 def test_mistakes(

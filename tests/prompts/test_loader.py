@@ -184,16 +184,16 @@ def test_unknown_name_lists_the_known() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, r"\(missing: \['label'\], unknown: \[\]\)"),
-        ({"label": "cat", "lable": "cat"}, r"\(missing: \[\], unknown: \['lable'\]\)"),
-        ({"lable": "cat"}, r"\(missing: \['label'\], unknown: \['lable'\]\)"),
+        ({}, "but label is missing: correct"),
+        ({"label": "cat", "lable": "cat"}, "but lable is not under `variables`: correct"),
+        ({"lable": "cat"}, "but label is missing and lable is not under `variables`: correct"),
     ],
 )
 def test_wrong_variables(variables: dict[str, str], said: str) -> None:
     with pytest.raises(
         PromptError,
-        match=r"detect\.v1: render\(\) must be called with exactly the names that the prompt's file has under "
-        rf"`variables` {said}",
+        match=r"detect\.v1: render\(\) must be called with exactly the names that the prompt's file lists under "
+        rf"`variables`, {said}",
     ):
         load_prompt("detect.v1").render({"original": []}, **variables)
 
@@ -201,8 +201,8 @@ def test_wrong_variables(variables: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("media", "said"),
     [
-        (None, r"render\(\) must be called with .* under `media` \(missing: \['original'\]"),
-        ({"original": [], "overlay": []}, r"render\(\) must be called with .* under `media` .* unknown: \['overlay'\]"),
+        (None, r"render\(\) must be called with .* under `media`, but original is missing"),
+        ({"original": [], "overlay": []}, r"render\(\) must be called with .* under `media`, but overlay is not under"),
     ],
 )
 def test_wrong_media(media: dict | None, said: str) -> None:

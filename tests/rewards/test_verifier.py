@@ -504,6 +504,6 @@ def test_with_the_embedded_judge_too_each_target_found_raises_the_score_and_a_wr
 @pytest.mark.parametrize(("scorers", "got"), [((spatial.SCORER,), "spatial"), ((), "none")])
 def test_one_of_the_scorers_grades_the_answer(run, scripted, case, scorers, got) -> None:
     with pytest.raises(
-        UserError, match=f"the scorer outcome.*is not in the argument scorers .{got}.: add .*outcome.SCORER"
+        UserError, match=f"the argument `scorers` lacks the scorer 'outcome'.*given: {got}.: add .*outcome.SCORER"
     ):
         run(verify(case(caller=scripted(), **said("2")), GateSettings(), scorers))

@@ -96,7 +96,7 @@ def test_one_that_was_cut_off_knows_it(s3_url: str, new_bucket: Callable[..., Re
             time.sleep(1)
             with leased(direct / "run", lasts_s=0.6, renew_s=0.1) as other:
                 faults.fail_for(0)
-                with pytest.raises(Lost, match="another process may be writing"):
+                with pytest.raises(Lost, match="so it has lost its lock"):
                     lease.check()
                 other.check()
 

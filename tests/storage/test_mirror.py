@@ -45,7 +45,7 @@ def test_names_that_are_no_paths_are_passed_over(run: RemotePath, tmp_path: Path
 @pytest.mark.parametrize("name", ["sft", "run.json/x", "l" * 300, "ü" * 128, "sft/a\0b"])
 def test_what_no_disk_can_hold_is_a_line(run: RemotePath, name: str) -> None:
     put(run, name, b"x")
-    said = r"/run cannot be copied to this machine, .+: rename or remove this object in the store"
+    said = r"/run cannot be copied to this machine, .+\. Rename or remove this object in the store"
     with pytest.raises(StorageError, match=said):
         local_copy(str(run))
 

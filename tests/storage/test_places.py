@@ -268,14 +268,17 @@ def test_names_that_are_none(name: str, why: str) -> None:
     [
         (
             {"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"},
-            "the environment variable AWS_ENDPOINT_URL must not hold a user",
+            "the environment variable AWS_ENDPOINT_URL is wrong. It must not hold a user",
         ),
-        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "variable AWS_ENDPOINT_URL_S3 must .* a user"),
-        ({"AWS_ENDPOINT_URL": "minio"}, "AWS_ENDPOINT_URL must be the URL of the store's server"),
+        (
+            {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"},
+            "variable AWS_ENDPOINT_URL_S3 is wrong. It must .* a user",
+        ),
+        ({"AWS_ENDPOINT_URL": "minio"}, "AWS_ENDPOINT_URL is wrong. It must be the URL of the store's server"),
         ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up correctly"),
         (
             {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
-            "the environment variable STORAGE_EMULATOR_HOST must not hold a user",
+            "the environment variable STORAGE_EMULATOR_HOST is wrong. It must not hold a user",
         ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
         ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up correctly"),

@@ -33,42 +33,42 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FILE_BYTES", module.MAX_FILE_BYTES // 2**10)
 
 
-REMEDY = "shorten the texts of the input, and repeat the run"
+REMEDY = "Shorten the texts of the input, and repeat the run"
 
 
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"question": shared(KIB * 65, 3)}, "a row with "),
-        ({"question": shared(KIB * 2, 600)}, "1000 rows with "),
-        ({"question": shared(KIB, 4 * ROWS)}, "rows with "),
-        ({"n": pa.nulls(200_000), "m": pa.nulls(200_000, pa.int64())}, "rows with "),
-        ({"note": shared(KIB * 65, 1)}, "a row with "),
-        ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row with "),
-        ({"n": [[[1, 2]] * 5_000]}, "a row with "),
-        ({"choices": [[""] * 10_000]}, "a row with "),
-        ({"n": pa.array([b"x" * 2**16 + b"y"], pa.binary(2**16 + 1))}, "a row with "),
-        ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row with "),
-        ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row with "),
+        ({"question": shared(KIB * 65, 3)}, "a row has "),
+        ({"question": shared(KIB * 2, 600)}, "a block of 1000 rows has "),
+        ({"question": shared(KIB, 4 * ROWS)}, "the sum of its rows has "),
+        ({"n": pa.nulls(200_000), "m": pa.nulls(200_000, pa.int64())}, "the sum of its rows has "),
+        ({"note": shared(KIB * 65, 1)}, "a row has "),
+        ({"note": [[{"a": 1, "b": [KIB * 40]}, {"a": 1, "b": [KIB * 30]}]]}, "a row has "),
+        ({"n": [[[1, 2]] * 5_000]}, "a row has "),
+        ({"choices": [[""] * 10_000]}, "a row has "),
+        ({"n": pa.array([b"x" * 2**16 + b"y"], pa.binary(2**16 + 1))}, "a row has "),
+        ({"id": ["1"], "ID": shared(KIB * 65, 1)}, "a row has "),
+        ({"ID": shared(KIB * 65, 1), "id": ["1"]}, "a row has "),
     ],
 )
 def test_rows_that_fill_the_memory_are_refused(
     columns: dict[str, Any], said: str, small_limits: None, tmp_path: Path
 ) -> None:
     files = shard(tmp_path, **columns)
-    with pytest.raises(ShardFault, match=rf"a\.parquet has {said}.*: {REMEDY}$"):
+    with pytest.raises(
+        ShardFault, match=rf"a\.parquet is too large to be read: without images, {said}.* MiB\. {REMEDY}$"
+    ):
         check_shards(files)
 
 
 def test_the_limits(tmp_path: Path) -> None:
     files = shard(tmp_path, question=shared(KIB * 2**10 * 65, 1))
-    with pytest.raises(
-        ShardFault, match=r"has a row with 65 MiB in total, not counting images, but at most 64 MiB are read"
-    ):
+    with pytest.raises(ShardFault, match=r"without images, a row has 65 MiB, but the limit is 64 MiB"):
         check_shards(files)
     files = shard(tmp_path, question=shared(KIB * 2**10 * 2, 600))
     with pytest.raises(
-        ShardFault, match=r"has 1000 rows with 1,200 MiB in total, not counting images, but at most 1,024 MiB are"
+        ShardFault, match=r"without images, a block of 1000 rows has 1,200 MiB, but the limit is 1,024 MiB"
     ):
         check_shards(files)
 

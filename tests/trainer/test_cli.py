@@ -110,7 +110,7 @@ CONFIGS = [
     ),
     (
         (*VLM, "reward.endpoints.vlm.family=qwen3-vl", "reward.roles.detector=vlm"),
-        "reward.roles.segmenter is the embedded engine, which finds drawn shapes only, but roles.detector",
+        "reward.roles.segmenter is the embedded engine, which finds drawn shapes but nothing in photographs, although",
     ),
     (("reward.roles.jugde=edges",), "reward.roles.jugde must be one of policy, teacher, "),
     (("reward.recipe=agros",), "reward.recipe must be one of argos, "),
@@ -209,7 +209,9 @@ def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
     before = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     again = run("sft", sft_data, "sft.optimiser.lr=0.5")
     again.check_refused(
-        2, "step-000002 belongs to another run, because sft.optimiser.lr was 1e-05 and is now 0.5", "another --output"
+        2,
+        "step-000002 belongs to a training with other settings or data: sft.optimiser.lr was 1e-05 and is now 0.5",
+        "another --output",
     )
     after = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     assert {path for path in before if "rows" not in path.parts and before[path] != after[path]} == set()

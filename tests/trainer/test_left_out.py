@@ -35,9 +35,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     text = {"answer": "the one that leans on the other", "answer_type": "text"}
     rows = [{**each, **text} for each in good]
     data = write_shards(run.home / "all", rows, "rl")
-    run("grpo", data).check_refused(
-        2, f"the gold answer is free text in {len(rows)} of {len(rows)} rows", "reward.roles.judge"
-    )
+    run("grpo", data).check_refused(2, f"the gold answer is free text in all {len(rows)} rows", "reward.roles.judge")
     data = write_shards(run.home / "some", [*good[1:], rows[0]], "rl")
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="some-out")
     assert ran.code == 0, ran.err

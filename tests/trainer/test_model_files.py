@@ -104,7 +104,7 @@ def test_a_pipe(name: str, model: Path) -> None:
         *(
             (
                 json.dumps({"metadata": {}, "weight_map": {"a": "one.safetensors", "b": name}}),
-                f"names the file {name!r}",
+                f"names {name!r}",
             )
             for name in ("../../x.safetensors", "/x.safetensors", "in/x.safetensors", "..", ".", "", 3)
         ),
@@ -129,11 +129,11 @@ def test_an_index_that_names_other_files(content: str, said: str, name: str, mod
         (
             "tokenizer_config.json",
             {"vocab": "/home/me/key"},
-            "has the key 'vocab', through which a model can read your private files: remove this key",
+            "has the key 'vocab', whose value may be the path of a private file, which would be read: remove this key",
         ),
         ("tokenizer_config.json", {"init_inputs": ["/home/me/key"]}, "has the key 'init_inputs'"),
         ("processor_config.json", {"audio_tokenizer": {"audio_tokenizer_class": "X"}}, "has the key 'audio_tokenizer'"),
-        ("tokenizer_config.json", {"fast_tokenizer_files": ["../tokenizer.4.0.json"]}, "names the file '../tokenizer"),
+        ("tokenizer_config.json", {"fast_tokenizer_files": ["../tokenizer.4.0.json"]}, "names '../tokenizer"),
         ("tokenizer_config.json", [], "is not a JSON object (AttributeError): download it again"),
     ],
 )

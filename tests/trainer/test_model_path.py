@@ -83,20 +83,22 @@ def load(settings: ModelSettings) -> Any:
     [
         ("runs/none", "the folder runs/ exists, but runs/none does not: correct model.path, or first download the "
                       "Hub model of this name (`hf download runs/none`)"),
-        ("runs/sft/model", "this folder does not exist: correct model.path"),
-        ("./none", "this folder does not exist: correct model.path"),
-        ("/none", "this folder does not exist: correct model.path"),
-        ("../none", "this folder does not exist: correct model.path"),
-        ("a name", "this folder does not exist: correct model.path"),
-        ("~/none", "this folder does not exist: write model.path without ~, which is not replaced here"),
-        (TINY, "this folder does not exist: `trainer tiny runs/tiny/model --data RUN` makes it"),
-        ("n" * 300, "File name too long: correct model.path"),
+        ("runs/sft/model", ", because this folder does not exist: correct model.path"),
+        ("./none", ", because this folder does not exist: correct model.path"),
+        ("/none", ", because this folder does not exist: correct model.path"),
+        ("../none", ", because this folder does not exist: correct model.path"),
+        ("a name", ", because this folder does not exist: correct model.path"),
+        (
+            "~/none",
+            ", because this folder does not exist: write the full path in model.path, because ~ is not expanded"),
+        (TINY, ", because this folder does not exist: make this folder with `trainer tiny runs/tiny/model --data RUN`"),
+        ("n" * 300, ": File name too long: correct model.path"),
     ],
 )  # fmt: skip
 def test_a_folder_that_is_missing(opened: Callable[[ModelSettings], Any], path: str, said: str, hub: Hub) -> None:
     with pytest.raises(ModelError) as refused:
         opened(ModelSettings(path))
-    assert str(refused.value) == f"cannot load {path}: {said}"
+    assert str(refused.value) == f"cannot load {path}{said}"
     assert not hub.asked
 
 
@@ -121,8 +123,8 @@ def test_an_estimate_without_the_hub(is_offline: bool, hub: Hub, monkeypatch: py
     reason = "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE" if is_offline else "and the network"
     assert str(refused.value).startswith("cannot load none/such: this folder does not exist, ")
     assert str(refused.value).endswith(
-        f"{reason}. Only the model's config.json is needed: put this file into a folder and set model.path to the "
-        "folder, or set model.path to one of these models, whose sizes are known without the Hub: "
+        f"{reason}. To estimate the memory without the Hub, put the model's config.json into a folder and set "
+        "model.path to this folder, or set model.path to one of these models: "
         "Qwen/Qwen2.5-VL-7B-Instruct, Qwen/Qwen3-VL-2B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
     )
     assert len(hub.asked) == (0 if is_offline else 1)

@@ -55,7 +55,9 @@ def test_the_output_of_another_command(command: str, run: object, said: str, tmp
 @pytest.mark.parametrize("name", WRITTEN)
 def test_files_of_others_under_a_name_that_a_training_writes(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("mine", "utf-8")
-    with pytest.raises(UserError, match=rf"{name} exists, but .* is not the output of `trainer sft`"):
+    with pytest.raises(
+        UserError, match=rf"`trainer sft` would replace .*{name}, which another program made: choose another --output"
+    ):
         check_output("sft", SETTINGS, tmp_path)
 
 
@@ -96,7 +98,9 @@ def test_a_link_in_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     (out / name).symlink_to(elsewhere)
     (tmp_path / "named").symlink_to(out)
     for folder in (out, tmp_path / "named"):
-        with pytest.raises(UnsafeFile, match=rf"{name} is a link, but only files and folders of .*, or remove it"):
+        with pytest.raises(
+            UnsafeFile, match=rf"{name} is a link, but Groundtrace writes and deletes nothing in .*, or remove it"
+        ):
             check_output("sft", SETTINGS, folder)
     (out / name).unlink()
     check_output("sft", SETTINGS, tmp_path / "named")
@@ -142,7 +146,7 @@ def test_a_folder_from_someone_else(
     (mine / "config.json").write_text("precious", "utf-8")
     link.symlink_to(mine / "config.json" if "." in name else mine)
     ran = run(command, sft_data if command == "sft" else rl_data, "log.rollouts_every=1")
-    ran.check_refused(2, f"{name} is a link, but only files and folders of")
+    ran.check_refused(2, f"{name} is a link, but Groundtrace writes and deletes nothing in")
     assert [path.name for path in sorted(mine.iterdir())] == [".step-000001.7", "config.json"]
     assert (mine / "config.json").read_text("utf-8") == "precious"
     assert not (out / ".lock").exists()

@@ -192,7 +192,8 @@ def test_a_part_that_is_not_asked_leaves_the_plan(drawer: Any) -> None:
 
 def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:
     with pytest.raises(
-        ShardError, match=r"no row fits batch_plan.json, .* exactly the streams grounded\+textual or textual: correct"
+        ShardError,
+        match=r"batch_plan.json selects no row.* are exactly grounded\+textual or textual: correct the parts",
     ):
         drawer(0, 0, ({"id": "x", "streams": ["grounded"]},))
 

@@ -67,6 +67,6 @@ def check_schema(db: sqlite3.Connection, path: str) -> None:
         # The column "type" is not needed: the statement states it. Indices of SQLite itself have no statement.
         if sql is not None and (not _OWN.fullmatch(str(sql)) or _COMPUTED.search(str(sql))):
             raise UnsafeFile(
-                f"the reply cache {path} has the SQL entry {str(name)[:60]!r}, which Groundtrace does not make: move "
-                f"{Path(path).name} away, and the next run builds it again from the folder log beside it"
+                f"the reply cache {path} has {str(name)[:60]!r}, which is not one of Groundtrace's tables: move the "
+                f"file {path} away. The next run makes a new one from the replies in {Path(path).parent / 'log'}"
             )

@@ -149,8 +149,8 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
             yield tables, a, b
         except (duckdb.Error, MemoryError) as error:
             raise InspectError(
-                f"cannot compare {first} with {second} ({one_line(error)}): repeat both runs (their replies are "
-                "cached), or use a machine with more memory if the memory ran out"
+                f"cannot compare {first} with {second}, because their rows cannot be read ({one_line(error)}). If the "
+                "memory ran out, use a machine with more memory. Otherwise, repeat both runs (their replies are cached)"
             ) from error
 
 

@@ -69,9 +69,9 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{counted(found, 'question')} of {run} cannot be exported: the responses to the several streams "
-                f"(prompts) of a question must be scored together, but {trainer} requests the reward of each response "
-                "separately. Choose --format trl, swift or easyr1, or train with `trainer grpo`"
+                f"{run} has {counted(found, 'question')} with several prompts. The responses to all prompts of a "
+                f"question must be scored together, but {trainer} requests the reward of each response separately: "
+                "choose --format trl, swift or easyr1, or train with `trainer grpo`"
             )
 
     return check

@@ -116,8 +116,9 @@ def scored_texts(
         if infos is None:
             needed = reward.recipe.needs[TRAJECTORY]
             raise ConfigError(
-                f"reward.recipe = {reward.recipe.name!r} needs {needed}, which the trainer did not pass: use verl with "
-                "a reward manager that passes lists of responses (docs/rewards.md)"
+                f"reward.recipe = {reward.recipe.name!r} needs the results of executed code ({needed}), which the "
+                "trainer did not pass. Only verl passes them, and only with a reward manager that scores many "
+                "responses in one call: use verl with such a manager (docs/rewards.md)"
             )
         answers = with_trajectories(reward, answers, infos)
     return reward.score(answers, is_step)

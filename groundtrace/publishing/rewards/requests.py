@@ -172,7 +172,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
     """
     given = item.get("reference")
     if ("reference" in item) == ("id" in item):
-        raise BadRequest('the item must have either the field "reference" or the field "id"', number)
+        raise BadRequest('the item must have exactly one of the fields "reference" and "id"', number)
     if "id" in item:
         fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
         for name, value in fields.items():

@@ -200,15 +200,15 @@ class RowReward:
         If ``is_step`` is False, ConfigError is raised in two cases: the recipe compares the responses to a question, or
         the recipe learns from whole steps and the setting ``step_responses`` is not given.
         """
-        why = None
+        why, remedy = "", ""
         if not is_step and self.recipe.compares:
-            why = "compares the responses to a question: "
+            why = "compares all responses to a question"
         elif not is_step and self.recipe.learns and not self.settings.step_responses:
-            why = "learns from whole steps: set step_responses in the reward's config, or "
-        if why is not None:
+            why, remedy = "learns from whole training steps", "set step_responses in the reward's config, or "
+        if why:
             raise ConfigError(
-                f"reward.recipe = {self.recipe.name!r} cannot score single responses, because the recipe {why}"
-                "use an interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 "
+                f"reward.recipe = {self.recipe.name!r} cannot score one response alone, because this recipe {why}: "
+                f"{remedy}use an interface that passes lists of responses, such as the plug-ins for TRL and EasyR1 "
                 "(docs/exports.md)"
             )
 
@@ -301,9 +301,9 @@ class RowReward:
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
                 raise BadReference(
-                    f"the reference of the row {reference.id!r:.80} does not state which of the {len(streams)} streams "
-                    f"(prompts) of the row was asked, but reward.recipe = {self.recipe.name!r} needs this: export the "
-                    "run again"
+                    f"the exported reference of the row {reference.id!r:.80} does not name a prompt of the row, but "
+                    f"reward.recipe = {self.recipe.name!r} must know which prompt a response answers: export the run "
+                    "again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]
@@ -322,9 +322,9 @@ class RowReward:
             if missing := [stream for stream in streams if stream not in found]:
                 raise BadReference(
                     f"the question {key[1]!r:.80} has {len(streams)} prompts, but this call has no response to its "
-                    f"prompt {missing[0]!r}; reward.recipe = {self.recipe.name!r} compares the responses to all "
-                    "prompts of a question: keep the order of the exported rows, in which these prompts follow each "
-                    f"other, and pass a multiple of {len(streams)} prompts in each call (docs/exports.md)"
+                    f"prompt {missing[0]!r}. reward.recipe = {self.recipe.name!r} compares the responses to all "
+                    "prompts of a question: keep the order of the exported rows, and pass a multiple of "
+                    f"{len(streams)} prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:

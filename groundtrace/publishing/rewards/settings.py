@@ -84,9 +84,10 @@ class SpeechSettings:
             try:
                 rule = replace(rule, **given)
             except ValueError as error:
-                source = "speech.min_pixels" if self.min_pixels else f"the minimum of the model family {family.name}"
+                least, most = self.min_pixels or rule.min_area_px, self.max_pixels or rule.max_area_px
                 raise ConfigError(
-                    f"speech.max_pixels must be at least {self.min_pixels or rule.min_area_px}, which is {source}"
+                    f"speech.min_pixels is {least}, but speech.max_pixels is only {most} (values that you do not set "
+                    f"are those of the model family {family.name}): raise speech.max_pixels, or lower speech.min_pixels"
                 ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 

@@ -306,7 +306,7 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     for record_id, stratum in of.items():
         strata[stratum].append(record_id)
     if not strata.get(KEPT):
-        raise InspectError(f"{run} has no kept row with a trace, so it cannot be audited: choose a run with SFT rows")
+        raise InspectError(f"{run} has no SFT row, so there is nothing to audit: choose a run with SFT rows")
     sample = read_sample(run)
     if sample is None:
         write_sample(run, count, draw(strata, count))

@@ -102,7 +102,7 @@ class Replays:
                 f"the replay failed ({last_line[:300]}): check whether `beam run` works with the same input"
             ) from error
         if "error" in answer:
-            raise InspectError(f"the pipeline cannot be repeated for this record: {answer['error']}")
+            raise InspectError(f"the pipeline cannot be repeated for this record, because {answer['error']}")
         return answer
 
     async def close(self) -> None:

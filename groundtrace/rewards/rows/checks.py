@@ -74,8 +74,9 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer cannot be scored"
     if found == len(shards):
         raise ConfigError(
-            f"the gold answer is free text in {found} of {counted(len(shards), 'row')}, but the config names no judge "
-            "that can grade free text: set reward.roles.judge to the name of an endpoint that is a model"
+            f"the gold answer is free text in all {counted(found, 'row')}, but the config names no judge that can "
+            "grade free text: set reward.roles.judge to an endpoint with a language model, for example of the kind "
+            "openai"
         )
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 

@@ -401,8 +401,8 @@ def _own_shards(data: Path, name: str) -> list[Path]:
     for shard in shards:
         if is_elsewhere(shard, data):
             raise ShardError(
-                f"{shard} leads to a file outside {data}, because it or its folder is a link: replace the link by a "
-                "copy of its target, or choose the folder to which the link leads as the data"
+                f"{shard} is outside of {data}, because the shard or its folder is a link: replace the link by a copy "
+                "of the files to which it leads, or give the folder of these files as the data"
             )
     return shards
 

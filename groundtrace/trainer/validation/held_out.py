@@ -99,16 +99,16 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
         if sizes[group] <= room:
             chosen.add(group)
             room -= sizes[group]
-    if not chosen or len(chosen) == len(sizes):
-        problem = (
-            f"the smallest group of rows with shared images has {min(sizes.values())} rows"
-            if not chosen
-            else "no row would be left to train on"
-        )
+    if not chosen:
         raise ConfigError(
-            f"validation.share = {share:g} allows {counted(wanted, 'held-out row')} out of "
-            f"{counted(len(groups), 'row')}, but {problem}: {'lower' if chosen else 'raise'} validation.share, or set "
-            "validation.data"
+            f"validation.share = {share:g} is too low: {counted(wanted, 'row')} of {len(groups)} may be held out, but "
+            f"rows with the same image stay together, and each image has {min(sizes.values())} rows or more. Raise "
+            "validation.share, or set validation.data"
+        )
+    if len(chosen) == len(sizes):
+        raise ConfigError(
+            f"validation.share = {share:g} is too high: all {counted(len(groups), 'row')} would be held out, and none "
+            "would be left to train on. Lower validation.share, or set validation.data"
         )
     return chosen
 

@@ -52,10 +52,16 @@ def read_steps(path: Path) -> list[dict[str, Any]]:
     lines = read_lines(path)
     for line in lines:
         if type(line.get("step")) is not int:
-            raise UserError(f"{path} has a line with no step, or with a step that is not a whole number: {_REMEDY}")
+            raise UserError(
+                f"{path} has the line {line!s:.80}, whose step is missing or not a whole number: delete this line, "
+                "or move the file away"
+            )
         wrong = [name for name, value in line.items() if not isinstance(value, int | float | None)]
         if wrong:
-            raise UserError(f"{path} has a line in which {wrong[0]!r:.40} is not a number: {_REMEDY}")
+            raise UserError(
+                f"{path} has a line of step {line['step']} in which the value of {wrong[0]!r:.40} is not a number: "
+                "delete this line, or move the file away"
+            )
     return lines
 
 

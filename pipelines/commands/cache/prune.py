@@ -40,7 +40,9 @@ def prune(parsed: argparse.Namespace) -> int:
             finally:
                 cache.close()
     except CacheInUse as error:
-        raise CacheCommandError(f"cannot remove replies from {place}: {error}, and repeat the command") from error
+        raise CacheCommandError(
+            f"cannot remove replies from {place}, because {error}, and repeat the command"
+        ) from error
     say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
 

@@ -112,11 +112,13 @@ def check_cache(plan: Plan) -> None:
             f"{which} cannot be used, because this folder cannot be created ({error.strerror}): name another folder "
             "with --cache"
         ) from error
-    log, remedy = path.parent / "log", "move it away, or name another folder with --cache"
-    if path.is_dir():
-        raise OptionError(f"{which} cannot be used, because {path} is a folder instead of a file: {remedy}")
-    if log.exists() and not log.is_dir():
-        raise OptionError(f"{which} cannot be used, because {log} is a file instead of a folder: {remedy}")
+    log = path.parent / "log"
+    wrong = (path, "a folder, not a file") if path.is_dir() else (log, "a file, not a folder")
+    if wrong[0].exists() and (path.is_dir() or not log.is_dir()):
+        raise OptionError(
+            f"{which} cannot be used, because {wrong[0]} is {wrong[1]}: move {wrong[0]} away, or name another folder "
+            "with --cache"
+        )
     for held in (path.parent, path, log):
         if held.exists() and not os.access(held, os.W_OK):
             raise OptionError(

@@ -74,13 +74,10 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
     for role in (*COORDINATE_ROLES, "segmenter"):
         if role not in roles or not is_embedded(settings.endpoints[roles[role]]):
             continue
-        beside = (
-            f"roles.{role} is the embedded engine, which finds drawn shapes only, but roles.{real[0]} is a real model"
-        )
-        if role == "segmenter":
+        if role == "segmenter" or role not in named:
+            without = 'set roles.segmenter = "" to use boxes in place of masks, ' if role == "segmenter" else ""
             raise ConfigError(
-                f'{beside}: name another endpoint in roles.{role}, set roles.segmenter to "" (boxes then replace '
-                "masks), or set allow_embedded = true"
+                f"roles.{role} is the embedded engine, which finds drawn shapes but nothing in photographs, although "
+                f"roles.{real[0]} is a real model: name another endpoint in roles.{role}, {without}or, if all images "
+                "are drawings, set allow_embedded = true at the top of the config"
             )
-        if role not in named:
-            raise ConfigError(f"{beside}: name another endpoint in roles.{role}, or set allow_embedded = true")

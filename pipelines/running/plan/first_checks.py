@@ -13,7 +13,9 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import is_pipe
 from groundtrace.stages.sources.hub_names import may_be_hub_id
 
-INPUT_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
+INPUT_REMEDY = (
+    "set --input to a .csv, .tsv, .jsonl, .json or .parquet file of questions, or to a folder with records.jsonl"
+)
 
 
 class CommandError(UserError):

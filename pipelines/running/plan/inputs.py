@@ -169,8 +169,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
     check_bucket(path)
     *files, last = map(str, absent)
     raise InputError(
-        f"{name} cannot be used as the input, because Groundtrace found {' and '.join(files)}, and {last}. "
-        f"{INPUT_REMEDY}"
+        f"{name} cannot be used as the input, because it has {', '.join(files)}, and {last}: {INPUT_REMEDY}"
     ) from absent[-1]
 
 

@@ -52,7 +52,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     try:
         _, unknown = parser.parse_known_args(list(flags))
     except argparse.ArgumentError as error:
-        raise OptionError(f"a Beam option is wrong ({error}): correct this option") from error
+        raise OptionError(f"the options for Beam cannot be read ({error}): correct this option") from error
     for flag in unknown:
         known = [name for action in parser._actions for name in action.option_strings]
         near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
@@ -61,7 +61,9 @@ def pipeline_options(flags: Sequence[str]) -> Options:
     options = Options(list(flags), save_main_session=False)
     workers = options.view_as(DirectOptions).direct_num_workers
     if workers < 0:
-        raise OptionError(f"--direct_num_workers must be at least 0 (one for each core), got {workers}")
+        raise OptionError(
+            f"--direct_num_workers is {workers}: set it to the number of workers, or to 0 for one worker on each core"
+        )
     named = options.view_as(StandardOptions).runner
     if named:
         try:

@@ -82,8 +82,8 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
         inside = str(cache)[len(str(root)) + 1 :].split("/")[0]
         if inside in OF_THE_RUN:
             raise OptionError(
-                f"--cache {named} cannot be used: each run rewrites {inside} in the run folder, so the cache would be "
-                f"lost. Name another folder, such as {root}/cache"
+                f"--cache {named} cannot be used, because each run replaces {root}/{inside}, and the cache in it would "
+                f"be lost: name another folder, such as {root}/cache"
             )
     if isinstance(cache, Path) and not (cache / FILE).exists() and (cache / "cache" / FILE).exists():
         raise OptionError(

@@ -76,7 +76,7 @@ def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_
     limited += ["the budget"] if shares_budget else []
     if limited:
         raise OptionError(
-            f"{' and '.join(limited)} must be divided between the machines that share the cache {cache}: set workers "
-            "to the number of these machines in the config, or with --set workers=N (1 if only this machine uses the "
-            "cache)"
+            f"several machines may share the cache {cache}, so each may use only a part of {' and '.join(limited)}, "
+            "but the number of machines is not set: set workers to this number in the config, or with --set workers=N "
+            "(1 if only this machine uses the cache)"
         )

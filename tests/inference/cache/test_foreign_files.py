@@ -44,7 +44,7 @@ def test_a_database_with_more_than_the_tables_of_a_cache_is_not_read(tmp_path: P
     for opened in (lambda: StoredReplies(path), lambda: ReplyCache(str(path))):
         with pytest.raises(
             UnsafeFile,
-            match=rf"^the reply cache {path} has the SQL entry '\w+', which Groundtrace does not make: move .*",
+            match=rf"^the reply cache {path} has '\w+', which is not one of Groundtrace's tables: move the file .*",
         ):
             opened()
     assert path.read_bytes() == before

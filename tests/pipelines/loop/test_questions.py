@@ -175,7 +175,7 @@ def test_another_split_is_refused(change: dict[str, Any], named: str, plain: Pat
     if not change:
         with (plain / "records.jsonl").open("a") as stream:
             stream.write(json.dumps(FIELDS | {"id": "new", "media": "images/0.png"}) + "\n")
-    with pytest.raises(SplitError, match=f"other values of {named}.*choose another --output"):
+    with pytest.raises(SplitError, match=f"another setting of {named}.*choose another --output"):
         split(tmp_path / "out", plain, **change)
 
 

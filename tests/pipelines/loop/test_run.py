@@ -103,13 +103,12 @@ def json_of(path: Path) -> str:
         (
             {"sft": 0, "rl": 3},
             "sft",
-            "step sft needs sft rows, but the run in .* made none .*too_hard 4.*change the config of the curation",
+            "made no SFT rows, which the step sft needs.*too_hard 4.*change the config of the curation",
         ),
         (
             {"sft": 2, "rl": 0},
             "grpo",
-            "step grpo needs rl rows, but the run in .* made none .*too_hard 4.*"
-            "change settings in rl.set, such as difficulty",
+            "made no RL rows, which the step grpo needs.*too_hard 4.*change settings in rl.set, such as difficulty",
         ),
     ],
 )

@@ -162,7 +162,10 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     summary = json.loads((copy / "run.json").read_text())
     for changes, message in (
         ({"recipe": str(planted)}, r"is not known: start the view again with `beam view \S+ --pipeline FILE`"),
-        ({"recipe_file": str(planted)}, rf"only if you allow it: .* `beam view \S+ --pipeline {planted}`"),
+        (
+            {"recipe_file": str(planted)},
+            rf"without your permission: to permit it, .* `beam view \S+ --pipeline {planted}`",
+        ),
         ({"recipe": "mine", "recipe_file": "a\n; rm b.py"}, r"`beam view \S+ --pipeline 'a\\n; rm b\.py'`"),
     ):
         (copy / "run.json").write_text(json.dumps(summary | changes))
@@ -172,7 +175,9 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     assert replay(copy, rows_of(run, "sft")[0]["id"], str(planted)).passed, "a file that the user names is executed"
 
 
-ON_REQUEST = r"only if you allow it: to allow it, start the view again with `beam view \S+ --pipeline grounded_cot`"
+ON_REQUEST = (
+    r"with(out)? your permission: to permit it, start the view again with `beam view \S+ --pipeline grounded_cot`"
+)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +211,7 @@ def test_code_that_only_the_config_names_is_not_executed(
     assert not (tmp_path / "executed").exists()
     with pytest.raises(UserError) as refused:
         replay(copy, rows_of(run, "sft")[0]["id"], "grounded_cot")
-    assert "only if you allow it" not in str(refused.value), "the user has named the pipeline"
+    assert "permission" not in str(refused.value), "the user has named the pipeline"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,9 @@ def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
     (copy / "config.toml").write_text(text.replace(old, new, 1))
     contacted: list[object] = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
-    with pytest.raises(InspectError, match=f"which is not on this machine, so `beam view` reads it {ON_REQUEST}"):
+    with pytest.raises(
+        InspectError, match=f"which is not on this machine, and `beam view` does not read it {ON_REQUEST}"
+    ):
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert contacted == []
 
@@ -243,7 +250,7 @@ def test_a_model_with_a_tag_is_not_code(run: Path, tmp_path: Path) -> None:
     (copy / "config.toml").write_text(text.replace('model = "colour"', 'model = "gemma:latest"', 1))
     with pytest.raises(UserError) as refused:
         replay(copy, rows_of(run, "sft")[0]["id"])
-    assert "code of a user" not in str(refused.value) and "gemma:latest" in str(refused.value)
+    assert "code of Groundtrace" not in str(refused.value) and "gemma:latest" in str(refused.value)
 
 
 def test_a_run_of_a_bundled_pipeline_names_no_file(run: Path) -> None:

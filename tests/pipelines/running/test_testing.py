@@ -57,7 +57,9 @@ def test_a_draft_is_that_of_the_record(tmp_path: Path) -> None:
 )
 def test_a_record_that_ingest_rejects_is_an_error(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     drafts_of(tmp_path, "d")
-    with pytest.raises(UserError, match=rf"make_draft\(\) cannot use the record \(.*{said}.*\): correct the record"):
+    with pytest.raises(
+        UserError, match=rf"make_draft\(\) cannot use the record or one of its media \(.*{said}.*\): correct the record"
+    ):
         make_draft({"media": ["a.png"], **ASKED, **change}, tmp_path)
 
 

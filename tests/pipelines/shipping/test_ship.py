@@ -133,7 +133,7 @@ def test_the_recipes_module_is_imported_in_place_of_those_beside_it(mine: Path) 
 def test_a_folder_with_far_too_much_is_refused(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe_code, "MAX_BYTES", 20)
     with (
-        pytest.raises(PipelineError, match="move the recipe and only the files that it uses into a separate folder"),
+        pytest.raises(PipelineError, match="move what the run does not need to another folder"),
         shipped(pipeline_options(FAR), mine),
     ):
         pass

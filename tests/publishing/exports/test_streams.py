@@ -129,9 +129,9 @@ def test_a_trainer_that_asks_for_rewards_one_by_one_is_refused(
     assert cli.main(words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"beam: 2 questions of {run} cannot be exported: the responses to the several streams (prompts) of a question "
-        "must be scored together, but OpenRLHF requests the reward of each response separately. Choose --format trl, "
-        "swift or easyr1, or train with `trainer grpo`"
+        f"beam: {run} has 2 questions with several prompts. The responses to all prompts of a question must be scored "
+        "together, but OpenRLHF requests the reward of each response separately: choose --format trl, swift or "
+        "easyr1, or train with `trainer grpo`"
     )
     assert not (tmp_path / "out").exists()
     alone = make_run(tmp_path / "alone", rl=[streamed("c", WORDS)])

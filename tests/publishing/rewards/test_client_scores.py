@@ -87,7 +87,7 @@ def test_one_by_one_and_in_parts(
         for call in (in_parts, one_by_one):
             check_same([each["score"] for each in call()], expected)
         return
-    for call, said in ((in_parts, "see GROUNDTRACE_REWARD_BATCH"), (one_by_one, "compares the responses")):
+    for call, said in ((in_parts, "see GROUNDTRACE_REWARD_BATCH"), (one_by_one, "compares all responses")):
         with pytest.raises(groundtrace_client.RewardRefused, match=said):
             call()
 

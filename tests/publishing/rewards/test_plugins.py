@@ -107,7 +107,7 @@ def test_one_by_one(name: str, write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("ivgr", "compares the responses"), ("rucl", "learns from whole steps.*step_responses")]
+    ("name", "said"), [("ivgr", "compares all responses"), ("rucl", "learns from whole training steps.*step_responses")]
 )
 def test_a_recipe_that_needs_more_than_one_response_is_refused(name: str, said: str, write: Write) -> None:
     found = write(name)
@@ -132,7 +132,7 @@ def test_one_stream_of_two_is_refused(write: Write) -> None:
     [reward] = trl.reward_funcs(str(found.config))
     with pytest.raises(
         BadReference,
-        match=r"the question '.*' has 2 prompts, but this call has no response to its prompt 'grounded'; .*"
+        match=r"the question '.*' has 2 prompts, but this call has no response to its prompt 'grounded'\. .*"
         "compares the responses to all prompts of a question",
     ):
         reward(completions=[text for _, text in textual], **{COLUMN: [reference for reference, _ in textual]})

@@ -36,10 +36,10 @@ BAD_BODIES = [
     ({"items": [GOOD | {"folder": "/"}]}, "items[0]: the field 'folder' is unknown"),
     ({"items": [{"id": "x", "response": None}]}, 'items[0]: the item must have the field "response" with a text'),
     ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: the field "id" must be a text'),
-    ({"items": [{"response": "y"}]}, 'items[0]: the item must have either the field "reference" or the field "id"'),
+    ({"items": [{"response": "y"}]}, 'items[0]: the item must have exactly one of the fields "reference" and "id"'),
     (
         {"items": [GOOD | {"reference": "{}"}]},
-        'items[0]: the item must have either the field "reference" or the field "id"',
+        'items[0]: the item must have exactly one of the fields "reference" and "id"',
     ),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
     ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text in the field 'answer'"),
@@ -182,7 +182,9 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     assert said["error"]["message"].endswith(f"is unknown: the known runs are run. {advice}")
 
 
-@pytest.mark.parametrize(("name", "said"), [("ivgr", "compares the responses"), ("rucl", "learns from whole steps")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("ivgr", "compares all responses"), ("rucl", "learns from whole training steps")]
+)
 @pytest.mark.parametrize("path", ["/score", "/get_reward"])
 def test_a_recipe_that_needs_a_step_is_refused_without_one(
     path: str, name: str, said: str, write: Write, serve: Any

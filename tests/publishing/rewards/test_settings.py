@@ -91,7 +91,7 @@ def test_how_a_model_writes(settings: SpeechSettings, family: str, frame: Coordi
         (
             SpeechSettings(max_pixels=10),
             "qwen2.5-vl",
-            "speech.max_pixels must be at least 3136, which is the minimum of the model family qwen2.5-vl",
+            "speech.min_pixels is 3136, but speech.max_pixels is only ",
         ),
         (
             SpeechSettings(max_pixels=10),

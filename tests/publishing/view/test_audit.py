@@ -192,7 +192,7 @@ def test_a_damaged_sample_is_one_line(folder: Path, content: str) -> None:
 
 
 def test_a_run_without_kept_traces_has_no_audit(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(InspectError, match="no kept row with a trace"):
+    with pytest.raises(InspectError, match="no SFT row, so there is nothing to audit"):
         opened(write_run(tmp_path / "run", run, {"rejected": [rejected("a")]}))
 
 

@@ -74,7 +74,7 @@ def test_images_of_another_form_are_refused(tmp_path: Path, row: Row, write_shar
 
 def test_a_row_that_fills_the_memory_is_refused(tmp_path: Path, row: Row, write_shards: Write) -> None:
     run = write_shards(tmp_path, [row(question="a" * 65 * 2**20)], "sft")
-    said = "has a row with 65 MiB in total, not counting images, but at most 64 MiB are read"
+    said = "without images, a row has 65 MiB, but the limit is 64 MiB"
     with pytest.raises(ShardError, match=said):
         Shards(run, "sft", tmp_path / "cache")
 
@@ -196,10 +196,10 @@ def test_shards_elsewhere(
             lambda d: Shards(d, side, tmp_path / "cache"),
             lambda d: shards_to_evaluate(d, tmp_path / "cache"),
         ):
-            with pytest.raises(ShardError, match=r"parquet leads to a file outside .*: replace the link"):
+            with pytest.raises(ShardError, match=r"parquet is outside of .*: replace the link"):
                 opened(data)
     for command in ("sft" if side == "sft" else "grpo", "eval"):
-        run(command, tmp_path / "run").check_refused(2, "to a file outside")
+        run(command, tmp_path / "run").check_refused(2, "is outside of")
 
 
 @pytest.mark.parametrize("name", ["sft", "sft/train-00000.parquet", "train-00000.parquet"])

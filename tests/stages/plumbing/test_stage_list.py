@@ -46,21 +46,26 @@ def test_two_stages_of_one_name_are_refused() -> None:
     [
         (
             Column("question", pa.string(), "m"),
-            "adds the column question, but a column of every row has this name already",
+            "adds the column question, but a column of every row is already named question",
         ),
-        (Column("Images", pa.string(), "m"), "adds the column Images, but a column of every row has this name already"),
+        (
+            Column("Images", pa.string(), "m"),
+            "adds the column Images, but a column of every row is already named images",
+        ),
         (
             Column("light", pa.int32(), "m"),
-            "adds the column light, but a column of another stage has this name already",
+            "adds the column light, but a column of another stage is already named light",
         ),
         (
             Column("Rubrics", pa.string(), "m"),
-            "adds the column Rubrics, but a column of Groundtrace has this name already",
+            "adds the column Rubrics, but a column of Groundtrace is already named rubrics",
         ),
     ],
 )
 def test_a_name_has_one_meaning(column: Column[Any], said: str) -> None:
-    with pytest.raises(RecipeError, match=f"the recipe mine: the stage other {said}: rename the stage's column"):
+    with pytest.raises(
+        RecipeError, match=f"the recipe mine: the stage other {said}: rename the column that the stage adds"
+    ):
         list_stages("mine", [FIRST, Stage("other", "something else", adds=(column,))])
 
 

@@ -157,7 +157,7 @@ def test_a_name_that_the_library_reads_as_a_chain_is_refused(
     (data / chain).parent.mkdir(exist_ok=True)
     (data / chain).write_text("x\n")
     put_header(data, "README.md", data_files=pattern)
-    said = f"the path '{data / chain}' has '::' or '://', so the library datasets would open another file: rename"
+    said = f"the path '{data / chain}' has '::' or '://', so the package `datasets` would open another file: rename"
     with pytest.raises(InputError, match=said):
         texts(data)
     assert main(["validate", "grounded_cot", "--input", str(data)]) == 2
@@ -200,7 +200,7 @@ def test_a_name_in_an_archive_is_in_this_archive(member: str, is_refused: bool, 
         archive.writestr(member.format(private=private), "of the data set\n")
     if is_refused:
         with pytest.raises(
-            InputError, match=r"the archive .+a\.zip holds the file '.+', whose name has '::', so the library"
+            InputError, match=r"the archive .+a\.zip holds the file '.+', whose name has '::', so the package"
         ):
             texts(tmp_path / "packed")
     else:

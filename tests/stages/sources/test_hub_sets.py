@@ -45,7 +45,7 @@ def test_no_name(name: str) -> None:
 def test_a_folder_of_that_name_is_not_taken_for_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "org/set").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="the library datasets would read the local folder org/set"):
+    with pytest.raises(InputError, match="the package `datasets` would read the local folder org/set"):
         hub_set("hf://org/set")
 
 

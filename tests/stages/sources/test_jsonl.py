@@ -156,7 +156,10 @@ LINE = '{"id": "a"}\n'
 )
 def test_a_file_of_another_kind_is_named_as_such(content: bytes, said: str, tmp_path: Path) -> None:
     source = written(tmp_path, content)
-    with pytest.raises(InputError, match=f"{source.path} must be JSON Lines in UTF-8, but is {said}"):
+    what, _, remedy = said.partition(": ")
+    with pytest.raises(
+        InputError, match=f"the file {source.path} is {what}.*, but must be JSON Lines in UTF-8: {remedy}"
+    ):
         FORMAT.find("input", tmp_path, RowSettings())
 
 

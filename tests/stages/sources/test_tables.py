@@ -94,9 +94,9 @@ BAD = [
     (
         "q.csv",
         "query\nHow many?\n".encode("utf-16"),
-        "must be a table in UTF-8, but is in UTF-16 or UTF-32, or is not a text file: convert",
+        "is in UTF-16 or UTF-32, or is not a text file, but must be a table in UTF-8: convert",
     ),
-    ("q.csv", b"PK\x03\x04 a workbook", "must be a table in UTF-8, but is a zip archive"),
+    ("q.csv", b"PK\x03\x04 a workbook", "is a zip archive, but must be a table in UTF-8: unpack"),
     ("q.csv", b'query\nx\n"How many?\n\n\n', "line 3, cannot be read as CSV (unexpected end of data)"),
     (
         "q.csv",

@@ -59,10 +59,10 @@ def test_steps_are_numbered_from_1(steps: list[int], expected: list[int], tmp_pa
         ('{"step": ' + "1" * 5000 + "}", "line 2 of {} cannot be read (ValueError)"),
         ("[1]", "line 2 of {} is not a JSON object"),
         ("null", "line 2 of {} is not a JSON object"),
-        ('{"loss": 1.5}', "{} has a line with no step, or with a step that is not a whole number"),
-        ('{"step": [1]}', "{} has a line with no step, or with a step that is not a whole number"),
-        ('{"step": 1, "loss": "x"}', "{} has a line in which 'loss' is not a number"),
-        ('{"step": 1, "loss": {}}', "{} has a line in which 'loss' is not a number"),
+        ('{"loss": 1.5}', "{} has the line {{'loss': 1.5}}, whose step is missing or not a whole number"),
+        ('{"step": [1]}', "{} has the line {{'step': [1]}}, whose step is missing or not a whole number"),
+        ('{"step": 1, "loss": "x"}', "{} has a line of step 1 in which the value of 'loss' is not a number"),
+        ('{"step": 1, "loss": {}}', "{} has a line of step 1 in which the value of 'loss' is not a number"),
     ],
 )
 @pytest.mark.parametrize("read", [read_steps, read_metrics])

@@ -39,13 +39,16 @@ def planned(tmp_path: Path, *overrides: str) -> Any:
     [
         (
             (),
-            "roles.pointer is the embedded engine, which finds drawn shapes only, but roles.teacher is a real model: "
-            "name another endpoint in roles.pointer, or set allow_embedded = true",
+            "roles.pointer is the embedded engine, which finds drawn shapes but nothing in photographs, although "
+            "roles.teacher is a real model: name another endpoint in roles.pointer, or, if all images are",
         ),
         (("roles.pointer=vlm",), "roles.detector is the embedded engine"),
         (("roles.pointer=vlm", "roles.detector=vlm"), "roles.segmenter is the embedded engine"),
         (("roles.pointer=vlm", "roles.detector=edges"), "roles.segmenter is the embedded engine"),
-        (("roles.pointer=vlm", "roles.detector=vlm", "roles.segmenter=edges"), "or set allow_embedded = true"),
+        (
+            ("roles.pointer=vlm", "roles.detector=vlm", "roles.segmenter=edges"),
+            "or, if all images are drawings, set allow_embedded = true",
+        ),
     ],
 )
 def test_the_embedded_engine_beside_real_models_is_refused(

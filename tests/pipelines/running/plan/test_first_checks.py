@@ -70,5 +70,5 @@ def test_an_input_that_may_exist_is_left_to_the_plan(name: str, tmp_path: Path, 
 def test_a_missing_input_beside_one_that_exists(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "here.csv").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^the input her\.csv does not exist: --input takes a \.csv, "):
+    with pytest.raises(UserError, match=r"^the input her\.csv does not exist: set --input to a \.csv, "):
         check_command("grounded_cot", "her.csv", None, ())

@@ -97,7 +97,7 @@ def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
 def test_nothing_to_read(name: str, here: Path) -> None:
-    with pytest.raises(InputError, match=r"no \.csv or \.tsv file and no records\.jsonl and no \.parquet file, and "):
+    with pytest.raises(InputError, match=r"no \.csv or \.tsv file, no records\.jsonl, no \.parquet file, and "):
         find_input(str(here / name))
 
 
@@ -141,7 +141,10 @@ def test_a_json_array_is_a_table_by_its_name(indent: int | str | None, before: s
 
 def test_one_object_over_many_lines_is_no_line(here: Path) -> None:
     (here / "data/records.jsonl").write_text(json.dumps(RECORDS[0], indent=1))
-    with pytest.raises(InputError, match="one JSON object on many lines: write one object on each line"):
+    with pytest.raises(
+        InputError,
+        match="a JSON object on several lines, but each line must be a whole object: write one object on each line",
+    ):
         find_input(str(here / "data"))
 
 
@@ -292,8 +295,8 @@ def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
     (asked / "notes/a.xyz").write_text("?")
     with pytest.raises(
         InputError,
-        match=r"notes cannot be used as the input, because Groundtrace found no \.csv or \.tsv file and no "
-        r"records\.jsonl and no \.parquet file, and the library datasets cannot read the folder: ",
+        match=r"notes cannot be used as the input, because it has no \.csv or \.tsv file, no records\.jsonl, no "
+        r"\.parquet file, and the package `datasets` cannot read the folder: ",
     ):
         find_input(str(asked / "notes"))
 

@@ -36,13 +36,19 @@ def test_no_options() -> None:
         ),
         (["--xyzzy"], "the Beam option '--xyzzy' is unknown; remove it"),
         (["stray"], "the Beam option 'stray' is unknown"),
-        (["--direct_num_workers=-3"], "--direct_num_workers must be at least 0 (one for each core), got -3"),
+        (["--direct_num_workers=-3"], "--direct_num_workers is -3: set it to the number of workers, or to 0"),
         (
             ["--direct_num_workers=two"],
-            "a Beam option is wrong (argument --direct_num_workers: invalid int value: 'two'",
+            "the options for Beam cannot be read (argument --direct_num_workers: invalid int value: 'two'",
         ),
-        (["--direct_running_mode=fast"], "a Beam option is wrong (argument --direct_running_mode: invalid choice"),
-        (["--direct_num_workers"], "a Beam option is wrong (argument --direct_num_workers: expected one argument"),
+        (
+            ["--direct_running_mode=fast"],
+            "the options for Beam cannot be read (argument --direct_running_mode: invalid choice",
+        ),
+        (
+            ["--direct_num_workers"],
+            "the options for Beam cannot be read (argument --direct_num_workers: expected one argument",
+        ),
         (["--direct_num_workers=2", "--xyzzy=1"], "the Beam option '--xyzzy=1' is unknown"),
     ],
 )

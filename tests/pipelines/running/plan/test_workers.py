@@ -40,9 +40,9 @@ def test_a_limit_that_cannot_be_divided_is_refused() -> None:
 @pytest.mark.parametrize(
     ("cache", "limits", "shares_budget", "named"),
     [
-        (FAR, {"requests_per_minute": 9}, False, "endpoints.e.requests_per_minute must"),
-        (FAR, {"max_concurrency": 9}, True, "endpoints.e.max_concurrency and the budget must"),
-        (FAR, {}, True, "the budget must"),
+        (FAR, {"requests_per_minute": 9}, False, "endpoints.e.requests_per_minute"),
+        (FAR, {"max_concurrency": 9}, True, "endpoints.e.max_concurrency and the budget"),
+        (FAR, {}, True, "the budget"),
         (FAR, {}, False, ""),
         ("here/replies.sqlite", {"requests_per_minute": 9}, True, ""),
     ],
@@ -53,7 +53,7 @@ def test_who_has_to_say_how_many_workers_there_are(
     if not named:
         check_workers({"e": endpoint(**limits)}, cache, shares_budget)
         return
-    with pytest.raises(OptionError, match=rf"^{named} be divided between .* set workers to the number of these"):
+    with pytest.raises(OptionError, match=rf"may use only a part of {named}, but .*: set workers to this number"):
         check_workers({"e": endpoint(**limits)}, cache, shares_budget)
 
 
