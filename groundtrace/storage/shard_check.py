@@ -2,7 +2,8 @@
 
 The check is needed because another person may have made the shards. Such shards can cause two problems. First, a
 Parquet file can hold a long text once and use it in many rows, so that a file of one megabyte fills the memory of a
-program that reads it. Second, a column can have another type than in the shards that a pipeline writes.
+program that reads it. Second, a column can have types or values that a pipeline never writes, so that code that reads
+them fails.
 
 The sizes of images are not checked, because their bytes would have to be read. Code that reads images reads few rows at
 a time.
@@ -18,9 +19,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.schemas.arrow import CORE, added_columns
+from groundtrace.schemas.arrow import CORE, IMAGE, TURN, added_columns
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import excerpt
+from groundtrace.schemas.text import counted, excerpt
 from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -44,6 +45,12 @@ DuckDB needs a multiple of the memory.
 """
 MEMORY = "2GiB"
 _IMAGES = ("images", "overlays")
+_FILLED = ("id", *_IMAGES, "messages", "prompt", "scores", "lineage", "reward_model", "extra_info")
+"""The core columns that must have a type. Other columns have no type if no row has a value."""
+_WITH_NULLS = ("media_names",)
+"""The core columns whose lists may have items without a value."""
+IMAGE_ROWS = 16
+"""The number of rows of which the names of images are read at once."""
 _NUMBER_BYTES = 8
 
 
@@ -52,15 +59,18 @@ class ShardFault(UserError):
 
 
 def check_shards(files: Sequence[Path]) -> None:
-    """Check the types of the core columns of shards, and the sizes of their rows.
+    """Check the types of the columns of shards, their values, and the sizes of their rows.
 
-    Core columns are those that rows of every pipeline can have. A column may be missing, because an earlier version of
-    the code may have written the file. The bytes of images are not read, and do not count as a part of a row's size.
+    Core columns are those that rows of every pipeline can have. A column other than ``id`` may be missing, because an
+    earlier version of the code may have written the file. The bytes of images are not read, and do not count as a part
+    of a row's size.
 
     Raises :class:`ShardFault` in these cases:
 
     - A file is not a readable Parquet file.
-    - A core column has another type than in the shards that a pipeline writes, or two columns have the same name.
+    - There is no column ``id``, or a row has no id.
+    - A column has another type than in the shards that a pipeline writes, or two columns have the same name.
+    - A list of a core column has an item without a value, or a text is not UTF-8.
     - A file has more than :data:`MAX_COLUMNS` columns, or a column whose values are nested too deeply.
     - A single row has more than :data:`MAX_ROW_BYTES`.
     - A block of :data:`ROWS` rows (the file is divided into such blocks) has more than :data:`MAX_ROWS_BYTES` in total.
@@ -76,7 +86,8 @@ def check_shards(files: Sequence[Path]) -> None:
                     _check_types(file, shard.schema_arrow)
                     added_columns(shard.schema_arrow)
                     kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
-                _check_sizes(db, file, kinds)
+                    _check_images(file, shard)
+                _check_rows(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise ShardFault(f"{file} is not a readable Parquet file ({reason}): repeat the run") from error
@@ -103,11 +114,19 @@ def _check_types(file: Path, schema: pa.Schema) -> None:
                 f"the column {excerpt(field.name)} of {file} has more than {MAX_DEPTH} lists and structs around a "
                 "value: remove this column"
             )
-        if field.name in CORE and not _fits(field.type, CORE[field.name].type):
+        is_empty = field.name in _FILLED and pa.types.is_null(field.type)
+        if field.name in CORE and (is_empty or not _fits(field.type, CORE[field.name].type)):
             raise ShardFault(
                 f"the column {field.name} of {file} has the type {field.type!s:.200}, but a run writes "
                 f"{CORE[field.name].type!s:.200}: repeat the run"
             )
+        if field.name not in CORE and not _is_plain(field.type):
+            raise ShardFault(
+                f"the column {excerpt(field.name)} of {file} has the type {field.type!s:.200}, but a run writes only "
+                "texts, numbers, booleans, and lists and structs of these: remove this column, or repeat the run"
+            )
+    if "id" not in schema.names:
+        raise ShardFault(f"{file} has no column 'id', which all shards must have: repeat the run")
 
 
 def _depth(kind: pa.DataType) -> int:
@@ -119,9 +138,12 @@ def _depth(kind: pa.DataType) -> int:
 def _fits(found: pa.DataType, written: pa.DataType) -> bool:
     """Return whether a column of the type ``found`` can be read like one of the type ``written``.
 
-    The fields of a struct may differ, because another version of the code may have written the file. Numbers may have
-    other sizes, and a column without values may have no type.
+    The fields of a struct may differ, because another version of the code may have written the file; only images and
+    turns of a conversation must have all their fields. Numbers may have other sizes, and a column without values may
+    have no type.
     """
+    if written in (IMAGE, TURN) and not (pa.types.is_struct(found) and {*written.names} <= {*found.names}):
+        return False
     if pa.types.is_null(found):
         return True
     if pa.types.is_list(written):
@@ -134,6 +156,19 @@ def _fits(found: pa.DataType, written: pa.DataType) -> bool:
             _fits(field.type, written.field(field.name).type) for field in found if field.name in names
         )
     return any(all(is_kind(each) for each in (found, written)) for is_kind in _KINDS)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether a run can write a column of this type that is not a core column.
+
+    Texts and lists may be of the large types, and a column without values may have no type, because the package
+    ``datasets`` may have written the file again.
+    """
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_plain(kind.value_type)
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(_is_plain(field.type) for field in kind)
+    return _is_text(kind) or _is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -151,19 +186,30 @@ def _is_binary(kind: pa.DataType) -> bool:
 _KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
 
 
-def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
-    """Raise ShardFault for rows that are too large. ``kinds`` are the types of the columns.
+def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
+    """Raise ShardFault for rows that are too large, and for rows with a value that a run never writes.
+
+    Such a value is a missing id, or an item without a value in a list of a core column. ``kinds`` are the types of the
+    columns.
 
     DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
     metadata are not used, because they count such a text once, and may be false.
     """
     names = [f"c{place}" for place in range(len(kinds))]  # of two names that differ only in case, DuckDB changes one
-    sizes = [_size(name, kind.type) for name, kind in zip(names, kinds, strict=True) if kind.name not in _IMAGES]
-    query = f"""SELECT max(largest), max(total), sum(total) FROM (SELECT max(size) AS largest, sum(size) AS total FROM
-        (SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size FROM
-        read_parquet({quoted_path(file)}, file_row_number = true) AS shard({", ".join([*names, "row"])}))
+    columns = dict(zip(names, kinds, strict=True))
+    sizes = [_size(name, field.type) for name, field in columns.items() if field.name not in _IMAGES]
+    faults = {name: f"{name} IS NULL" for name, field in columns.items() if field.name == "id"}
+    lists = (name for name, field in columns.items() if _has_only_values(field))
+    faults |= {name: f"len({name}) > list_count({name})" for name in lists}
+    tests = ", ".join(f"({fault})::INTEGER AS {name}" for name, fault in faults.items())
+    summed = ", ".join(f"sum({name}) AS {name}" for name in faults)
+    query = f"""SELECT max(largest), max(total), sum(total), {summed} FROM (
+        SELECT max(size) AS largest, sum(size) AS total, {summed} FROM (
+        SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size, {tests}
+        FROM read_parquet({quoted_path(file)}, file_row_number = true) AS shard({", ".join([*names, "row"])}))
         GROUP BY part)"""
-    largest, total, whole = (found or 0 for found in db.execute(query).fetchall()[0])
+    [found] = db.execute(query).fetchall()
+    largest, total, whole, *counts = (each or 0 for each in found)
     of_file = max(MAX_FILE_BYTES, MAX_EXPANSION * file.stat().st_size)
     block = f"a block of {ROWS} rows"
     limits = (
@@ -177,6 +223,26 @@ def _check_sizes(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) ->
                 f"{file} is too large to be read: without images, {what} has {size / 2**20:,.0f} MiB, but the limit is "
                 f"{limit // 2**20:,} MiB. Shorten the texts of the input, and repeat the run"
             )
+    for name, rows in zip((columns[each].name for each in faults), counts, strict=True):
+        if rows:
+            what = "no id" if name == "id" else f"an item without a value in the column {name}"
+            raise ShardFault(f"{file} has {counted(rows, 'row')} with {what}: repeat the run")
+
+
+def _has_only_values(field: pa.Field) -> bool:
+    """Return whether a column is a list in which a run writes no items without a value."""
+    return field.name in CORE and field.name not in (*_IMAGES, *_WITH_NULLS) and pa.types.is_list(field.type)
+
+
+def _check_images(file: Path, shard: pq.ParquetFile) -> None:
+    """Raise ShardFault for a row whose list of images has an item without a value. The images are not read."""
+    for name in _IMAGES:
+        path = f"{name}.list.element.path"
+        if path not in {shard.schema.column(place).path for place in range(len(shard.schema))}:
+            continue
+        for batch in shard.iter_batches(IMAGE_ROWS, columns=[path]):
+            if batch.column(0).flatten().null_count:
+                raise ShardFault(f"{file} has a row with an image without a value in the column {name}: repeat the run")
 
 
 def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
@@ -187,7 +253,7 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
     ``x0`` for an outer list, ``x1`` for a list in this list, and so on.
     """
     if _is_text(kind):
-        return f"coalesce(strlen({value}), 0)"
+        return f"coalesce(strlen({value}) + 0 * length({value}), 0)"  # length() fails for a text that is not UTF-8
     if _is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return f"coalesce(octet_length({value}), 0)"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -204,6 +270,4 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
         numbers = sum(int(part) for part in parts if part.isdecimal())
         texts = [part for part in parts if not part.isdecimal()]
         return f"({' + '.join([*texts, str(numbers)])})" if texts else str(numbers)
-    if pa.types.is_map(kind):
-        raise ValueError("one of its columns has the type map, which a run never writes")
     return str(_NUMBER_BYTES)

@@ -136,7 +136,8 @@ def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) ->
         of_one = "list_transform(t.verdicts, lambda v: v.name)"
         names = f"SELECT DISTINCT unnest(flatten(list_transform(traces, lambda t: {of_one})))"
     else:
-        found = {f"{SCORE}{field.name}": f"scores.{quoted_name(field.name)}" for field in schema.field("scores").type}
+        scores = schema.field("scores").type if "scores" in schema.names else ()
+        found = {f"{SCORE}{field.name}": f"scores.{quoted_name(field.name)}" for field in scores}
         held = "verdicts" if "verdicts" in schema.names else ""
         names = "SELECT DISTINCT unnest(list_transform(verdicts, lambda v: v.name))"
     if not held:

@@ -91,7 +91,7 @@ def test_points_that_miss_their_objects_are_marked(run: Path, tmp_path: Path) ->
     verdict = {"name": "spatial", "value": 0.5, "failed": False, "reason": "", "evidence": evidence}
     plain = {"name": "outcome", "value": 1.0, "failed": False, "reason": "", "evidence": None}
     rows = [
-        sft_row("one", trace=TRACE, verdicts=[verdict, plain, None, plain | {"name": None}]),
+        sft_row("one", trace=TRACE, verdicts=[verdict, plain, plain | {"name": None}]),
         sft_row("two", trace=TRACE),
     ]
     folder = write_run(tmp_path / "run", run, {"sft": rows})
