@@ -1,17 +1,16 @@
-"""Draws the sample of an audit, stores the judgements in ``RUN/reviews``, and counts them for the estimate.
+"""Opens an audit of a run, stores its judgements in ``RUN/reviews``, and counts them for the estimate.
 
 In an audit, a person judges a random sample of a run's traces (a teacher's reasoning with answer). From these
 judgements, :mod:`groundtrace.publishing.view.audit_estimate` estimates how often the run's automatic verification is
 right. About half of the sample are kept (SFT) rows, if the run has enough of them. The others are records whose traces
 the verification rejected. Among these records, each reason of rejection has about the same share as in the whole run.
-Exception: the sample has at least :data:`MIN_PER_REASON` records for each reason (or all, if the run has fewer).
+Exception: the sample has at least five records for each reason (or all, if the run has fewer).
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
-trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again.
+trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again. If a
+repeated run keeps or rejects other rows, the sample is no random sample of its rows, so a new one must be drawn.
 """
 
-import json
-import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,16 +19,14 @@ from typing import Any
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.audit_estimate import KEPT, Judged
+from groundtrace.publishing.view.audit_sample import SAMPLE, draw, read_sample, size_note, strata_digest, write_sample
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import ViewedRows
-from groundtrace.schemas.safe_files import read_json, refuse_links
 from groundtrace.schemas.text import counted, utc_now
-from groundtrace.storage.files import write_atomically
 
-SAMPLE, JUDGEMENTS = Path("reviews") / "audit.json", Path("reviews") / "judgements.jsonl"
-MIN_PER_REASON = 5
+JUDGEMENTS = Path("reviews") / "judgements.jsonl"
 WHOLE = "whole trace"
 """The subject of a judgement about a whole trace (reasoning with answer), and not about one verdict on the trace.
 
@@ -37,7 +34,6 @@ The subject of a judgement about one verdict (automatic score of one aspect) is 
 whole traces are used to estimate how often the run's verification is right.
 """
 CHOICES = ("right", "wrong", "unclear")
-SEED = 0
 
 
 @dataclass(frozen=True)
@@ -74,33 +70,6 @@ class Judgement:
     choice: str
     reviewer: str = ""
     at: str = ""
-
-
-def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> dict[str, list[str]]:
-    """Draw a random sample of about ``count`` ids. Return the drawn ids of each stratum.
-
-    A stratum is a group of records: the kept (SFT) rows, or the records that were rejected for the same reason.
-    ``strata`` holds all ids of each stratum by its name. The same ``seed`` gives the same sample.
-
-    About half of the sample are rejected records (all of them, if the run has fewer). Each reason of rejection has a
-    share of this half in proportion to its number of records, rounded down, but at least :data:`MIN_PER_REASON` ids (or
-    all, if it has fewer). The rest of the sample are kept rows, at least ``count // 2`` (or all, if the run has fewer).
-    So the sample has more than ``count`` ids if there are many reasons.
-
-    If the run has fewer than ``count // 2`` kept rows, more rejected records are drawn. With ``count`` 100 and 20 kept
-    rows, for example, about 80 rejected records are drawn. If all kept rows are drawn, the sample can have fewer than
-    ``count`` ids: the run may have too few rejected records, and the shares are rounded down.
-    """
-    generator = random.Random(seed)
-    rejected = {name: sorted(ids) for name, ids in sorted(strata.items()) if name != KEPT and ids}
-    kept = sorted(strata.get(KEPT, ()))
-    total = sum(map(len, rejected.values()))
-    half = min(total, max(count // 2, count - len(kept)))
-    sizes = {
-        name: min(len(ids), max(MIN_PER_REASON, half * len(ids) // max(total, 1))) for name, ids in rejected.items()
-    }
-    sizes |= {KEPT: min(len(kept), max(count - sum(sizes.values()), count // 2))}
-    return {name: generator.sample(kept if name == KEPT else rejected[name], size) for name, size in sizes.items()}
 
 
 class Audit:
@@ -240,66 +209,16 @@ def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
     return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
 
 
-def read_sample(run: Path) -> Mapping[str, Any] | None:
-    """Return the content of the run's ``audit.json``, which holds the sample of an audit.
-
-    In an audit, a person judges a sample of a run's records. The content is the ids of the sample, the requested number
-    of ids, the seed, and the time of the draw. Return None if there is no such file. Raises InspectError if the file is
-    damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it is a pipe.
-    """
-    file = run / SAMPLE
-    refuse_links(run, str(SAMPLE))
-    try:
-        found = read_json(file)
-        _check(found)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InspectError(
-            f"{file} is damaged ({type(error).__name__}): move it away to draw another sample"
-        ) from error
-    return found
-
-
-def _check(found: Any) -> None:
-    """Raise an error if the content of an ``audit.json`` does not have the form that :func:`write_sample` writes."""
-    ids, count = found["ids"], found["count"]
-    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or len(set(ids)) < len(ids):
-        raise TypeError("ids")
-    if type(count) is not int or count < 1:
-        raise TypeError("count")
-
-
-def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]]) -> None:
-    """Write the ids of a sample to the run's ``audit.json``, in random order.
-
-    ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` maps each stratum (group of
-    records) to the ids that were drawn from it. The file is written once, before the first judgement. Raises
-    InspectError if it cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is
-    a link.
-    """
-    refuse_links(run, str(SAMPLE))
-    ids = [each for ids in drawn.values() for each in ids]
-    random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
-    try:
-        (run / SAMPLE).parent.mkdir(exist_ok=True)
-        write_atomically(
-            run / SAMPLE, json.dumps({"count": count, "seed": SEED, "at": utc_now(), "ids": ids}, indent=1)
-        )
-    except OSError as error:
-        raise InspectError(
-            f"{run / SAMPLE} cannot be written ({error.strerror or error}): make the run folder writable, and run "
-            "the command again"
-        ) from error
-
-
 def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, reviewer: str) -> Audit:
     """Return the audit of a run: the sample of rows that a person judges, with the earlier judgements.
 
     If the run has no sample yet, a sample of about ``count`` rows is drawn first. ``rows`` and ``images`` read the
-    run's rows and their images. ``reviewer`` is the name of the person who judges. Rows of the sample that are no
-    longer in the run are left out. Raises :class:`groundtrace.publishing.reading.InspectError` if the stored sample was
-    drawn with another ``count``, or if the run has no kept row with a trace.
+    run's rows and their images. ``reviewer`` is the name of the person who judges.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` in three cases: the stored sample was drawn with another
+    ``count``; since the draw, the run was repeated, and now keeps or rejects other rows; or the run has no kept row
+    with a trace. For a sample of an earlier version of the code, the second case is not detected: rows of the sample
+    that are no longer in the run are then left out.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     of = dict(rows.strata())
@@ -307,9 +226,9 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         strata[stratum].append(record_id)
     if not strata.get(KEPT):
         raise InspectError(f"{run} has no SFT row, so there is nothing to audit: choose a run with SFT rows")
-    sample = read_sample(run)
+    sample, digest = read_sample(run), strata_digest(of)
     if sample is None:
-        write_sample(run, count, draw(strata, count))
+        write_sample(run, count, draw(strata, count), digest)
         sample = read_sample(run)
     if sample is None:
         raise InspectError(f"{run / SAMPLE} was removed while it was read: run the command again")
@@ -319,6 +238,12 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
             "new sample"
         )
+    if sample.get("strata_sha256", digest) != digest:
+        raise InspectError(
+            f"the sample in {run / SAMPLE} is not a random sample of this run, because the run was repeated since and "
+            "now keeps or rejects other rows: move this file away to draw a new sample (judgements of unchanged traces "
+            "stay valid)"
+        )
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:
         n = rows.number_of(record_id) if record_id in of else None
@@ -327,23 +252,7 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             trace = record_of(place, images)["traces"][0]
             named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
             audited.append(AuditedRow(record_id, of[record_id], trace["sha256"], named))
-    note = _size_note(count, len(sample["ids"]), len(strata[KEPT]))
+    note = size_note(count, len(sample["ids"]), len(strata[KEPT]))
     if gone := len(sample["ids"]) - len(audited):
         note = "; ".join(filter(None, [note, f"rows of the sample that are no longer in the run: {gone}"]))
     return Audit(run, {name: len(ids) for name, ids in strata.items()}, audited, reviewer, note)
-
-
-def _size_note(count: int, drawn: int, kept: int) -> str:
-    """Return a text on why a sample has ``drawn`` rows instead of ``count``; "" if both numbers are equal.
-
-    ``count`` is the requested number, and ``kept`` is the number of the run's kept rows with a trace. A sample is
-    smaller than ``count`` only if it has all of these kept rows (:func:`draw`). So the text then states that the run
-    has only ``kept`` of them. A sample is larger than ``count`` because of the minimum number of rows for each reason
-    of rejection. The text then states this minimum.
-    """
-    if drawn == count:
-        return ""
-    why = f"the run has only {counted(kept, 'kept row')} with a trace"
-    if drawn > count:
-        why = f"at least {MIN_PER_REASON} of each reason of rejection are drawn, or all of a reason with fewer"
-    return f"the sample has {counted(drawn, 'row')} instead of {count}: {why}"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundtrace.publishing.reading import InspectError, input_folder, read_summary
-from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit, read_sample
+from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
 from groundtrace.publishing.view.audit_estimate import Share, estimate
+from groundtrace.publishing.view.audit_sample import read_sample
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.vision.media import MediaStore

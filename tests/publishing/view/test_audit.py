@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.audit import (
     JUDGEMENTS,
-    MIN_PER_REASON,
-    SAMPLE,
     WHOLE,
     Audit,
     AuditedRow,
-    draw,
     open_audit,
 )
 from groundtrace.publishing.view.audit_estimate import KEPT, Judged
+from groundtrace.publishing.view.audit_figures import audit_figures
+from groundtrace.publishing.view.audit_sample import MIN_PER_REASON, SAMPLE, draw
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import Reviews
@@ -122,9 +121,27 @@ def test_the_real_size_of_a_sample_has_its_reason(folder: Path, count: int, note
         assert audit.note.startswith(note) and bool(audit.note) == bool(note)
 
 
-def test_rows_that_have_left_the_run_are_counted(folder: Path) -> None:
+def test_a_sample_is_of_no_use_for_a_run_that_keeps_other_rows(folder: Path, run: Path, tmp_path: Path) -> None:
+    """All rows of a small reason were drawn, but only a part of the kept rows: after a run that keeps the former, the
+    sample is no random sample of the kept rows, so the figures would be wrong.
+    """
+    audit = opened(folder, 24)
+    audit.judge(audit.rows[0].id, WHOLE, "right")
+    moved = [sft_row(f"odd-{n}", attempts=[], trace="<answer>2</answer>") for n in range(2)]
+    again = write_run(tmp_path / "again", run, {"sft": [sft_row("kept-00"), *moved], "rejected": [rejected("low-00")]})
+    (again / "a.png").write_bytes(image())
+    shutil.copytree(folder / "reviews", again / "reviews")
+    for reading in (lambda: opened(again, 24), lambda: audit_figures(again)):
+        with pytest.raises(InspectError, match=r"audit\.json is not a random sample of this run.*move this file away"):
+            reading()
+    (again / SAMPLE).unlink()
+    assert {row.stratum for row in opened(again, 24).rows} == {KEPT, "verify: low_grounding"}
+
+
+def test_rows_that_have_left_the_run_are_counted_for_a_sample_of_an_earlier_version(folder: Path) -> None:
     opened(folder, 24)
     sample = json.loads((folder / SAMPLE).read_text("utf-8"))
+    del sample["strata_sha256"]
     (folder / SAMPLE).write_text(json.dumps(sample | {"ids": [*sample["ids"][1:], "gone"]}), "utf-8")
     assert opened(folder, 24).note == "rows of the sample that are no longer in the run: 1"
 
