@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.user_modules import check_modules, remember_modules
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
@@ -263,7 +264,10 @@ def load(path: str) -> Any:
         top = module.partition(".")[0]
         if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
             sys.path.append(str(Path.cwd()))
-        return getattr(importlib.import_module(module), name)
+        found = importlib.import_module(module)
+        if module.partition(".")[0] != "groundtrace" and (file := getattr(found, "__file__", None)):
+            remember_modules(Path(file).parent)
+        return getattr(found, name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
@@ -312,8 +316,10 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
     processes, the result of :func:`configured_plugins`. The module of a recipe (a file that defines a pipeline) may
     also call this function. If an earlier call gave the same name to another part, the new part replaces the earlier
     part. ``where`` is the config key of the section, for messages. Raises RegistryError if a kind is unknown, or if a
-    part cannot be imported or used.
+    part cannot be imported or used. Raises :class:`groundtrace.schemas.user_modules.StaleModule` if a module of the
+    user has changed since its import.
     """
+    check_modules()
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
     for kind, parts in given.items():

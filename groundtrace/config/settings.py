@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import tomllib
 import typing
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 import tomli_w
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import CoreSchema, core_schema
 
 from groundtrace.config.config_file import read_config
@@ -111,9 +113,18 @@ def settings(cls: type[T]) -> type[T]:
     A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
     this section. A config with a former key is refused, with the new key in the message.
 
-    Creating an object with an invalid value raises ValueError with a message of one line.
+    Creating an object with an invalid value raises ValueError with a message of one line. Raises ConfigError for a
+    class with a field whose type cannot be that of a setting, such as a class without this decorator.
     """
-    made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid", allow_inf_nan=False))(cls)
+    config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    try:
+        made = pydantic_dataclass(frozen=True, config=config)(cls)
+    except PydanticSchemaGenerationError as error:
+        named = re.search(r"<class '(.+?)'>", str(error))
+        raise ConfigError(
+            f"the class {cls.__name__} has a field of the type {named[1] if named else 'of another class'}, which is "
+            "no type of a setting: use texts, numbers, booleans, lists of these, or a class decorated with @settings"
+        ) from error
     checked = made.__init__
 
     @functools.wraps(checked)

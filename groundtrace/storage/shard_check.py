@@ -47,6 +47,13 @@ MEMORY = "2GiB"
 _IMAGES = ("images", "overlays")
 _FILLED = ("id", *_IMAGES, "messages", "prompt", "scores", "lineage", "reward_model", "extra_info")
 """The core columns that must have a type. Other columns have no type if no row has a value."""
+_FIELDS = {
+    IMAGE: {"bytes", "path"},
+    TURN: {"role", "content"},
+    CORE["verdicts"].type.value_type: {"name", "value"},
+    CORE["traces"].type.value_type: {"text", "score"},
+}
+"""The fields that the structs in lists must have."""
 _WITH_NULLS = ("media_names",)
 """The core columns whose lists may have items without a value."""
 IMAGE_ROWS = 16
@@ -138,11 +145,10 @@ def _depth(kind: pa.DataType) -> int:
 def _fits(found: pa.DataType, written: pa.DataType) -> bool:
     """Return whether a column of the type ``found`` can be read like one of the type ``written``.
 
-    The fields of a struct may differ, because another version of the code may have written the file; only images and
-    turns of a conversation must have all their fields. Numbers may have other sizes, and a column without values may
-    have no type.
+    The fields of a struct may differ, because another version of the code may have written the file; only the fields in
+    :data:`_FIELDS` are required. Numbers may have other sizes, and a column without values may have no type.
     """
-    if written in (IMAGE, TURN) and not (pa.types.is_struct(found) and {*written.names} <= {*found.names}):
+    if (needed := _FIELDS.get(written)) and not (pa.types.is_struct(found) and needed <= {*found.names}):
         return False
     if pa.types.is_null(found):
         return True

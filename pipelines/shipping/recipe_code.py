@@ -18,6 +18,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled
 from groundtrace.pipelines.shipping.wheels import digest_of, write_wheel
 from groundtrace.schemas.coding import RECORD_MODULES
 from groundtrace.schemas.registry import configured_plugins
+from groundtrace.schemas.user_modules import imported_files, is_installed
 
 MAX_BYTES = 50_000_000
 _ADOPTS = '''"""Makes a recipe and plug-ins known to a worker, with the modules and prompts beside them."""
@@ -51,7 +52,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     if not is_own and not plugins:
         return None
     folders = {root for parts in plugins.values() for path in parts.values() if (root := _root_of(path)) is not None}
-    found = {path.relative_to(root).as_posix(): path for root in sorted(folders) for path in _imported(root)}
+    found = {path.relative_to(root).as_posix(): path for root in sorted(folders) for path in imported_files(root)}
     found |= {path.relative_to(recipe.parent).as_posix(): path for path in _files(recipe.parent)} if is_own else {}
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
@@ -97,21 +98,10 @@ def _root_of(path: str) -> Path | None:
     """
     module = path.partition(":")[0]
     file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
-    if file.suffix != ".py" or _is_installed(file) or module.partition(".")[0] == "groundtrace":
+    if file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
         return None
     is_package = file.name == "__init__.py"
     return file.parents[module.count(".") + is_package]
-
-
-def _is_installed(file: Path) -> bool:
-    return "site-packages" in file.parts or "dist-packages" in file.parts
-
-
-def _imported(folder: Path) -> set[Path]:
-    """Return the files of the folder that have been imported, except those of Groundtrace and of installed packages."""
-    others = (module for name, module in list(sys.modules.items()) if name.partition(".")[0] != "groundtrace")
-    files = (Path(file) for file in (getattr(module, "__file__", None) for module in others) if file)
-    return {f for f in files if f.suffix == ".py" and f.is_relative_to(folder) and not _is_installed(f)}
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -122,4 +112,4 @@ def _files(folder: Path) -> Iterator[Path]:
         for root, folders, names in os.walk(package.parent):
             folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
             modules.update(Path(root) / name for name in names if not name.startswith(".") and name[-4:] != ".pyc")
-    yield from sorted(modules | _imported(folder))  # also from folders without __init__.py
+    yield from sorted(modules | imported_files(folder))  # also from folders without __init__.py

@@ -121,6 +121,8 @@ def test_the_types_that_a_run_writes(name: str, tmp_path: Path) -> None:
         ("images", [[None]]),
         ("images", [[{"bytes": b"a"}]]),
         ("messages", [[{"role": "user"}]]),
+        ("verdicts", [[{"name": "spatial"}]]),
+        ("traces", [[{"answer": "5"}]]),
     ],
 )
 def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
+from groundtrace.schemas.user_modules import StaleModule, check_modules, is_own, modules_of, remember_modules
 
 if TYPE_CHECKING:
     from groundtrace.stages.plumbing.recipe import Recipe
@@ -79,14 +80,6 @@ def is_bundled(file: Path) -> bool:
     return file.parent == _BUNDLED
 
 
-def _line_of(file: Path, error: BaseException) -> str:
-    """Return the line at which a file's import failed, as text; "" if it is unknown, or the error's message contains
-    it.
-    """
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
-
-
 def _is_ours(module: str) -> bool:
     """Return whether a module's name begins with a package of Groundtrace, but lacks ``groundtrace.`` before it.
 
@@ -105,13 +98,35 @@ def _no_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
+def _add_folder(folder: Path) -> None:
+    """Add a recipe's folder to the import path, before the folders of other recipes, and behind all other folders.
+
+    So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package.
+    """
+    path = str(folder)
+    if path in sys.path:
+        sys.path.remove(path)
+    others = [sys.path.index(each) for each in _folders if each in sys.path]
+    sys.path.insert(min(others, default=len(sys.path)), path)
+    _folders.add(path)
+    importlib.invalidate_caches()
+
+
+_folders: set[str] = set()
+"""The folders of the recipes of users that were imported in this process."""
+
+
 def adopt_file(path: str) -> ModuleType:
     """Import the file of a recipe (a pipeline), and return its module.
 
-    ``path`` is the path of the file. Before the import of a user's file, its folder is appended to the import path, and
-    a folder ``prompts`` beside the file is added to the prompt folders. Worker processes also call this function, so
-    that the recipe's stages (steps) have the same module names in all processes. The import writes no bytecode into the
-    user's folder. Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name.
+    ``path`` is the path of the file. Before the import of a user's file, its folder is added to the import path, and a
+    folder ``prompts`` beside the file is added to the prompt folders. Worker processes also call this function, so that
+    the recipe's stages (steps) have the same module names in all processes. The import writes no bytecode into the
+    user's folder.
+
+    Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name. Raises
+    :class:`groundtrace.schemas.user_modules.StaleModule` if the file, or a module beside it, has changed since an
+    earlier import, or if an earlier recipe has imported another module with the name of a module beside the file.
     """
     file = Path(path)
     if is_bundled(file):
@@ -127,28 +142,50 @@ def adopt_file(path: str) -> ModuleType:
         from groundtrace.prompts.loader import add_prompt_folder  # a wrong name does not need it
 
         add_prompt_folder(file.parent / "prompts")
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))  # behind ours: a module beside the file cannot take the place of one of ours
-    importlib.invalidate_caches()
+    check_modules()
+    _add_folder(file.parent)
     known = sys.modules.get(file.stem)
     spec = known.__spec__ if known is not None else importlib.util.find_spec(file.stem)
     origin = spec.origin if spec is not None else None
     if origin is None or Path(origin).resolve() != file:
         raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
     try:
-        with _no_bytecode():
-            return importlib.import_module(file.stem)
+        with _no_bytecode(), modules_of(file.parent):
+            module = importlib.import_module(file.stem)
+    except StaleModule:
+        sys.modules.pop(file.stem, None)
+        raise
     except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
         sys.modules.pop(file.stem, None)
-        message = (
-            str(error)
-            if isinstance(error, SyntaxError | ImportError | UserError)
-            else f"{type(error).__name__}: {error}"
-        )
-        remedy = "" if isinstance(error, UserError) else "; correct this file"  # the message of a UserError has its own
-        if isinstance(error, ModuleNotFoundError):
-            is_ours = _is_ours(error.name or "")
-            remedy = f"; import groundtrace.{error.name} instead" if is_ours else f"{remedy}, or install the module"
-        raise PipelineError(
-            f"{file} cannot be imported: {' '.join(message.split())}{_line_of(file, error)}{remedy}"
-        ) from error
+        raise PipelineError(_fault(file, error)) from error
+    remember_modules(file.parent)
+    return module
+
+
+def _fault(file: Path, error: BaseException) -> str:
+    """Return a message of one line on why the recipe ``file`` cannot be imported.
+
+    The message names the place of the fault: the innermost line of a file in the recipe's folder.
+    """
+    message = (
+        str(error) if isinstance(error, SyntaxError | ImportError | UserError) else f"{type(error).__name__}: {error}"
+    )
+    at, line = _place(file, error)
+    where = f" ({at.name}, line {line})" if line and not isinstance(error, SyntaxError) else ""
+    remedy = "" if isinstance(error, UserError) else f"; correct {'this file' if at == file else at}"
+    if isinstance(error, ModuleNotFoundError):
+        is_ours = _is_ours(error.name or "")
+        remedy = f"; import groundtrace.{error.name} instead" if is_ours else f"{remedy}, or install the module"
+    return f"{file} cannot be imported: {' '.join(message.split())}{where}{remedy}"
+
+
+def _place(recipe: Path, error: BaseException) -> tuple[Path, int]:
+    """Return the file and the line at which the import of a recipe failed; the recipe and 0 if they are unknown.
+
+    Only the recipe and the files in its folder are searched, and the innermost one is returned.
+    """
+    if isinstance(error, SyntaxError):
+        return Path(error.filename or recipe), error.lineno or 0
+    frames = traceback.extract_tb(error.__traceback__)
+    found = [(Path(each.filename), each.lineno or 0) for each in frames if is_own(Path(each.filename), recipe.parent)]
+    return found[-1] if found else (recipe, 0)

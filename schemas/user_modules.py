@@ -1,0 +1,89 @@
+"""Keeps track of the modules that were imported from a user's folders: a recipe, the modules beside it, and plug-ins.
+
+Python imports a module once in each process. In a notebook, the user may change a file after its import, or use two
+recipes with different modules of one name. Python would then run other code than that of the file.
+"""
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from groundtrace.schemas.errors import UserError
+
+_digests: dict[str, tuple[Path, str]] = {}
+"""The file of each module of a user, by the module's name, with the SHA-256 of the file when it was imported."""
+
+
+class StaleModule(UserError):
+    """Raised if Python would run other code than that of a user's file, because of an earlier import."""
+
+
+def imported_files(folder: Path) -> set[Path]:
+    """Return the files in a folder from which modules were imported, except Groundtrace's and installed packages'.
+
+    ``folder`` is the path of the folder, without symbolic links.
+    """
+    return {file for _, file in _imported(folder)}
+
+
+def is_installed(file: Path) -> bool:
+    """Return whether a file belongs to an installed package."""
+    return "site-packages" in file.parts or "dist-packages" in file.parts
+
+
+def is_own(file: Path, folder: Path) -> bool:
+    """Return whether a file is in a folder of a user, and does not belong to a package installed there."""
+    return file.is_relative_to(folder) and not is_installed(file)
+
+
+def remember_modules(folder: Path) -> None:
+    """Store what the files contain from which modules were imported in a folder, for :func:`check_modules`."""
+    for name, file in _imported(folder.resolve()):
+        if name not in _digests or _digests[name][0] != file:
+            _digests[name] = (file, _digest(file))
+
+
+def check_modules() -> None:
+    """Raise StaleModule if a file of a user has changed since a module was imported from it."""
+    for name, (file, digest) in _digests.items():
+        is_loaded = getattr(sys.modules.get(name), "__file__", None) == str(file)
+        if is_loaded and file.is_file() and _digest(file) != digest:
+            raise StaleModule(
+                f"{file} has changed since Python imported it, so its old code would run: start Python again (in a "
+                "notebook, restart the kernel)"
+            )
+
+
+@contextlib.contextmanager
+def modules_of(folder: Path) -> Iterator[None]:
+    """Import the modules beside a recipe from the recipe's folder, inside the ``with`` block.
+
+    An earlier recipe may have imported a module with the same name from its own folder. Raises StaleModule if the block
+    imports the module with this name from ``folder``, because a process can use only one of the two.
+    """
+    beside = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
+    taken = {name for name in beside if name in _digests and not is_own(_digests[name][0], folder)}
+    others = {name: sys.modules.pop(name) for name in taken if name in sys.modules}
+    try:
+        yield
+        for name, other in others.items():
+            if name in sys.modules:
+                raise StaleModule(
+                    f"{sys.modules[name].__file__} cannot be imported, because {other.__file__}, which has the same "
+                    "name, was imported before: start Python again, or rename one of the two files"
+                )
+    finally:
+        sys.modules.update(others)
+
+
+def _imported(folder: Path) -> list[tuple[str, Path]]:
+    """Return the name and the file of each module that was imported from a folder or its subfolders."""
+    others = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] != "groundtrace"]
+    files = [(name, Path(file)) for name, module in others if (file := getattr(module, "__file__", None))]
+    return [(name, file) for name, file in files if file.suffix == ".py" and is_own(file, folder)]
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
