@@ -106,10 +106,12 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     for unknown scorers. Raises ValueError if two scorers have the same name, or if no scorer grades the final answer.
     """
     names = [scorer.name for scorer in scorers]
-    if len(set(names)) < len(names) or outcome.NAME not in names:
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise ValueError(f"two scorers have the name {twice!r}: rename or remove one of them")
+    if outcome.NAME not in names:
         raise ValueError(
-            f"the scorers of the recipe and of verify.scorers must have different names, and one of them must have "
-            f"the name '{outcome.NAME}', got {', '.join(names)}"
+            f"the scorer {outcome.NAME!r}, which grades the answer, is missing: add {outcome.__name__}.SCORER to the "
+            f"scorers ({', '.join(names) or 'none'})"
         )
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)

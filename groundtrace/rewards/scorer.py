@@ -74,8 +74,8 @@ class Scorer:
         verdict = await scored
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
             raise ValueError(
-                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict with this name, whose value "
-                "is None or a number of at most 1"
+                f"the scorer {self.name} of the module {self.score.__module__} returned {verdict!r:.200}: return a "
+                "Verdict with this name, whose value is None or a number of at most 1 (below 0 only as a penalty)"
             )
         return verdict
 

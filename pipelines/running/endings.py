@@ -17,7 +17,8 @@ from pathlib import Path
 from groundtrace.schemas.errors import RecordNote, UserError, causes
 from groundtrace.schemas.text import printable, without_password
 
-_BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
+_BEAMS_WORDS = re.compile(r""" \[while running '[^']*'\](?=["']?$)""")
+"""Matches what Beam adds to the message of an error. The message of a KeyError ends with a quote behind it."""
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
 """Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
@@ -107,7 +108,7 @@ def ending_of(error: BaseException) -> Ending:
         remedy = f"Run the same command again when the server is back: it goes on where it stopped. {_AGAIN}"
         return Ending(3, without_password(str(error)), "This run was stopped", remedy)
     if _is_disk_full(error):
-        line = f"a disk is full: {without_password(_BEAMS_WORDS.sub('', _root_cause(error)))}"
+        line = f"a disk is full: {without_password(without_beams_words(_root_cause(error)))}"
         return Ending(3, line, "This run was stopped", f"Make room, then run the same command again. {_AGAIN}")
     remedy = (
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
@@ -117,7 +118,13 @@ def ending_of(error: BaseException) -> Ending:
         remedy = f"Correct {place}, then run the same command again. {_AGAIN}"
     where = [f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)]
     hint = ", ".join(where) + "; --verbose shows more" if where else "--verbose shows where"
-    return Ending(1, f"{without_password(_root_cause(error))} ({hint})", "This run failed", remedy, is_defect=True)
+    cause = without_beams_words(_root_cause(error)) if where else _root_cause(error)
+    return Ending(1, f"{without_password(cause)} ({hint})", "This run failed", remedy, is_defect=True)
+
+
+def without_beams_words(message: str) -> str:
+    """Return the message of an error without the name of the step, which Beam adds to it."""
+    return _BEAMS_WORDS.sub("", message)
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -151,7 +158,7 @@ def _user_error(error: BaseException) -> str:
 
     Beam adds the name of the step to an error from a worker. This name is removed.
     """
-    return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
+    return next((without_beams_words(str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 
 
 def _is_disk_full(error: BaseException) -> bool:

@@ -4,8 +4,10 @@ A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
@@ -39,8 +41,11 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
         raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
+    given = {"pipeline": pipeline, "input": input, "output": output, **arguments}
+    given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
+    check_arguments("run", RunArguments, given)
     with without_beam_logs():
-        execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
+        execute(make_plan(RunArguments(**given)))
     return open_run(output)
 
 

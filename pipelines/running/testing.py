@@ -18,6 +18,7 @@ from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
+from groundtrace.pipelines.running.endings import without_beams_words
 from groundtrace.prompts.loader import add_prompt_folder
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import Draft, RawRecord
@@ -91,6 +92,9 @@ def run_stage(stage: DraftStage, drafts: Sequence[Draft]) -> dict[str, list[Any]
             for name in names:
                 _ = outputs[name] | f"Collect {name}" >> beam.Map(_collect, number, name)
         return {name: sorted(found, key=lambda each: each.id) for name, found in _collected[number].items()}
+    except Exception as error:
+        error.args = tuple(without_beams_words(each) if isinstance(each, str) else each for each in error.args)
+        raise
     finally:
         del _collected[number]
 

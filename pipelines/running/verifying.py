@@ -3,14 +3,11 @@
 A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
-import functools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_type_hints
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import Any
 
 from groundtrace.config.settings import given_values, settings, settings_from
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
@@ -20,6 +17,7 @@ from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import case_of
@@ -132,7 +130,7 @@ def verify(
             ``cache`` is not a folder, or a role does not name an endpoint. Also raised if ``config`` is given together
             with ``endpoints`` or ``roles``.
     """
-    _check_arguments(verify, locals())
+    check_arguments("verify", verify, locals())
     if config is not None and (endpoints is not None or roles is not None):
         raise UserError(
             "verify() cannot use config together with endpoints or roles: pass only config, or leave config out"
@@ -209,26 +207,6 @@ def _models(
     """
     by_name, by_role = tuple(sorted(endpoints.items())), tuple(sorted(roles.items()))
     return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)
-
-
-@functools.cache
-def _types(function: Callable[..., object]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return a validator of each argument's type, by the argument's name."""
-    hints = {name: hint for name, hint in get_type_hints(function).items() if name != "return"}
-    return {name: TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)) for name, hint in hints.items()}
-
-
-def _check_arguments(function: Callable[..., object], given: Mapping[str, object]) -> None:
-    """Raise UserError if an argument does not have the type of its annotation."""
-    for name, kind in _types(function).items():
-        try:
-            kind.validate_python(given[name], strict=True)
-        except ValidationError as error:
-            hint = get_type_hints(function)[name]
-            wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("collections.abc.", "")
-            raise UserError(
-                f"{function.__name__}() cannot use {name} = {given[name]!r:.80}: its type must be {wanted}"
-            ) from error
 
 
 def _medium(path: Path, store: MediaStore) -> MediaRef:

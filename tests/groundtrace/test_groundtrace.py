@@ -56,6 +56,8 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
         gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1", answer_type="angel")
     with pytest.raises(gt.UserError, match=r"no argument 'conf'; use one of pipeline, .*: did you mean config\?"):
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
+    with pytest.raises(gt.UserError, match=r"^run\(\) cannot use config = \{'a': 1\}: its type must be str \| None"):
+        gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), config={"a": 1})
 
 
 @pytest.mark.parametrize(

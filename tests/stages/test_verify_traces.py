@@ -62,8 +62,13 @@ def test_a_scorer_that_does_not_exist(
 
 
 def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
-    for scorers in (TRACE_SCORERS[1:], (*TRACE_SCORERS, TRACE_SCORERS[2]), ()):
-        with pytest.raises(ValueError, match="different names, and one of them must have the name 'outcome'"):
+    grader = r"the scorer 'outcome', which grades the answer, is missing: add \S+outcome\.SCORER to the scorers "
+    for scorers, said in (
+        (TRACE_SCORERS[1:], rf"{grader}\(format, "),
+        ((*TRACE_SCORERS, TRACE_SCORERS[2]), "two scorers have the name 'spatial'"),
+        ((), rf"{grader}\(none\)"),
+    ):
+        with pytest.raises(ValueError, match=said):
             VerifyTraces(VerifySettings(), models(), scorers)
 
 

@@ -6,8 +6,8 @@ The address holds the whole state of a page, for example:
 
 This address shows the rejected records with the reason ``too_hard``, with a value of at most 0.5 in the column ``score
 final``, and with the text "red". The highest pass rate comes first. If a column of categories is given several times, a
-row must have one of the given values. The range of a column of numbers has the form ``LOW..HIGH``. ``LOW`` or ``HIGH``
-may be left out.
+row must have one of the given values. The range of a column of numbers is a number, or has the form ``LOW..HIGH``.
+``LOW`` or ``HIGH`` may be left out.
 """
 
 import math
@@ -129,15 +129,18 @@ def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out.
+    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out. A number is both bounds.
 
-    ``name`` is the name of the column. Raises BadFilter if ``value`` is not of the form ``LOW..HIGH``.
+    ``name`` is the name of the column. Raises BadFilter if ``value`` is neither a number nor of the form ``LOW..HIGH``.
     """
-    low, dots, high = value.partition("..")
+    low, _, high = value.partition("..") if ".." in value else (value, "", value)
     try:
         bounds = (float(low) if low.strip() else None, float(high) if high.strip() else None)
     except ValueError:
         bounds = (math.nan, None)
-    if not dots or any(bound is not None and math.isnan(bound) for bound in bounds):
-        raise BadFilter(f"the range {value!r} of {name} is malformed: write it as LOW..HIGH, such as 0.5..1 or ..0.5")
+    if not value.strip() or any(bound is not None and math.isnan(bound) for bound in bounds):
+        raise BadFilter(
+            f"the range {value!r} of {name} is malformed: write it as a number or as LOW..HIGH, such as 5, 0.5..1 or "
+            "..0.5"
+        )
     return bounds

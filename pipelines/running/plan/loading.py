@@ -171,7 +171,8 @@ def _fault(file: Path, error: BaseException) -> str:
         str(error) if isinstance(error, SyntaxError | ImportError | UserError) else f"{type(error).__name__}: {error}"
     )
     at, line = _place(file, error)
-    where = f" ({at.name}, line {line})" if line and not isinstance(error, SyntaxError) else ""
+    name = "" if at == file else f"{at.name}, "
+    where = f" ({name}line {line})" if line and not isinstance(error, SyntaxError) else ""
     remedy = "" if isinstance(error, UserError) else f"; correct {'this file' if at == file else at}"
     if isinstance(error, ModuleNotFoundError):
         is_ours = _is_ours(error.name or "")

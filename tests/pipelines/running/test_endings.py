@@ -130,6 +130,15 @@ def test_a_defect_in_own_code_has_its_place_and_the_record() -> None:
     assert ending.remedy.startswith(f"Correct {__file__}, line {line}, then run the same command again.")
 
 
+@pytest.mark.parametrize("error", [KeyError, ValueError])
+def test_the_name_of_the_step_is_left_out_if_the_place_is_known(error: type[Exception]) -> None:
+    def work() -> None:
+        raise error("colour [while running 'Measure/Work/ParDo(RunWork)']")
+
+    line = ending_of(raised(work)).line
+    assert line.replace('"', "").startswith(f"{error.__name__}: colour (in {__file__}, line ")
+
+
 def test_the_place_is_found_behind_the_error_that_beam_raises_instead() -> None:
     def work() -> None:
         try:

@@ -75,7 +75,7 @@ def test_each_output_of_a_stage_is_returned_in_the_order_of_the_ids(tmp_path: Pa
 
 
 def test_an_error_of_the_stage_is_raised(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="no c"):
+    with pytest.raises(ValueError, match=r"^no c$"):
         run_stage(SortDrafts(), drafts_of(tmp_path, "cd"))
 
 

@@ -22,6 +22,7 @@ DIMENSIONS = (SET, RATE, ODD)
         ([("pass_rate", "-1e3..")], Filters(ranges={RATE: (-1000.0, None)})),
         ([("sort", "-pass_rate")], Filters(sort=RATE, descends=True)),
         ([("sort", "set")], Filters(sort=SET)),
+        ([("pass_rate", "0.5")], Filters(ranges={RATE: (0.5, 0.5)})),
     ],
 )
 def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> None:
@@ -33,9 +34,9 @@ def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> 
     [
         ([("colour", "red")], "the run has no column 'colour'"),
         ([("sort", "-")], "the run has no column ''"),
-        ([("pass_rate", "0.5")], "write it as LOW..HIGH"),
-        ([("pass_rate", "a..b")], "write it as LOW..HIGH"),
-        ([("pass_rate", "nan..1")], "write it as LOW..HIGH"),
+        ([("pass_rate", "")], "or as LOW..HIGH"),
+        ([("pass_rate", "a..b")], "or as LOW..HIGH"),
+        ([("pass_rate", "nan..1")], "or as LOW..HIGH"),
     ],
 )
 def test_a_malformed_address_is_refused(items: list[tuple[str, str]], message: str) -> None:
