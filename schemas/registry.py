@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.user_modules import check_modules, remember_modules
+from groundtrace.schemas.user_modules import check_modules, is_installed, remember_modules
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
@@ -371,6 +371,24 @@ def configured_plugins() -> dict[str, dict[str, str]]:
     "module:NAME"}}``.
     """
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
+
+
+def plugin_folders() -> set[Path]:
+    """Return the folders from which the modules of the user's plug-ins (:func:`use_plugins`) are imported.
+
+    Folders of Groundtrace and of installed packages are left out.
+    """
+    paths = (path for parts in configured_plugins().values() for path in parts.values())
+    return {folder for path in paths if (folder := _folder_of(path.partition(":")[0])) is not None}
+
+
+def _folder_of(module: str) -> Path | None:
+    """Return the folder from which a module is imported; None if it is one of Groundtrace or an installed package."""
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
+    if file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
+        return None
+    is_package = file.name == "__init__.py"
+    return file.parents[module.count(".") + is_package]
 
 
 @functools.cache

@@ -17,8 +17,8 @@ from pathlib import Path
 from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled
 from groundtrace.pipelines.shipping.wheels import digest_of, write_wheel
 from groundtrace.schemas.coding import RECORD_MODULES
-from groundtrace.schemas.registry import configured_plugins
-from groundtrace.schemas.user_modules import imported_files, is_installed
+from groundtrace.schemas.registry import configured_plugins, plugin_folders
+from groundtrace.schemas.user_modules import imported_files
 
 MAX_BYTES = 50_000_000
 _ADOPTS = '''"""Makes a recipe and plug-ins known to a worker, with the modules and prompts beside them."""
@@ -51,7 +51,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
     if not is_own and not plugins:
         return None
-    folders = {root for parts in plugins.values() for path in parts.values() if (root := _root_of(path)) is not None}
+    folders = plugin_folders()
     found = {path.relative_to(root).as_posix(): path for root in sorted(folders) for path in imported_files(root)}
     found |= {path.relative_to(recipe.parent).as_posix(): path for path in _files(recipe.parent)} if is_own else {}
     size = sum(path.stat().st_size for path in found.values())
@@ -89,19 +89,6 @@ def _record_modules(folders: Collection[Path]) -> list[str]:
     """
     shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
     return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")
-
-
-def _root_of(path: str) -> Path | None:
-    """Return the folder from which the module of a plug-in is imported. ``path`` has the form ``module:NAME``.
-
-    The result is None for a module of Groundtrace or of an installed package.
-    """
-    module = path.partition(":")[0]
-    file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
-    if file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
-        return None
-    is_package = file.name == "__init__.py"
-    return file.parents[module.count(".") + is_package]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -44,5 +44,7 @@ def test_a_function_that_is_not_asynchronous_is_named() -> None:
     ],
 )
 def test_anything_else_names_the_scorer(returned: Any) -> None:
-    with pytest.raises(ValueError, match=r"the scorer mine of the module .* returned .*: return a Verdict with this name"):
+    with pytest.raises(
+        ValueError, match=r"the scorer mine of the module .* returned .*: return a Verdict with this name"
+    ):
         asyncio.run(scorer_of(returned).verdict(CASE))

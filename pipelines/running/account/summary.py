@@ -22,7 +22,6 @@ from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.run_files import FileEntry
 from groundtrace.schemas.run_summary import (
     TRAINING_SETS,
@@ -121,7 +120,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
         self_judged=plan.models.self_judging,
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
-        revision=code_revision(),
+        revision=plan.revision,
         prompts={name: load_prompt(name).sha256 for name in plan.stages.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(sorted(name for name in files if "/" not in name)),
         finished=utc_now(),

@@ -20,7 +20,6 @@ from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.pipelines.running.plan.wiring import WiredPipeline
 from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.schemas.arrow import INPUT_ROW
-from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.run_summary import TRAINING_SETS
 from groundtrace.stages.plumbing.metrics import clear_board
 from groundtrace.stages.plumbing.recipe import Draw, RunContext
@@ -87,7 +86,7 @@ def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
     places = {name: (INPUT_ROW,) if written.input_row and name in TRAINING_SETS else () for name in wired.added}
     return RowContext(
         plan.recipe.name,
-        code_revision(),
+        plan.revision,
         plan.models.self_judging,
         plan.models.self_checking,
         written.other_traces,

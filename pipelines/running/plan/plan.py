@@ -2,6 +2,8 @@
 (for the outputs) and the models.
 """
 
+import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +18,15 @@ from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.config_check import check_config
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.pipelines.running.plan.job_check import check_job
-from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe, recipe_file
+from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled, load_recipe, recipe_file
 from groundtrace.pipelines.running.plan.local_run import LocalRun
 from groundtrace.pipelines.running.plan.options import is_local, pipeline_options
 from groundtrace.pipelines.running.plan.places import cache_path, named_folder
 from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, stages_of, wire
 from groundtrace.pipelines.running.plan.workers import parts_of
+from groundtrace.schemas.registry import plugin_folders
+from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.user_modules import imported_files
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -131,6 +136,20 @@ class Plan:
         recipe send requests.
         """
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
+
+    @functools.cached_property
+    def revision(self) -> str:
+        """Return the revision of the code that makes the rows: that of Groundtrace, and a digest of the user's code.
+
+        The user's code is the recipe's file and the modules beside it, unless the recipe is a bundled one, and the
+        modules of plug-ins. Modules that are first imported while the run works are not part of the digest.
+        """
+        folders = plugin_folders() | (set() if is_bundled(self.recipe_file) else {self.recipe_file.parent})
+        files = sorted({file for folder in folders for file in imported_files(folder)})
+        if not files:
+            return code_revision()
+        digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+        return f"{code_revision()} with own code {digest[:12]}"
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
         """Add the stages (steps) of this run's recipe to a Beam pipeline, and return the pipeline's outputs and stages.

@@ -1,0 +1,44 @@
+"""The revision in a run.json and in the rows: also that of the user's own code."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
+from groundtrace.schemas import user_modules
+from groundtrace.schemas.revision import code_revision
+
+SAMPLE = str(Path(__file__).parents[4] / "data" / "sample")
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets each test import its own modules."""
+    monkeypatch.setattr(user_modules, "_digests", {})
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = {*sys.modules}
+    yield
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
+
+
+def revision(folder: Path, number: str, value: int) -> str:
+    """The revision of a run of a recipe with a module beside it that has a value."""
+    (folder / number).mkdir()
+    (folder / number / f"beside_{number}.py").write_text(f"VALUE = {value}\n")
+    file = folder / number / f"recipe_{number}.py"
+    file.write_text(f"from beside_{number} import VALUE\nfrom groundtrace.pipelines.grounded_cot import RECIPE\n")
+    (folder / number / "not_imported.py").write_text(f"NUMBER = {number!r}\n")
+    return make_plan(RunArguments(str(file), SAMPLE, str(folder / "run"))).revision
+
+
+def test_a_bundled_recipe_has_the_revision_of_groundtrace(tmp_path: Path) -> None:
+    assert make_plan(RunArguments("grounded_cot", SAMPLE, str(tmp_path / "run"))).revision == code_revision()
+
+
+def test_the_users_code_changes_the_revision(tmp_path: Path) -> None:
+    first = revision(tmp_path, "a", 1)
+    assert first.startswith(f"{code_revision()} with own code ")
+    assert revision(tmp_path, "b", 2) not in (first, code_revision())
