@@ -53,9 +53,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     file = own_file(run, str(CACHE))
     if not file.is_file():
         raise InspectError(
-            f"the replies cannot be shown, because {file} does not exist. If the run used another cache (--cache), "
-            "read the replies with `beam cache export CACHE --to FILE`; otherwise, copy the folder cache of the run "
-            "back"
+            f"there is no file {file} with the replies of this run. If the run used another cache (--cache), read the "
+            "replies with `beam cache export CACHE --to FILE`; otherwise, copy the folder cache of the run back"
         )
     try:
         with closing(StoredReplies(file)) as stored:
