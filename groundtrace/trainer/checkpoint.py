@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 
+from groundtrace.inference.model_files import own_files
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer import ranks, sharded_state
 from groundtrace.trainer.identity import difference
-from groundtrace.trainer.model_files import own_files
 from groundtrace.trainer.optimiser import Optimiser
 
 _NAME = re.compile(r"step-(\d{6,})")

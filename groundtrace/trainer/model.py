@@ -14,10 +14,10 @@ from groundtrace.config.extras import require_extra
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import trainable_families
+from groundtrace.inference.model_files import reading
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.trainer import attention, ranks
-from groundtrace.trainer.model_files import reading
 from groundtrace.trainer.model_path import ModelError, check_model_path
 from groundtrace.trainer.model_sizes import check_size
 from groundtrace.trainer.processor_limits import bound_images, check_image_processor

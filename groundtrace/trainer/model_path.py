@@ -14,7 +14,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from transformers import AutoConfig
 
-from groundtrace.trainer.model_files import ModelError, check_model_files
+from groundtrace.inference.model_files import ModelError, check_model_files
 from groundtrace.trainer.model_sizes import check_counts
 from groundtrace.trainer.settings import ModelSettings
 
@@ -33,7 +33,7 @@ def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
     A path that exists on this machine is accepted if the files of the folder are safe to read. Two functions check
-    these files: :func:`groundtrace.trainer.model_files.check_model_files`, which also raises UnsafeFile, and
+    these files: :func:`groundtrace.inference.model_files.check_model_files`, which also raises UnsafeFile, and
     :func:`groundtrace.trainer.model_sizes.check_counts`.
 
     Any other path must have the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is

@@ -11,8 +11,8 @@ from transformers import AutoModelForImageTextToText
 
 from groundtrace.inference.endpoints import checkpoint_sizes
 from groundtrace.inference.endpoints.checkpoint_sizes import TooLarge
+from groundtrace.inference.model_files import ModelError
 from groundtrace.schemas.safe_files import read_json
-from groundtrace.trainer.model_files import ModelError
 
 CONFIG = "config.json"
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
+from groundtrace.inference.model_files import reading
 from groundtrace.trainer.model import family_of, prepare
-from groundtrace.trainer.model_files import reading
 from groundtrace.trainer.model_path import HubUnreachable, ModelError, model_config
 from groundtrace.trainer.model_sizes import outlined
 from groundtrace.trainer.settings import ModelSettings

@@ -6,7 +6,7 @@ processor's minimum is enlarged, so a large minimum would fill the memory.
 
 from typing import Any
 
-from groundtrace.trainer.model_files import ModelError
+from groundtrace.inference.model_files import ModelError
 from groundtrace.trainer.settings import ModelSettings
 
 MAX_SHORTEST_PX = 2**22

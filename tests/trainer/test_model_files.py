@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from groundtrace.inference.model_files import ModelError, check_model_files
 from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.model import load_model
-from groundtrace.trainer.model_files import ModelError, check_model_files
 from groundtrace.trainer.outline import outline_of
 from groundtrace.trainer.settings import ModelSettings
 

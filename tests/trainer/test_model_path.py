@@ -81,7 +81,7 @@ def load(settings: ModelSettings) -> Any:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("runs/none", "the folder runs/ exists, but runs/none does not: correct model.path, or first download the "
+        ("runs/none", ": the folder runs/ exists, but runs/none does not: correct model.path, or first download the "
                       "Hub model of this name (`hf download runs/none`)"),
         ("runs/sft/model", ", because this folder does not exist: correct model.path"),
         ("./none", ", because this folder does not exist: correct model.path"),
@@ -155,7 +155,7 @@ def test_a_model_that_may_be_there(hub: Hub, tmp_path: Path, monkeypatch: pytest
     (cached / "snapshots" / ("0" * 40)).mkdir(parents=True)
     (cached / "snapshots" / ("0" * 40) / "config.json").write_text("{}", "utf-8")
     check_model_path(ModelSettings("runs/cached"))
-    with pytest.raises(ModelError, match="the folder runs/ exists, but runs/cached does not"):
+    with pytest.raises(ModelError, match=": the folder runs/ exists, but runs/cached does not"):
         check_model_path(ModelSettings("runs/cached", revision="other"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     check_model_path(ModelSettings("none/such"))

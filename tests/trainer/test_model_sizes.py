@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from groundtrace.inference.model_files import ModelError
 from groundtrace.trainer.model import load_model
-from groundtrace.trainer.model_files import ModelError
 from groundtrace.trainer.model_sizes import outlined
 from groundtrace.trainer.outline import outline_of
 from groundtrace.trainer.settings import ModelSettings

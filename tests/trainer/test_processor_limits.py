@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from groundtrace.inference.model_files import ModelError
 from groundtrace.trainer.model import load_model
-from groundtrace.trainer.model_files import ModelError
 from groundtrace.trainer.settings import ModelSettings
 
 

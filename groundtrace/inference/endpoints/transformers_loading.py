@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
+from groundtrace.inference.model_files import ADAPTER, check_model_files
 from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.errors import UserError
 
 T = TypeVar("T")
 _library = threading.Lock()
 MAX_MESSAGE_CHARS = 300
-_ADAPTER = "adapter_config.json"
-"""The name of the file that describes an adapter, which the library applies to a model."""
 
 
 def _renew_lock() -> None:
@@ -102,8 +102,10 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
 
 
 def check_config(settings: EndpointSettings) -> None:
-    """Check the checkpoint's ``config.json`` before the library makes anything of it. Raises CallError if a number of
-    layers or a list is too large, and OSError if there is no such file.
+    """Check the files of a checkpoint before the library reads them. Raises CallError if a file must not be read
+    (:func:`groundtrace.inference.model_files.check_model_files`), and if a number of layers or a list in its
+    ``config.json`` is too large. Raises OSError if there is no ``config.json``. The files of a model in the Hugging
+    Face Hub are not checked, only its ``config.json``.
 
     A local folder with an adapter, such as LoRA, is refused too: the library would apply it by itself to any other
     model that it names.
@@ -112,9 +114,15 @@ def check_config(settings: EndpointSettings) -> None:
 
     from groundtrace.inference.endpoints.checkpoint_sizes import TooLarge, check_counts
 
-    if (Path(settings.model) / _ADAPTER).is_file():
-        message = f"{settings.model} has an adapter ({_ADAPTER}): merge it into its model, or remove this file"
+    folder = Path(settings.model)
+    if (folder / ADAPTER).is_file():
+        message = f"{settings.model} has an adapter ({ADAPTER}): merge it into its model, or remove this file"
         raise not_sent(message, Failure.BAD_REQUEST)
+    try:
+        if folder.is_dir():
+            check_model_files(folder)
+    except UserError as error:
+        raise not_sent(str(error), Failure.BAD_REQUEST) from error
     try:
         config, _ = PreTrainedConfig.get_config_dict(settings.model, **source(settings))
         check_counts(config, f"config.json of {settings.model}")

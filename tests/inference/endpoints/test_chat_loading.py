@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,38 @@ def test_a_file_with_unexpected_values(folder: Path, damage: Callable[[Path], No
     start = f"the model {folder} cannot be loaded (check its files, or download it again): {expected}"
     assert (refused.value.failure, refused.value.message[: len(start)]) == (Failure.BAD_REQUEST, start)
     assert "\n" not in str(refused.value)
+
+
+def index_outside(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder.parent / "elsewhere.safetensors")
+    index = {"metadata": {}, "weight_map": {"lm_head.weight": "../elsewhere.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), "utf-8")
+
+
+def pipe(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+
+
+def link_outside(folder: Path) -> None:
+    (folder.parent / "private.txt").write_text("private", "utf-8")
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    (folder / "chat_template.jinja").symlink_to(folder.parent / "private.txt")
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (index_outside, r"names '\.\./elsewhere\.safetensors' as a file of weights, but it may name only files in the"),
+        (pipe, r"config\.json is not a regular file, but a pipe"),
+        (link_outside, r"chat_template\.jinja is a link that leads out of "),
+        (with_file("tokenizer_config.json", '{"vocab": "/etc/passwd"}'), "has the key 'vocab', whose value may be "),
+    ],
+)
+def test_a_file_that_leads_out_of_the_folder(folder: Path, damage: Callable[[Path], None], expected: str) -> None:
+    damage(folder)
+    with pytest.raises(CallError, match=expected):
+        checked(folder)
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "no/such/folder", "x" * 5000, "a\0b"])

@@ -117,7 +117,7 @@ def _check_index(path: Path) -> None:
 def _check_settings(path: Path) -> None:
     try:
         settings = read_json(path)
-        named = [key for key in PATH_KEYS if settings.get(key) is not None]
+        named = [key for key in PATH_KEYS if settings.get(key) not in (None, "", [])]
         tokenizers = list(settings.get("fast_tokenizer_files") or ())
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} is not a JSON object ({type(error).__name__}): download it again") from error
