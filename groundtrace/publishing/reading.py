@@ -21,7 +21,8 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
 from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
 from groundtrace.storage.mirror import RUN_MARKER
-from groundtrace.storage.shard_check import ShardFault, check_shards
+from groundtrace.storage.shard_check import check_shards
+from groundtrace.storage.shard_fault import ShardFault
 from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}

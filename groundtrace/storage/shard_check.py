@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.schemas.arrow import CORE, IMAGE, TURN, added_columns
-from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, excerpt
+from groundtrace.storage.image_check import IMAGES, MAX_EXPANSION, check_images
+from groundtrace.storage.shard_fault import ShardFault
 from groundtrace.storage.views import quoted_path
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -34,18 +35,13 @@ MAX_FILE_BYTES = 2**30
 """The maximum size of all rows of a file, without their images. A file may have larger rows in total if it is large
 itself (:data:`MAX_EXPANSION`).
 """
-MAX_EXPANSION = 200
-"""The maximum size of all rows of a file, as a multiple of the file's size. Usual texts become about 20 times smaller
-by compression.
-"""
 MAX_COLUMNS = 500
 MAX_DEPTH = 12
 """The maximum number of lists and structs around a value. The rows of a run have at most 5. For each further list,
 DuckDB needs a multiple of the memory.
 """
 MEMORY = "2GiB"
-_IMAGES = ("images", "overlays")
-_FILLED = ("id", *_IMAGES, "messages", "prompt", "scores", "lineage", "reward_model", "extra_info")
+_FILLED = ("id", *IMAGES, "messages", "prompt", "scores", "lineage", "reward_model", "extra_info")
 """The core columns that must have a type. Other columns have no type if no row has a value."""
 _FIELDS = {
     IMAGE: {"bytes", "path"},
@@ -56,13 +52,10 @@ _FIELDS = {
 """The fields that the structs in lists must have."""
 _WITH_NULLS = ("media_names",)
 """The core columns whose lists may have items without a value."""
-IMAGE_ROWS = 16
-"""The number of rows of which the names of images are read at once."""
-_NUMBER_BYTES = 8
-
-
-class ShardFault(UserError):
-    """Raised if a shard must not be read. The message names the file, and states the fault and the remedy."""
+_NUMBER_BYTES, _ITEM_BYTES, _STRUCT_BYTES = 8, 32, 256
+"""The memory of a number in a column, of an item in a list, and of a struct in a list. Python needs more for the latter
+two than Parquet.
+"""
 
 
 def check_shards(files: Sequence[Path]) -> None:
@@ -93,7 +86,7 @@ def check_shards(files: Sequence[Path]) -> None:
                     _check_types(file, shard.schema_arrow)
                     added_columns(shard.schema_arrow)
                     kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
-                    _check_images(file, shard)
+                check_images(file)
                 _check_rows(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
                 reason = " ".join(str(error).split()) or type(error).__name__
@@ -203,19 +196,17 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> 
     """
     names = [f"c{place}" for place in range(len(kinds))]  # of two names that differ only in case, DuckDB changes one
     columns = dict(zip(names, kinds, strict=True))
-    sizes = [_size(name, field.type) for name, field in columns.items() if field.name not in _IMAGES]
+    sizes = [_size(name, field.type) for name, field in columns.items() if field.name not in IMAGES]
     faults = {name: f"{name} IS NULL" for name, field in columns.items() if field.name == "id"}
     lists = (name for name, field in columns.items() if _has_only_values(field))
     faults |= {name: f"len({name}) > list_count({name})" for name in lists}
-    tests = ", ".join(f"({fault})::INTEGER AS {name}" for name, fault in faults.items())
-    summed = ", ".join(f"sum({name}) AS {name}" for name in faults)
-    query = f"""SELECT max(largest), max(total), sum(total), {summed} FROM (
-        SELECT max(size) AS largest, sum(size) AS total, {summed} FROM (
-        SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size, {tests}
-        FROM read_parquet({quoted_path(file)}, file_row_number = true) AS shard({", ".join([*names, "row"])}))
-        GROUP BY part)"""
+    rows = f"read_parquet({quoted_path(file)}, file_row_number = true) AS shard({', '.join([*names, 'row'])})"
+    query = f"""SELECT max(largest), max(total), sum(total), bool_or(is_wrong) FROM (
+        SELECT max(size) AS largest, sum(size) AS total, bool_or(is_wrong) AS is_wrong FROM (
+        SELECT row // {ROWS} AS part, {" + ".join(sizes) or "0"} AS size, {" OR ".join(faults.values())} AS is_wrong
+        FROM {rows}) GROUP BY part)"""
     [found] = db.execute(query).fetchall()
-    largest, total, whole, *counts = (each or 0 for each in found)
+    largest, total, whole, is_wrong = (each or 0 for each in found)
     of_file = max(MAX_FILE_BYTES, MAX_EXPANSION * file.stat().st_size)
     block = f"a block of {ROWS} rows"
     limits = (
@@ -229,26 +220,17 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> 
                 f"{file} is too large to be read: without images, {what} has {size / 2**20:,.0f} MiB, but the limit is "
                 f"{limit // 2**20:,} MiB. Shorten the texts of the input, and repeat the run"
             )
-    for name, rows in zip((columns[each].name for each in faults), counts, strict=True):
-        if rows:
-            what = "no id" if name == "id" else f"an item without a value in the column {name}"
-            raise ShardFault(f"{file} has {counted(rows, 'row')} with {what}: repeat the run")
+    for name, fault in faults.items() if is_wrong else ():
+        [(count,)] = db.execute(f"SELECT count(*) FROM {rows} WHERE {fault}").fetchall()
+        if count:
+            column = columns[name].name
+            what = "no id" if column == "id" else f"an item without a value in the column {column}"
+            raise ShardFault(f"{file} has {counted(count, 'row')} with {what}: repeat the run")
 
 
 def _has_only_values(field: pa.Field) -> bool:
     """Return whether a column is a list in which a run writes no items without a value."""
-    return field.name in CORE and field.name not in (*_IMAGES, *_WITH_NULLS) and pa.types.is_list(field.type)
-
-
-def _check_images(file: Path, shard: pq.ParquetFile) -> None:
-    """Raise ShardFault for a row whose list of images has an item without a value. The images are not read."""
-    for name in _IMAGES:
-        path = f"{name}.list.element.path"
-        if path not in {shard.schema.column(place).path for place in range(len(shard.schema))}:
-            continue
-        for batch in shard.iter_batches(IMAGE_ROWS, columns=[path]):
-            if batch.column(0).flatten().null_count:
-                raise ShardFault(f"{file} has a row with an image without a value in the column {name}: repeat the run")
+    return field.name in CORE and field.name not in (*IMAGES, *_WITH_NULLS) and pa.types.is_list(field.type)
 
 
 def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
@@ -259,15 +241,17 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
     ``x0`` for an outer list, ``x1`` for a list in this list, and so on.
     """
     if _is_text(kind):
-        return f"coalesce(strlen({value}) + 0 * length({value}), 0)"  # length() fails for a text that is not UTF-8
+        whole = "" if depth else f" + 0 * length({value})"  # DuckDB checks the encoding only if it needs the whole text
+        return f"coalesce(strlen({value}){whole}, 0)"
     if _is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return f"coalesce(octet_length({value}), 0)"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         size = _size(f"x{depth}", kind.value_type, depth + 1)
+        each = _STRUCT_BYTES if pa.types.is_struct(kind.value_type) else _ITEM_BYTES
         if size.isdecimal():
-            return f"coalesce(len({value}), 0) * {size}"
+            return f"coalesce(len({value}), 0) * {int(size) + each}"
         items = f"coalesce(list_sum(list_transform({value}, lambda x{depth}: {size})), 0)"
-        return f"(coalesce(len({value}), 0) * {_NUMBER_BYTES} + {items})"  # an empty text takes memory, too
+        return f"(coalesce(len({value}), 0) * {each} + {items})"
     if pa.types.is_struct(kind):
         parts = [
             _size(f"struct_extract_at({value}, {index})", kind.field(index - 1).type, depth)

@@ -35,6 +35,7 @@ from groundtrace.vision.media import MediaStore
 
 METADATA_FILE = "metadata.csv"
 _CELL_FILES = (".csv", ".tsv")
+MAX_COLUMNS = 10_000
 MAX_CELL_CHARS = 2**24
 """The maximum length of a cell. Without this limit, an unclosed quote would turn the rest of the file into one cell."""
 csv.field_size_limit(MAX_CELL_CHARS)
@@ -227,7 +228,10 @@ def _separator(first_line: str) -> str:
 
 def _header(path: str, cells: Sequence[str]) -> list[str]:
     header = [name.strip() for name in cells]
-    if twice := next((name for name in header if name and header.count(name) > 1), ""):
+    if len(header) > MAX_COLUMNS:
+        raise InputError(f"{path} has {len(header)} columns, but at most {MAX_COLUMNS} are read: remove some of them")
+    counts = Counter(header)
+    if twice := next((name for name in header if name and counts[name] > 1), ""):
         raise InputError(f"{path}: two columns have the name '{twice}': rename one of them")
     return header
 

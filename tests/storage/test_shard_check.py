@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.reading import SHARDS
+from groundtrace.schemas.arrow import CORE
+from groundtrace.storage import image_check
 from groundtrace.storage import shard_check as module
-from groundtrace.storage.shard_check import ROWS, ShardFault, check_shards
+from groundtrace.storage.shard_check import ROWS, check_shards
+from groundtrace.storage.shard_fault import ShardFault
 
 KIB = "a" * 2**10
 OVERLAYS = SHARDS["sft"].field("overlays").type
@@ -176,6 +179,27 @@ def test_a_text_that_is_not_utf_8_is_refused(column: str, tmp_path: Path) -> Non
         ShardFault, match=r"a\.parquet is not a readable Parquet file \(.*[Ii]nvalid.*: repeat the run$"
     ):
         check_shards(shard(tmp_path, **{column: text}))
+
+
+def test_images_that_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of many zeros, and many that share a long name."""
+    monkeypatch.setattr(image_check, "MAX_GROUP_BYTES", 2**20)
+    zeros = pa.array([[{"bytes": b"0" * 2**21, "path": "a.png"}]], OVERLAYS)
+    pq.write_table(pa.table({"id": ["a"], "images": zeros}), tmp_path / "a.parquet", compression="zstd")
+    with pytest.raises(ShardFault, match=r"a\.parquet has 2 MiB of images in 0\.00 MiB, more than 200 times as much"):
+        check_shards([tmp_path / "a.parquet"])
+    named = pa.array([[{"bytes": b"a", "path": "b" * (image_check.MAX_NAME_BYTES + 1)}]] * 9, OVERLAYS)
+    with pytest.raises(ShardFault, match=r"has an image in the column images whose name has more than 65536 bytes"):
+        check_shards(shard(tmp_path, images=named))
+    named = pa.array([[{"bytes": b"a", "path": "b" * image_check.MAX_NAME_BYTES}]] * 9, OVERLAYS)
+    check_shards(shard(tmp_path, images=named))
+
+
+def test_many_small_items_count_as_the_objects_that_python_makes_of_them(tmp_path: Path) -> None:
+    """For Parquet, an item without values needs a byte."""
+    point = pa.array([[{"label": None, "x": None}] * 300_000], pa.list_(CORE["points"].type.value_type))
+    with pytest.raises(ShardFault, match=r"without images, a row has \d+ MiB, but the limit is 64 MiB"):
+        check_shards(shard(tmp_path, points=point))
 
 
 def nested(depth: int) -> list[Any]:

@@ -64,7 +64,7 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
     """
     for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
         kind = schema.field(column).type if column in schema.names else pa.null()
-        held = kind.value_type if pa.types.is_list(kind) else pa.null()
+        held = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
         if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
             raise ExportError(
                 f"the column {column} of {file} is missing or has the wrong type: repeat the run (the models' replies "

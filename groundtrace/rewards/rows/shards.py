@@ -33,7 +33,8 @@ from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of, shards_of
 from groundtrace.schemas.safe_files import is_elsewhere
-from groundtrace.storage.shard_check import ShardFault, check_shards
+from groundtrace.storage.shard_check import check_shards
+from groundtrace.storage.shard_fault import ShardFault
 
 MAX_BYTES_IN_MEMORY = 64_000_000
 """The maximum total size of shard files, in bytes, that are read into memory.

@@ -17,6 +17,7 @@ from groundtrace.pipelines.running.plan.first_checks import INPUT_REMEDY
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.safe_files import refuse_special
+from groundtrace.schemas.text import storable
 from groundtrace.stages.sources import registry
 from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source, refuse_link_out
 from groundtrace.stages.sources.hf_datasets import DataSets
@@ -64,6 +65,9 @@ def find_input(
         raise InputError(f"cannot read the input {name} ({error.strerror or error}): correct --input") from error
     except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
         raise InputError(f"cannot read the input {name} ({error}): correct --input") from error
+    for file in (found.name, *(source.path for source in found.sources)):
+        if storable(file) != file:
+            raise InputError(f"the name {file!a} is not UTF-8, so no row can hold it: rename this file or folder")
     _check_columns(rows, found)
     sources = (replace(each, storage=storage, root=found.media_root) for each in found.sources)
     found = replace(found, sources=tuple(sources))

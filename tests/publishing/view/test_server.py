@@ -73,7 +73,13 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
         text = summary.read_text("utf-8")
         summary.write_text(text, "utf-8")  # the same run, for example fetched again from a store
         assert (await client.get("/api/rows")).status == 200
-        for change in (lambda: summary.write_text(text + "\n", "utf-8"), summary.unlink):
+        shard = next((tmp_path / "run" / "sft").glob("*.parquet"))
+        changes = (
+            lambda: shard.write_bytes(shard.read_bytes()),
+            lambda: summary.write_text(text + "\n", "utf-8"),
+            summary.unlink,
+        )
+        for change in changes:
             change()
             for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
                 response = await client.get(path)

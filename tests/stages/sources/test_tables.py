@@ -90,6 +90,7 @@ BAD = [
     ),
     ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct this line"),
     ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns have the name 'answer': rename one of them"),
+    ("q.csv", b",".join(b"c%d" % n for n in range(10_001)) + b"\n", "has 10001 columns, but at most 10000 are read"),
     ("q.csv", "query\nWie groß?\n".encode("latin-1"), "is not UTF-8 text (at byte 13): save it as UTF-8"),
     (
         "q.csv",

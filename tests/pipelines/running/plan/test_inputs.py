@@ -1,6 +1,7 @@
 """What ``--input`` may name, and what identifies its content."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -288,6 +289,15 @@ def test_a_split_that_the_data_set_lacks(asked: Path) -> None:
         with pytest.raises(InputError, match=r"with input\.split = 'trian' \(.*split:? trian.*\['"):
             find_input(str(asked / name), RowSettings(split="trian"))
     assert find_input(str(asked / "parts"), RowSettings(split="test")).sources[0].kind == "datasets"
+
+
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_a_name_that_is_not_utf_8(tmp_path: Path, in_folder: bool) -> None:
+    """A row holds the name of its file, and Parquet holds only UTF-8: without the check, a run fails at its end."""
+    file = tmp_path / os.fsdecode(b"q\xff.csv")
+    file.write_text("question,answer\nHow many?,3\n")
+    with pytest.raises(InputError, match=r"the name '.*q\\udcff\.csv' is not UTF-8, .*: rename this file or folder"):
+        find_input(str(tmp_path if in_folder else file))
 
 
 def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
