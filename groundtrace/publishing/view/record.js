@@ -9,8 +9,10 @@ async function showRecord(now, mine) {
   const id = now.get("id");
   endReplay();
   if (id === null) {
+    const closed = current;
     current = null;
     if (dialog.open) dialog.close();
+    if (closed) focusRowOf(closed.id);
     return;
   }
   const query = filtersOf(now);
@@ -22,6 +24,14 @@ async function showRecord(now, mine) {
   byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
+}
+
+// The list was drawn anew while the record was open, so the browser cannot give the focus back by itself.
+function focusRowOf(id) {
+  const index = shown.rows.findIndex(row => row.id === id);
+  if (index < 0) return;
+  chosen = index;
+  focusChosen();
 }
 
 function bar(record) {

@@ -49,9 +49,13 @@ function showList(now) {
   byId("layout").textContent = isTable ? "grid" : "table";
   byId("count").textContent = `${shown.total.toLocaleString("en")} of ${run.rows.toLocaleString("en")} records`;
   showChips(now);
+  const hadFocus = byId("rows").contains(document.activeElement);
   byId("rows").replaceChildren(isTable ? table() : grid());
+  if (hadFocus) focusChosen();
   showPages(now);
 }
+
+const focusChosen = () => byId("rows").querySelector(`[data-index="${chosen}"]`)?.focus();
 
 function showChips(now) {
   const chips = [];

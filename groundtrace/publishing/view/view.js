@@ -17,10 +17,8 @@ const TYPING_PAUSE_MS = 500;  // after this pause, the typed text is searched fo
 const quoted = word => `'${word.replaceAll("'", "'\\''")}'`;
 
 function choose(step) {
-  const rows = [...byId("rows").querySelectorAll("[data-index]")];
-  if (!rows.length) return;
-  chosen = Math.min(Math.max(chosen + step, 0), rows.length - 1);
-  rows[chosen].focus();
+  chosen = Math.min(Math.max(chosen + step, 0), shown.rows.length - 1);
+  focusChosen();
 }
 
 function onKey(event) {

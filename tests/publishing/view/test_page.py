@@ -232,6 +232,28 @@ def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
     assert (mark.flagged, mark.tags, mark.note, len(mark.trace)) == (True, ("odd", "dark"), "look again", 64)
 
 
+@pytest.mark.parametrize("view", ["", "view=table"])
+def test_a_closed_record_gives_the_focus_back_to_its_row(page: Page, view: str) -> None:
+    page.page.goto(page.address.partition("?")[0] + "?" + view)
+    page.wait("shown.rows.length > 0")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    page.page.keyboard.press("j")
+    page.wait("current.id == shown.rows[1].id")
+    page.page.fill("textarea", "look again")  # the note is sent when the record is closed, and the list drawn anew
+    page.page.keyboard.press("Escape")
+    page.wait("!document.querySelector('dialog').open")
+    page.page.wait_for_timeout(300)
+    assert page.page.evaluate("document.activeElement.dataset.index") == "1"
+    page.page.keyboard.press("f")
+    page.wait("shown.rows[1].flagged")
+    assert page.page.evaluate("document.activeElement.dataset.index") == "1"
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    assert page.page.evaluate("current.id == shown.rows[1].id")
+
+
 def test_all_filtered_records_are_flagged_at_once(page: Page, folder: Path) -> None:
     page.page.goto(page.address.partition("?")[0] + "?set=rejected")
     page.wait("shown.total == 20")
