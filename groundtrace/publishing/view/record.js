@@ -179,11 +179,15 @@ function repliesOf(record) {
   return box;
 }
 
-// Which replies are shown. The row of a rejected record names at most one reply, that which led to the rejection.
+// Which replies are shown. The row of a rejected record names at most one reply, that which led to the rejection. A pass
+// rate is made of all attempts, so no single reply led to a rejection by difficulty.
 function aboutReplies(record, found) {
   const missing = found.keys - found.replies.length;
   if (missing) return `${missing} of ${found.keys} replies are not in the run's cache.`;
   if (record.set !== "rejected") return found.keys ? `All ${found.keys} replies are shown.` : "The row names no reply.";
+  if (["too_hard", "too_easy"].includes(record.reason) && record.attempts.length) {
+    return `The replies that led to the rejection are the ${record.attempts.length} attempts on this page.${run.has_replay ? " The replay below shows them with their requests." : ""}`;
+  }
   const shown = found.keys ? "This is the reply that led to the rejection." : "No single reply led to the rejection, so the row names no reply.";
   return `${shown}${run.has_replay ? " The replay below shows the replies to all requests for this record." : ""}`;
 }

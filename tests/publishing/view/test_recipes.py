@@ -150,13 +150,15 @@ def test_the_replies_of_a_record_that_was_too_hard_are_in_its_replay(
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("dialog[open] .question")
     page.page.click("text=replies of models")
-    page.page.wait_for_selector(".replies p:text('No single reply led to the rejection')")
-    assert "The replay below shows the replies to all requests for this record." in page.page.inner_text(".replies")
+    page.page.wait_for_selector(".replies p:text('The replies that led to the rejection are')")
+    attempts = page.page.evaluate("current.attempts.length")
+    said = page.page.inner_text(".replies")
+    assert f"are the {attempts} attempts on this page. The replay below shows them with their requests." in said
     page.page.click("summary:text('replay')")
     page.page.wait_for_selector(".replay summary:text('attempt: policy')", timeout=60_000)
     page.page.evaluate("document.querySelectorAll('.replay details').forEach(each => each.open = true)")
     shown = page.page.inner_text(".replay")
-    assert shown.count("policy · attempt") == page.page.evaluate("current.attempts.length") > 1
+    assert shown.count("policy · attempt") == attempts > 1
     check_quiet(page)
     page.page.context.close()
 
