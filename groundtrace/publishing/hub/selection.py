@@ -93,8 +93,10 @@ def nothing_to_publish(uses: Sequence[SourceUse], flagged: Mapping[str, int]) ->
     if not uses:
         return "the run has no rows to publish: choose a run that kept rows"
     use = uses[0]
+    source = use.source or "the source"
+    named = f'the licence of {source} is "{use.licence}", which {use.terms.text}'
     return (
-        f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
-        f"{use.terms.text}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
-        "you have the right to publish it"
+        f"no row may be published: {named if use.licence else f'the rows of {source} name no licence'}: set "
+        f"input.constants.license to the right licence and run again, or pass --include-source {use.source!r} if you "
+        "have the right to publish its rows"
     )

@@ -311,7 +311,8 @@ def test_nothing_may_be_published(hub: StandIn, beam: Beam, run: Path) -> None:
         rewritten(run, name, ["unknown"], ["mine"])
     done = beam("publish", run, "--repo", REPO)
     assert done.returncode == 2
-    assert "no row may be published: mine is under unknown" in done.stderr
+    assert 'no row may be published: the licence of mine is "unknown", which does not state' in done.stderr
+    assert "set input.constants.license to the right licence and run again" in done.stderr
     assert "--include-source 'mine'" in done.stderr
     assert not hub.requests
 

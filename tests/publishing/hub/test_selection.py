@@ -46,7 +46,8 @@ def test_without_flags_only_the_sources_decide(tmp_path: Path) -> None:
 
 
 REFUSED = [
-    (["closed"], {"sft-0"}, "no row may be published: closed is under unknown"),
+    (["closed"], {"sft-0"}, 'no row may be published: the licence of closed is "unknown", which does not state'),
+    (["none"], {"sft-0"}, "no row may be published: the rows of none name no licence: set input.constants.license"),
     (["open", "closed"], {"sft-0"}, "no row is left to publish, because the records of 1 SFT row are flagged"),
     ([], set(), "the run has no rows to publish: choose a run that kept rows"),
 ]
