@@ -7,7 +7,12 @@ from pathlib import Path
 
 import duckdb
 
-from groundtrace.publishing.comparison.score_changes import add_scores, other_traces, score_section
+from groundtrace.publishing.comparison.score_changes import (
+    add_scores,
+    other_traces,
+    score_section,
+    scores_differ,
+)
 from groundtrace.publishing.comparison.section import Section
 from groundtrace.publishing.comparison.setting_changes import Defaults, SettingChanges, setting_changes
 from groundtrace.publishing.comparison.sides import (
@@ -100,18 +105,20 @@ def compare(
         settings = setting_changes((first[1], a), (second[1], b), defaults)
         sets, ids = sets_of(a.sets, b.sets), overlap(tables)
         both, other = other_traces(tables)
-        same = "" if settings.shown or other or _differs(tables) else _same(a, b)
+        has_other_scores = scores_differ(tables)
+        same = "" if settings.shown or other or has_other_scores or _has_other_ends(tables) else _same(a, b)
         if same:
             folded = (settings.section(True),) if all_settings and settings.folded else ()
             return Comparison(runs, same, "", folded, (), settings)
         moved = moved_records(tables, limit)
         total = count_moved(tables)
+        sizes, sources = yields(tables, sets, ids), yields_by_source(tables, sets)
         sections = [
-            yields(tables, sets, ids),
-            yields_by_source(tables, sets),
+            sizes if sizes.differs or ids.only_a or ids.only_b else None,
+            sources if sources is not None and sources.differs else None,
             transitions(tables),
             moved_section(moved, total),
-            _with_traces(score_section(tables), both, other),
+            _with_traces(score_section(tables), both, other) if has_other_scores or other else None,
             settings.section(all_settings),
             _funnel(a, b),
             _rejections(a, b),
@@ -169,12 +176,9 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
     return f"{ended}; {', '.join(shown) or 'no setting differs'}"
 
 
-def _differs(tables: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the two runs differ in any record: in its set, in the reason of its rejection, or in a score."""
-    query = """SELECT exists(SELECT 1 FROM pairs WHERE is_changed)
-        OR exists(FROM (FROM scores_a EXCEPT FROM scores_b)) OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
-    [differs] = tables.execute(query).fetchall()[0]
-    return bool(differs)
+def _has_other_ends(tables: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether the two runs differ in any record: in its set, or in the reason of its rejection."""
+    return bool(tables.execute("SELECT exists(SELECT 1 FROM pairs WHERE is_changed)").fetchall()[0][0])
 
 
 def _same(a: RunSummary, b: RunSummary) -> str:
@@ -224,18 +228,20 @@ def _rejections(a: RunSummary, b: RunSummary) -> Section:
 
 
 def _costs(a: RunSummary, b: RunSummary) -> Section:
-    """Return a table of the calls, tokens and costs of each role (the job of a model, such as teacher) in both runs."""
+    """Return a table of the roles (jobs of a model, such as teacher) whose calls, tokens or costs differ."""
     costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
     rows: list[Sequence[object]] = []
     for role in dict.fromkeys(role for side in costs for role in side):
         found = [side.get(role) for side in costs]
-        cells: list[object] = []
-        for what in ("calls", "tokens_in", "tokens_out"):
-            cells += ["–" if cost is None else getattr(cost.usage, what) for cost in found]
-        cells += ["–" if cost is None else f"{cost.usage.cost_usd:.4f}" for cost in found]
-        rows.append((role, *cells))
+        pairs: list[list[object]] = [
+            ["–" if cost is None else getattr(cost.usage, what) for cost in found]
+            for what in ("calls", "tokens_in", "tokens_out")
+        ]
+        pairs.append(["–" if cost is None else f"{cost.usage.cost_usd:.4f}" for cost in found])
+        if any(of_a != of_b for of_a, of_b in pairs):
+            rows.append((role, *(cell for pair in pairs for cell in pair)))
     names = ("calls", "tokens in", "tokens out", "USD")
-    note = "Calls that the cache answered are counted, and cost nothing."
+    note = "Only the roles whose numbers differ. Calls that the cache answered are counted, and cost nothing."
     return Section(
         "costs", "calls and cost by role", note, ("role", *(f"{name} {run}" for name in names for run in "AB")), rows
     )

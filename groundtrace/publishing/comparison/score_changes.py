@@ -128,6 +128,16 @@ def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataT
     ]
 
 
+def scores_differ(tables: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether a record has another score in run B than in run A, or a score in only one of the runs.
+
+    ``tables`` is the database to which :func:`add_scores` has added the scores of both runs.
+    """
+    query = """SELECT exists(FROM (FROM scores_a EXCEPT FROM scores_b))
+        OR exists(FROM (FROM scores_b EXCEPT FROM scores_a))"""
+    return bool(tables.execute(query).fetchall()[0][0])
+
+
 def score_section(tables: duckdb.DuckDBPyConnection) -> Section:
     """Return a table with the mean and median of each score in both runs, and the mean of the paired differences B − A.
 

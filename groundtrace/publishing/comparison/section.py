@@ -38,6 +38,16 @@ class Section:
             for index in range(len(self.columns))
         )
 
+    @property
+    def differs(self) -> bool:
+        """Return whether a value of run A differs from the value of run B beside it.
+
+        These values are in columns whose names end in A and B, such as "share A" and "share B".
+        """
+        at = {name: index for index, name in enumerate(self.columns)}
+        pairs = [(at[name], at[f"{name[:-1]}B"]) for name in at if name[-1] == "A" and f"{name[:-1]}B" in at]
+        return any(row[of_a] != row[of_b] for row in self.rows for of_a, of_b in pairs)
+
 
 def share_text(hits: int, of: int) -> str:
     """Return the share ``hits / of`` as text in percent, such as "12.5 %"; a dash if ``of`` is 0."""

@@ -29,8 +29,8 @@ def test_what_changed_comes_before_why_it_cost_what_it_cost(runs: tuple[str, str
     lines = text.splitlines()
     assert [line[:2] for line in lines[:2]] == ["A:", "B:"]
     assert lines[2] == "1 of 3 ids ended elsewhere; attempt.k: 4 → 8"
-    titles = ["yields", "ids that changed side", "the ids", "scores", "settings that differ", "rejections"]
-    places = [text.index(f"\n{title}\n") for title in (*titles, "calls and cost by role")]
+    titles = ["yields", "ids that changed side", "the ids", "scores", "settings that differ", "funnel", "rejections"]
+    places = [text.index(f"\n{title}\n") for title in titles]
     assert places == sorted(places)
     assert rows(text, "yields")[1][:4] == ["sft", "2", "1", "66.7"]
     assert rows(text, "ids that changed side")[0] == ["1", "sft", "rejected:", "difficulty/too_hard"]
@@ -53,6 +53,25 @@ def test_another_trace_alone_is_a_difference(tmp_path: Path) -> None:
     text = diff_text(diff_runs(first, second))
     assert "0 of 1 id ended elsewhere; no setting differs" in text
     assert "1 of the 1 id that are SFT rows in both runs have another trace" in text
+
+
+def test_a_table_without_a_difference_is_left_out(tmp_path: Path) -> None:
+    rows = {"sft": [sft("1", source="one"), sft("2", source="two")], "rejected": [out("3", source="one")]}
+    first, second = (write_run(tmp_path / name, rows, f"[attempt]\nk = {k}\n") for name, k in (("a", 4), ("b", 8)))
+    assert [section.title for section in diff_runs(first, second).sections] == ["settings that differ"]
+
+
+def test_calls_and_cost_are_those_of_roles_that_differ(tmp_path: Path) -> None:
+    ledgers = (
+        {role: {"stages": {"trace": {"calls": calls}}} for role, calls in (("teacher", 5), ("policy", each))}
+        for each in (1, 2)
+    )
+    first, second = (
+        write_run(tmp_path / name, A | {"sft": [sft(name)]}, ledger=ledger)
+        for name, ledger in zip("ab", ledgers, strict=True)
+    )
+    text = diff_text(diff_runs(first, second))
+    assert [row[0] for row in rows(text, "calls and cost by role")] == ["policy", "Only"], "a role, and the note"
 
 
 def test_all_ids_are_written_and_a_page(

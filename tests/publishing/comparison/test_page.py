@@ -28,7 +28,7 @@ def test_hostile_texts_are_shown_as_texts(make_run: MakeRun) -> None:
 
 
 def test_the_page_has_the_sections_of_the_terminal(make_run: MakeRun) -> None:
-    found = compared(make_run("a", {"sft": [sft("1")]}), make_run("b", {"rejected": [out("1")]}))
+    found = compared(make_run("a", {"sft": [sft("1")]}), make_run("b", {"rejected": [out("1")]}, ledger={}))
     page = comparison_page(found)
     names = [section.name for section in found.sections]
     assert names == ["yields", "transitions", "ids", "scores", "funnel", "rejections", "costs"]

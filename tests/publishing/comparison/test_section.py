@@ -22,6 +22,11 @@ def test_shares_and_points() -> None:
     assert (points_text(0.1, None), points_text(None, None)) == ("+10.0", "–")
 
 
+@pytest.mark.parametrize(("row", "differs"), [(("x", 1, 1, "5 %", "5 %", "0"), False), (("x", 1, 1, 2, 3, "0"), True)])
+def test_only_values_of_the_two_runs_differ(row: tuple[object, ...], differs: bool) -> None:
+    assert Section("s", "s", "", ("set", "A", "B", "share A", "share B", "B − A"), [row]).differs == differs
+
+
 def test_columns_of_numbers_are_aligned_as_numbers() -> None:
     rows = [("a", 1, "1.5 %", "–"), ("1b", 2, "", "−3 [−4, +5]")]
     assert Section("s", "s", "", ("t", "n", "p", "d"), rows).numeric == (False, True, True, True)
