@@ -92,8 +92,7 @@ def _check_records(plan: Plan, total: int | None) -> bool:
     of = "of an unknown number of records" if total is None else f"of {counted(total, 'record')}"
     say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
-        where = f"the first is {problem.first_row}"
-        say(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {problem.detail}")
+        say(f"  {problem.reason}, {counted(problem.records, 'record')} ({problem.where}): {problem.detail}")
     if len(sample.problems) > MAX_PROBLEMS:
         say(f"  and {len(sample.problems) - MAX_PROBLEMS} more problems")
     missing = fields_lacking(plan.input, rows, writes)

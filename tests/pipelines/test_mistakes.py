@@ -319,7 +319,7 @@ def test_a_mistake_in_the_records_is_said_once_by_validate(
     (home / "good/records.jsonl").write_text("\n".join(lines), "utf-8")
     assert main(["validate", "grounded_cot", "--input", "good"]) == 2
     out = capsys.readouterr().out
-    [problem] = [line for line in out.splitlines() if "3 records (the first is records.jsonl, line 1)" in line]
+    [problem] = [line for line in out.splitlines() if "3 records (records.jsonl, lines 1, 2, 3)" in line]
     assert message in problem
 
 

@@ -1,6 +1,7 @@
 """Reads, checks and decodes the first records of an input in the same way as a run, but without models."""
 
 import itertools
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,10 @@ MIN_RECORDS = 50
 """The number of records that are read even if this takes longer than :data:`MAX_READ_S`."""
 MAX_READ_S = 60.0
 """The number of seconds after which no further record is read, since the media may be large or remote."""
+MAX_PLACES = 10
+"""The maximum number of places of one problem that :attr:`Problem.where` names."""
+_PLACE = re.compile(r"(?P<file>.+), (?P<unit>line|row|entry|record) (?P<number>\d+)", re.DOTALL)
+_UNITS = {"line": "lines", "row": "rows", "entry": "entries", "record": "records"}
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 """The reasons of rejection whose detail names a file. All rejections for such a reason are reported as one problem."""
 
@@ -32,14 +37,34 @@ class Problem:
     """Describes why some records of the input cannot be used.
 
     ``reason`` is the code with which a run rejects these records, such as ``duplicate_id``. ``detail`` explains the
-    problem of the first of these records. ``records`` is the number of these records. ``first_row`` is the place of the
-    first of them in the input, such as "questions.csv, line 12".
+    problem of the first of these records. ``records`` is the number of these records. ``places`` are their places in
+    the input, such as "questions.csv, line 12". Several records may have one place: a row may hold several questions.
     """
 
     reason: str
     detail: str
     records: int
-    first_row: str
+    places: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """Return the first :data:`MAX_PLACES` places as text, such as "tasks.csv, lines 5, 9, 12 and 3 more".
+
+        Places of one file are listed after its name. A place of another form, such as that of an image, is listed as it
+        is.
+        """
+        distinct = list(dict.fromkeys(self.places))
+        numbers: dict[tuple[str, str], list[str]] = {}
+        for place in distinct[:MAX_PLACES]:
+            found = _PLACE.fullmatch(place)
+            named = numbers.setdefault((found["file"], found["unit"]) if found else (place, ""), [])
+            named += [found["number"]] if found else []
+        parts = [
+            f"{file}, {_UNITS[unit] if len(each) > 1 else unit} {', '.join(each)}" if unit else file
+            for (file, unit), each in numbers.items()
+        ]
+        left = len(distinct) - MAX_PLACES
+        return "; ".join(parts) + (f" and {left} more" if left > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -101,7 +126,7 @@ def sample_records(
                 detail = f"{excerpt(draft.id)} is also the id of {first}: the run keeps only one of these records"
                 places.setdefault((DUPLICATE_ID, detail), []).append(raw.origin.input_row)
             drafts.setdefault(draft.id, draft)
-    problems = (Problem(*why, len(found), found[0]) for why, found in places.items())
+    problems = (Problem(*why, len(found), tuple(found)) for why, found in places.items())
     return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 

@@ -45,13 +45,31 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     assert sample.read == 6
     assert [(draft.id, draft.question.media[0].width) for draft in sample.drafts] == [("a", 30)]
     assert sample.problems[0] == Problem(
-        "invalid_record", "question: the value is missing or empty", 2, "records.jsonl, line 2"
+        "invalid_record",
+        "question: the value is missing or empty",
+        2,
+        ("records.jsonl, line 2", "records.jsonl, line 3"),
     )
-    others = {problem.reason: problem.first_row for problem in sample.problems[1:]}
+    others = {problem.reason: problem.where for problem in sample.problems[1:]}
     [repeated] = [problem.detail for problem in sample.problems if problem.reason == "duplicate_id"]
     assert repeated == "'a' is also the id of records.jsonl, line 1: the run keeps only one of these records"
     lines = {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
     assert others == {reason: f"records.jsonl, line {number}" for reason, number in lines.items()}
+
+
+@pytest.mark.parametrize(
+    ("places", "text"),
+    [
+        (["a.csv, line 5"], "a.csv, line 5"),
+        (["a.csv, line 5", "a.csv, line 9"], "a.csv, lines 5, 9"),
+        ([f"a, b.csv, line {n}" for n in range(1, 14)], "a, b.csv, lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 3 more"),
+        (["a.csv, line 5", "b.json, entry 2", "a.csv, line 7"], "a.csv, lines 5, 7; b.json, entry 2"),
+        (["a.parquet, row 3", "a.parquet, row 3", "cat.png"], "a.parquet, row 3; cat.png"),
+        ([f"{n}.png" for n in range(11)], "; ".join(f"{n}.png" for n in range(10)) + " and 1 more"),
+    ],
+)
+def test_the_places_of_a_problem_are_short(places: list[str], text: str) -> None:
+    assert Problem("invalid_record", "a detail", len(places), tuple(places)).where == text
 
 
 @pytest.mark.parametrize(
