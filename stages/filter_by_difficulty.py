@@ -65,7 +65,19 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
         return draft
     if side in settings.route:
         return Route(side, draft)
-    raise Reject(side, f"the pass rate is {draft.pass_rate:.2f} over {draft.scored_attempts} attempts")
+    rate = f"the pass rate is {draft.pass_rate:.2f} over {draft.scored_attempts} attempts"
+    raise Reject(side, f"{rate}, {_bound_text(draft.pass_rate, side, settings)}")
+
+
+def _bound_text(pass_rate: float, side: str, settings: DifficultySettings) -> str:
+    """Return the bound of the band that a pass rate missed, with its setting, e.g. "above difficulty.high = 0.7".
+
+    ``side`` is the side of the band on which the pass rate is (:func:`side_of_band`).
+    """
+    name, bound, where = ("low", settings.low, "below") if side == TOO_HARD else ("high", settings.high, "above")
+    if pass_rate == bound:
+        return f"equal to difficulty.{name} = {bound}, with difficulty.include_{name} = false"
+    return f"{where} difficulty.{name} = {bound}"
 
 
 STAGE = Stage(

@@ -323,7 +323,10 @@ def test_angles_from_a_psv_file_under_a_constant_policy(folder: Path) -> None:
     assert ends == {"q1": 1.0, "q3": 1.0}
     rejected = {row["id"]: (row["reason"], row["detail"]) for row in rows(run, "rejected")}
     assert rejected == {
-        "q2": ("too_hard", "the pass rate is 0.00 over 4 attempts"),
+        "q2": (
+            "too_hard",
+            "the pass rate is 0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false",
+        ),
         "q4": ("invalid_record", "answer: 'upwards' is not an angle in degrees"),
     }
     assert "Answer with an angle in degrees." in next(row["problem"] for row in rows(run, "rl") if row["id"] == "q1")

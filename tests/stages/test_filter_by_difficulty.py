@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from groundtrace.schemas.records import Attempt, Call, Draft
 from groundtrace.schemas.usage import Usage
-from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, side_of_band
+from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty, filter_draft, side_of_band
 from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.stage import Reject
 
 from .matching import assert_that
 
@@ -82,13 +83,29 @@ def test_the_stage_rejects_with_rate_and_cost(
         drafts(make_draft, 5),
         kept=["1 right", "2 right"],
         rejected=[
-            ("0 right", "difficulty", "too_hard", "the pass rate is 0.00 over 5 attempts", 0.25),
-            ("3 right", "difficulty", "too_easy", "the pass rate is 0.60 over 5 attempts", 0.25),
-            ("4 right", "difficulty", "too_easy", "the pass rate is 0.80 over 5 attempts", 0.25),
-            ("5 right", "difficulty", "too_easy", "the pass rate is 1.00 over 5 attempts", 0.25),
+            (f"{right} right", "difficulty", side, f"the pass rate is {right / 5:.2f} over 5 attempts, {bound}", 0.25)
+            for right, side, bound in (
+                (0, HARD, "below difficulty.low = 0.2"),
+                (3, EASY, "above difficulty.high = 0.4"),
+                (4, EASY, "above difficulty.high = 0.4"),
+                (5, EASY, "above difficulty.high = 0.4"),
+            )
         ],
         show_rejected=lambda found: (found.id, found.stage, found.reason, found.detail, found.cost_usd),
     )
+
+
+@pytest.mark.parametrize(
+    ("right", "bound"),
+    [
+        (0, "0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false"),
+        (3, "0.75 over 4 attempts, above difficulty.high = 0.7"),
+    ],
+)
+def test_the_bound_that_rejected_is_named(right: int, bound: str, make_draft: Callable[..., Draft]) -> None:
+    with pytest.raises(Reject) as rejected:
+        filter_draft(drafts(make_draft, 4)[right], DifficultySettings(high=0.7))
+    assert rejected.value.detail == f"the pass rate is {bound}"
 
 
 @pytest.mark.parametrize(
