@@ -119,5 +119,6 @@ function resultOf(result) {
     element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, "not yet: judge at least one kept row"))),
     element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall, lacking))),
     ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),
+    result.precision ? element("p", { class: "t" }, "To put both figures on the data card: ", element("code", { id: "publish" }, `beam publish ${quoted(run.path)} --repo ORG/NAME --with audit --dry-run`), " (without --dry-run, the command publishes the run)") : "",
     element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
 }
