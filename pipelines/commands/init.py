@@ -122,15 +122,15 @@ def _block(found: Input) -> list[str]:
     shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)
     fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
-    guessed = guess_columns(found.columns)
+    guessed = guess_columns(found.columns, first)
     optional = [name for name in ("id", "choices") if name not in shape.gives and guessed.get(name, name) != name]
     wanted, source = dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name
     if shape.name != OneRecordPerRow.name:  # such a shape reads other columns than those of the fields
         return [*_shape_lines(found, shape, first), *input_block(found.columns, wanted, source)]
-    unused = unused_columns(found.columns)
+    unused = unused_columns(found.columns, first)
     suggested = suggestions(unused)
     kept = keep_lines(unused, suggested)
-    block = input_block(found.columns, wanted, source, suggested)
+    block = input_block(found.columns, wanted, source, suggested, first)
     if not wanted:
         block = ["# The records have every field under its own name: nothing to map.", *block]
     inner = [*kept[1:], *_choice_lines(first, guessed)]

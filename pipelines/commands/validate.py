@@ -18,7 +18,13 @@ from groundtrace.inference.models import Models
 from groundtrace.inference.runtime import runtime
 from groundtrace.pipelines.running.plan.capabilities import check_capabilities, check_judge, scan_answers, scan_media
 from groundtrace.pipelines.running.plan.columns import input_block
-from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, fields_lacking, seen_shape
+from groundtrace.pipelines.running.plan.inputs import (
+    check_questions,
+    count_records,
+    fields_lacking,
+    first_rows,
+    seen_shape,
+)
 from groundtrace.pipelines.running.plan.options import runner_line
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.plan.sampling import sample_records
@@ -102,7 +108,7 @@ def _check_records(plan: Plan, total: int | None) -> bool:
             command = f"beam init {shlex.quote(plan.input.name)}"
             say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
         say(f"MISSING: {', '.join(missing)}; in the config:")
-        for line in input_block(columns, missing, Path(plan.input.name).name):
+        for line in input_block(columns, missing, Path(plan.input.name).name, first=first_rows(plan.input)):
             say(f"  {line}")
     asked = [draft.question for draft in sample.drafts if draft.question.is_asked]
     if unasked := len(sample.drafts) - len(asked):

@@ -1,12 +1,12 @@
 """Guesses by the name of an input column which field it holds, such as the question, and writes lines for the user's
-config that name this column.
+config that name this column. If no name fits, the question is also found by its question marks.
 """
 
 import re
 from collections.abc import Collection, Iterable, Sequence
 
 from groundtrace.stages.sources.base import FIELDS, OPTIONAL_FIELDS, RowSettings
-from groundtrace.stages.sources.shapes.base import OneRecordPerRow
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow, Row
 from groundtrace.stages.sources.shapes.registry import SHAPES
 
 _NAMES = {
@@ -47,33 +47,51 @@ writes. The setting ``keep`` lists the input's columns to copy into every row.
 _FILLED_IN = ("source", "license")
 """Fields that are often the same for a whole input, so that a constant can replace the column."""
 _SEPARATORS = re.compile(r"[\s_\-.]+")
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
-def guess_columns(columns: Collection[str]) -> dict[str, str]:
+def guess_columns(columns: Collection[str], first: Sequence[Row] = ()) -> dict[str, str]:
     """Return, for each field of a record, the input column that probably holds it, e.g. ``{"question": "query"}``.
 
-    ``columns`` are the names of the input's columns; only these names are compared. A field without such a column is
-    left out.
+    ``columns`` are the names of the input's columns. A field without a column of a similar name is left out. There is
+    one exception: the question may also be found by its values, if ``first``, the first rows of the input, is given
+    (:func:`_asked_column`).
     """
     by_name = {_plain(column): column for column in sorted(columns, reverse=True)}
-    return {
+    found = {
         field: next(by_name[name] for name in names if name in by_name)
         for field, names in _NAMES.items()
         if any(name in by_name for name in names)
     }
+    asked = None if "question" in found else _asked_column({*columns} - {*found.values(), *FIELDS}, first)
+    return found if asked is None else found | {"question": asked}
+
+
+def _asked_column(columns: Collection[str], first: Sequence[Row]) -> str | None:
+    """Return the column whose texts end with a question mark in most of the first rows; None unless it is the only one.
+
+    ``columns`` are the names of the columns that may be the question, and ``first`` are the first rows of the input.
+    """
+
+    def is_asked(value: object) -> bool:
+        return isinstance(value, str) and value.rstrip().endswith(_QUESTION_MARKS)
+
+    asked = [column for column in columns if sum(is_asked(row.get(column)) for row in first) > len(first) / 2]
+    return asked[0] if len(asked) == 1 else None
 
 
 def _plain(column: str) -> str:
     return _SEPARATORS.sub("_", column).strip("_").casefold()
 
 
-def unused_columns(columns: Collection[str]) -> list[str]:
+def unused_columns(columns: Collection[str], first: Sequence[Row] = ()) -> list[str]:
     """Return the sorted names of the columns that hold no field.
 
-    ``columns`` are the names of the input's columns. A field is a part of a record, such as the question. A column
-    holds a field if it has the field's name, or if :func:`guess_columns` finds it for the field.
+    ``columns`` are the names of the input's columns, and ``first`` are its first rows. A field is a part of a record,
+    such as the question. A column holds a field if it has the field's name, or if :func:`guess_columns` finds it for
+    the field.
     """
-    guessed = guess_columns(columns)
+    guessed = guess_columns(columns, first)
     return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
 
 
@@ -117,14 +135,19 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
 
 def input_block(
-    columns: Collection[str], fields: Iterable[str], source: str, suggested: Sequence[str] = ()
+    columns: Collection[str],
+    fields: Iterable[str],
+    source: str,
+    suggested: Sequence[str] = (),
+    first: Sequence[Row] = (),
 ) -> list[str]:
     """Return lines of a config that state which column of the input holds each field of a record, such as the question.
 
     The result has at most one line for each field:
 
     - If a column has the field's name, the field needs no line.
-    - If a column has a similar name, the line names this column for the field.
+    - If a column has a similar name, the line names this column for the field. The question may also be found by its
+      values (:func:`guess_columns`); the line then ends with a comment that states this.
     - If no column has the field's name or a similar name, the line depends on the field. For ``source`` and
       ``license``, the line sets a constant for all rows. For any other field, the line is a comment in which the user
       fills in the column.
@@ -135,12 +158,14 @@ def input_block(
         source: The name of the input, which is the value of the constant ``source``.
         suggested: Commented lines for columns that may hold further fields (:func:`suggestions`). They are put at the
             end of the section ``[input.columns]``.
+        first: The first rows of the input.
     """
-    guessed = guess_columns(columns)
+    guessed, by_name = guess_columns(columns, first), guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
     for field in fields:
         if field in guessed and guessed[field] != field:
-            mapped.append(f"{field} = {_quoted(guessed[field])}")
+            how = "" if field in by_name else "  # found by its values: most end with a question mark"
+            mapped.append(f"{field} = {_quoted(guessed[field])}{how}")
         elif field in _FILLED_IN and field not in guessed:
             value = source if field == "source" else "unknown"
             constants.append(f"{field} = {_quoted(value)}  # {_MEANING[field]}")

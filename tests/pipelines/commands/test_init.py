@@ -123,6 +123,19 @@ def test_columns_that_no_field_uses_are_listed_with_examples(
     assert given["columns"]["answer_type"] == "Type" and given["keep"] == ["collected_by"]
 
 
+def test_a_question_that_is_found_by_its_values_is_proposed_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, line = tmp_path / "q.csv", 'question = "task"  # found by its values: most end with a question mark'
+    path.write_text("picture,task,gold,collected_by\na.png,How many?,2,ana\nb.png,How many?,3,ben\n", "utf-8")
+    text = starting_config(str(path), "my.toml")
+    assert f"\n{line}\n" in text and '# Columns that no field uses: "collected_by"\n' in text
+    columns = tomllib.loads(text)["input"]["columns"]
+    assert columns == {"question": "task", "answer": "gold", "media": "picture"}
+    assert main(["validate", "grounded_cot", "--input", str(path)]) == 2
+    assert f"  {line}\n" in capsys.readouterr().out
+
+
 def test_an_example_alone_has_its_section_in_comments(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("id,media,question,answer,source,license,bbox\n1,a.png,How many?,2,s,MIT,\n", "utf-8")

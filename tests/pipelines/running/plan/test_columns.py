@@ -13,6 +13,7 @@ from groundtrace.pipelines.running.plan.columns import (
     unused_columns,
 )
 from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.sources.shapes.base import Row
 
 OWN = ("id", "source", "license", "media", "question", "answer")
 
@@ -34,6 +35,30 @@ OWN = ("id", "source", "license", "media", "question", "answer")
 )
 def test_columns_are_guessed_by_their_names(columns: tuple[str, ...], guessed: dict[str, str]) -> None:
     assert guess_columns(columns) == guessed
+
+
+ASKED = {"picture": "a.png", "task": "How many cats are there?", "gold": "2", "collected_by": "ana"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "question"),
+    [
+        ([ASKED] * 2 + [ASKED | {"task": "Count the cats."}], "task"),
+        ([ASKED | {"task": "有几只猫？ "}], "task"),
+        ([ASKED, ASKED | {"task": "Count the cats."}], None),
+        ([ASKED | {"collected_by": "who?"}], None),
+        ([ASKED | {"task": 7}], None),
+        ([ASKED | {"gold": "a?", "task": "none"}], None),
+        ([ASKED | {"query": "none"}], "query"),
+        ([], None),
+    ],
+)
+def test_a_question_without_a_known_name_is_found_by_its_values(rows: list[Row], question: str | None) -> None:
+    columns = {*ASKED, *(rows[0] if rows else ())}
+    guessed = guess_columns(columns, rows)
+    assert guessed.get("question") == question
+    assert (guessed["media"], guessed["answer"]) == ("picture", "gold")
+    assert unused_columns(columns, rows) == sorted(columns - {"picture", "gold", question})
 
 
 @pytest.mark.parametrize(
