@@ -10,7 +10,7 @@ from typing import Any
 
 from groundtrace.config.flat import flat_values
 from groundtrace.config.settings import settings_from, to_toml
-from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe
+from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names, load_recipe
 from groundtrace.publishing.comparison.compare import Comparison, compare
 from groundtrace.publishing.comparison.page import ShownComparison
 from groundtrace.publishing.opened_run import OpenedRun
@@ -61,17 +61,17 @@ def diff_runs(
         (name_b, second),
         limit=limit,
         all_settings=all_settings,
-        defaults=lambda: _defaults_of(read_summary(first, checked=False).recipe),
+        defaults=lambda: recipe_defaults(read_summary(first, checked=False).recipe),
     )
 
 
-def _defaults_of(recipe: str) -> Mapping[str, Any]:
+def recipe_defaults(recipe: str) -> Mapping[str, Any]:
     """Return the present defaults of a bundled recipe's settings by dotted key; empty for another recipe.
 
-    The import of the recipe takes seconds, because it imports Beam.
+    ``recipe`` is the name in the ``run.json`` of a run, which may be from somebody else. So a name that is the path of
+    a file is not imported. The import of a bundled recipe takes seconds, because it imports Beam.
     """
-    try:
-        settings = load_recipe(recipe).settings
-    except PipelineError:
+    if recipe not in bundled_names():
         return {}
+    settings = load_recipe(str(bundled_file(recipe))).settings
     return dict(flat_values(tomllib.loads(to_toml(settings_from(settings, {})))))
