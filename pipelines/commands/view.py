@@ -77,7 +77,9 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     line. The second argument is not used. Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or
     the value of an option such as ``--at`` cannot be used.
     """
+    from groundtrace.pipelines.running.comparing import recipe_defaults
     from groundtrace.pipelines.running.plan.loading import recipe_file
+    from groundtrace.publishing.comparison.setting_changes import setting_changes
     from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder, read_summary
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.copying import export_view
@@ -101,7 +103,9 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     other = None
     if parsed.other is not None:
         other_run = local_copy(parsed.other).absolute()
-        other = compare(rows, other_run, ViewedRows(other_run, read_summary(other_run)))
+        there = read_summary(other_run)
+        differ = setting_changes((other_run, there), (run, summary), lambda: recipe_defaults(summary.recipe))
+        other = compare(rows, other_run, ViewedRows(other_run, there), differ.shown)
     state = state_of(parsed.at)
     try:
         filters = read_filters(filter_items(state), rows.dimensions)

@@ -4,6 +4,7 @@ A record has the same id in both runs if both read the same input. The columns o
 the viewed run, so that a page can filter and sort by them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,22 +16,28 @@ from groundtrace.publishing.view.rows import ViewedRows
 ABSENT, SAME = "absent", "none"
 OTHER_REASON = "other reason"
 """The change of a record that both runs rejected, but at different stages or for different reasons."""
+MAX_SETTINGS = 5
+"""The maximum number of settings that the top of the page names."""
 
 
 @dataclass(frozen=True)
 class OtherRun:
-    """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks."""
+    """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks.
+
+    ``settings`` are the settings that differ, each as (name, value in the second run, value in the viewed run).
+    """
 
     run: Path
     rows: ViewedRows
     only_there: int
+    settings: Sequence[tuple[str, str, str]] = ()
 
 
-def compare(rows: ViewedRows, run: Path, other: ViewedRows) -> OtherRun:
+def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[tuple[str, str, str]] = ()) -> OtherRun:
     """Add the columns that compare the two runs to the rows of the viewed run, and return the second run.
 
     ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` holds the rows of
-    the second run.
+    the second run. ``settings`` are the settings that differ, as in :class:`OtherRun`.
     """
     here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
     there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}
@@ -47,4 +54,4 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows) -> OtherRun:
     rows.add_columns(
         pa.table({name: pa.array(each, kind) for (name, each), kind in zip(columns.items(), types, strict=True)})
     )
-    return OtherRun(run, other, len(there.keys() - here.keys()))
+    return OtherRun(run, other, len(there.keys() - here.keys()), settings)

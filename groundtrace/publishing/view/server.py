@@ -22,7 +22,7 @@ from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
-from groundtrace.publishing.view.other_run import OtherRun
+from groundtrace.publishing.view.other_run import MAX_SETTINGS, OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
@@ -151,7 +151,9 @@ class ViewServer:
     def _about(other: OtherRun) -> dict[str, Any]:
         """Return what the page shows about the second run."""
         summary = other.rows.summary
-        about = {"name": other.run.name, "path": str(other.run), "recipe": summary.recipe}
+        about: dict[str, Any] = {"name": other.run.name, "path": str(other.run), "recipe": summary.recipe}
+        left = max(len(other.settings) - MAX_SETTINGS, 0)
+        about |= {"settings": other.settings[:MAX_SETTINGS], "more_settings": left}
         return about | {"finished": summary.finished, "only_there": other.only_there, "floors": summary.floors}
 
     async def _get_rows(self, request: web.Request) -> web.Response:

@@ -1,16 +1,22 @@
 """``beam view`` as a process: its address, its ends, and what it refuses."""
 
+import asyncio
 import signal
 import socket
 import subprocess
 import sys
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
+from groundtrace.pipelines.commands import view
 from groundtrace.pipelines.commands.cli import main
+from tests.publishing.view.viewed import sft_row, write_run
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,6 +69,27 @@ def test_a_second_folder_without_a_finished_run_is_one_line(
     assert main(["view", str(demo / "runs/demo"), str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert f"{tmp_path} has no run.json" in err and err.count("\n") == 1
+
+
+def test_the_settings_that_differ_from_those_of_a_second_run_are_on_the_page(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, old = (write_run(tmp_path / name, demo / "runs/demo", {"sft": [sft_row("a")]}) for name in ("new", "old"))
+    config = old / "config.toml"
+    config.write_text(config.read_text("utf-8").replace("\nk = 4", "\nk = 2", 1), "utf-8")
+    found = list[dict[str, Any]]()
+
+    def serve(app: web.Application, port: int, notes: list[str], query: str) -> None:
+        async def use() -> dict[str, Any]:
+            async with TestClient(TestServer(app)) as client:
+                await client.get(f"/?{query}")
+                return await (await client.get("/api/run")).json()
+
+        found.append(asyncio.run(use()))
+
+    monkeypatch.setattr(view, "_serve", serve)
+    assert main(["view", str(new), str(old)]) == 0
+    assert found[0]["other"]["settings"] == [["attempt.k", "2", "4"]]
 
 
 def test_a_port_that_is_taken_is_one_line(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from groundtrace.publishing.comparison.setting_changes import setting_changes
 from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
@@ -68,7 +69,11 @@ def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
         rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
         images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
-        other = compare(rows, beside, ViewedRows(beside, read_summary(beside))) if beside else None
+        other = None
+        if beside:
+            there = read_summary(beside)
+            settings = setting_changes((beside, there), (folder, summary)).shown
+            other = compare(rows, beside, ViewedRows(beside, there), settings)
         replays = Replays(folder)
         address = serve_app(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app())
         return f"{address}/?token={guard.token}"

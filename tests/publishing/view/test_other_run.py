@@ -97,6 +97,18 @@ def test_a_run_that_has_columns_of_these_names_keeps_one_of_each(
     assert names.count(CHANGE) == 1 and again.only_there == 1
 
 
+@pytest.mark.parametrize(("count", "left"), [(0, 0), (5, 0), (7, 2)])
+def test_the_first_settings_that_differ_are_served(
+    compared: tuple[ViewedRows, OtherRun], folders: tuple[Path, Path], count: int, left: int
+) -> None:
+    rows, other = compared
+    settings = [(f"attempt.s{n}", "4", "8") for n in range(count)]
+    again = compare(rows, folders[1], other.rows, settings)
+    images = RowImages(MediaStore(str(folders[0]), str(folders[0]), cache_bytes=0))
+    about = ViewServer(folders[0], rows, images, Reviews(folders[0]), Guard(), other=again).about()["other"]
+    assert (about["settings"], about["more_settings"]) == (settings[:5], left)
+
+
 def test_a_record_is_served_with_its_other_outcome(folders: tuple[Path, Path]) -> None:
     async def use() -> dict[str, Any]:
         new, old = folders

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.publishing.view.files import SCRIPTS
@@ -316,6 +317,10 @@ def test_a_second_run_is_shown_beside_the_first(
     there = {"id": "won", "stage": "verify", "reason": HOSTILE, "question": HOSTILE, "media": [], "detail": HOSTILE}
     new = write_run(tmp_path / "new", run, {"sft": [sft_row("kept"), sft_row("won"), sft_row("added")]})
     old = write_run(tmp_path / "old", run, {"sft": [sft_row("kept", trace=TRACE)], "rejected": [there]})
+    others = {f"s{n}": HOSTILE.replace("\x00", "") for n in range(7)}
+    (old / "config.toml").write_text(
+        (old / "config.toml").read_text("utf-8") + tomli_w.dumps({"other": others}), "utf-8"
+    )
     width, height = SCREENS[screen]
     context = browser.new_context(viewport={"width": width, "height": height})
     page = Page(context.new_page(), serve(new, beside=old))
@@ -324,6 +329,9 @@ def test_a_second_run_is_shown_beside_the_first(
     page.page.goto(page.address)
     page.wait("shown.rows.length == 3")
     assert "beside old" in page.page.inner_text("#about")
+    settings = page.page.inner_text("#settings")
+    assert settings.startswith("settings that differ, old → new: other.s0: ") and "fetch('http" in settings
+    assert "other.s4" in settings and settings.endswith(" → –, and 2 more (beam diff lists them)")
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
     page.page.click("#facets button.class:has-text('rejected → sft')")
