@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from groundtrace.config.fields import section_class
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import alternatives
 
 MAX_SHOWN_CHARS = 200
 EXPECTED = {
@@ -79,7 +80,7 @@ def config_error(
             former.update(raised.renamed)
         elif each["type"] == "unexpected_keyword_argument":
             place = each["loc"]
-            unknown[_dotted(where, place)] = _suggestion(_dotted(where, place), _fields_at(cls, place[:-1]))
+            unknown[_dotted(where, place)] = _suggestion(_dotted(where, place), _class_at(cls, place[:-1]))
     unknown = {key: hint for key, hint in unknown.items() if not any(f"{old}.".startswith(f"{key}.") for old in former)}
     return UnknownKeys(unknown, former) if unknown or former else ConfigError(_message(cls, found[0], where))
 
@@ -168,11 +169,32 @@ def _dotted(where: str, place: Sequence[int | str]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def _suggestion(key: str, names: Sequence[str]) -> str:
-    """Return the remedy for an unknown dotted key: the most similar one of the section's keys.
+def _suggestion(key: str, section: type | None) -> str:
+    """Return the remedy for an unknown dotted key: the keys of its sections that have the same name.
 
-    ``names`` are the section's keys. If none of them is similar, the remedy lists them all.
+    ``section`` is the settings class of the section that holds the unknown key; None if there is no such class. If no
+    section in it has a key of this name, the remedy is the most similar key of the section itself. If no key is
+    similar, the remedy lists all keys of the section.
     """
-    section, dot, name = key.rpartition(".")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
+    prefix, dot, name = key.rpartition(".")
+    found = [] if section is None else _keys_named(name, section)
+    names = [] if section is None else [field.name for field in dataclasses.fields(section)]
+    found = found or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if found:
+        return f"did you mean {alternatives([f'{prefix}{dot}{each}' for each in found])}?"
+    return f"known here: {', '.join(sorted(names))}"
+
+
+def _keys_named(name: str, section: type) -> list[str]:
+    """Return the dotted keys below a section whose last part is ``name``, such as ``["reward.endpoints"]``.
+
+    ``section`` is the settings class of the section. Its own keys are left out, and so are the keys in mappings and
+    lists of sections (such as ``endpoints``), whose entries have names that the user chooses.
+    """
+    found = []
+    for field, hint in typing.get_type_hints(section).items():
+        below, several = section_class(hint)
+        if below is not None and not several:
+            own = [name] if any(each.name == name for each in dataclasses.fields(below)) else []
+            found += [f"{field}.{each}" for each in (*own, *_keys_named(name, below))]
+    return found

@@ -215,8 +215,8 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
         if name not in endpoints:
             known = ", ".join(sorted(endpoints))
             raise ValueError(
-                f"roles.{role} must be one of {known}, got {name!r}: use one of these endpoints, or add a section "
-                f"[endpoints.{name}]"
+                f"roles.{role} must be one of {known}, got {name!r}: use one of these endpoints, or add an endpoint "
+                "with this name beside them"
             )
         if role in COORDINATE_ROLES:
             check_coordinates(role, name, endpoints[name])

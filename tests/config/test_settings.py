@@ -284,6 +284,12 @@ def test_the_key_of_an_error_is_whole_wherever_the_section_stands(section: dict[
         ({"old_section": {"low": 1}}, "old_section is now section: rename the key"),
         ({"section": {"gone": 1}}, "section.gone is now named.X.low: rename the key"),
         ({"parts": [{"weight": 1}, {"weihgt": 1}]}, "unknown key parts[1].weihgt; did you mean parts[1].weight?"),
+        ({"high": 1}, "unknown key high; did you mean section.high?"),
+        ({"weight": 1}, "unknown key weight; did you mean section.part.weight?"),
+        (
+            {"limt": 1, "weight": 1},
+            "unknown keys: limt (did you mean limit?), weight (did you mean section.part.weight?)",
+        ),
         ({"parts": [{"weight": "x"}]}, "parts[0].weight must be a number, got 'x'"),
         ({"parts": [1]}, "parts[0] must be a section, got 1"),
         ({"named": {"b": 1}}, "named.b must be a section, got 1"),

@@ -125,7 +125,7 @@ MISTAKES = {
     "--set and an option": (RUN + "--input good --set --trace.n=4", ["--set", "key=value, such as --set trace.n=4"]),
     "an endpoint that is not defined": (
         RUN + "--input good --set roles.teacher=gpt",
-        ["roles.teacher", "'gpt'", "add a section [endpoints.gpt]"],
+        ["roles.teacher", "'gpt'", "add an endpoint with this name beside them"],
     ),
     "a misspelt role": (RUN + "--input good --set roles.techer=colour", ["roles.techer", "did you mean teacher?"]),
     "a server's name as kind": (

@@ -103,7 +103,13 @@ CONFIGS = [
     (("model.frame=norm",), "model.frame must be 'molmo100', "),
     (("model.frame=unit",), "cannot be written with one decimal"),
     (("batch.tokens=8",), "batch.max_tokens must be at most batch.tokens = 8, got 512"),
-    (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
+    (
+        ("reward.roles.judge=gpt",),
+        "reward.roles.judge must be one of coarse, colour, edges, got 'gpt': use one of these endpoints, or add an "
+        "endpoint with this name beside them",
+    ),
+    (("endpoints.gpt.kind=openai",), "unknown key endpoints; did you mean reward.endpoints?"),
+    (("lr=1",), "unknown key lr; did you mean sft.optimiser.lr or grpo.optimiser.lr?"),
     (
         (*VLM, "reward.roles.detector=vlm"),
         "reward.endpoints.vlm.family is not set, and the detector writes coordinates",
