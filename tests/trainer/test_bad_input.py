@@ -25,7 +25,7 @@ from transformers import (
 from groundtrace.trainer import sft
 from groundtrace.trainer.checkpoint import checkpoints
 
-from .runs import SAMPLE, Command, lines_of, metrics_of, records, rl_row
+from .runs import SAMPLE, Command, lines_of, metrics_of, records, rl_row, write_records
 
 WriteShards = Callable[..., Path]
 
@@ -183,6 +183,27 @@ def test_no_shards(command: str, said: str, run: Command, tmp_path: Path) -> Non
     table.write_text("id,question\n1,How many?\n", "utf-8")
     for data in (table.parent, table, tmp_path / "gone"):
         run(command, data).check_refused(2, f"{data} {said}")
+
+
+@pytest.mark.parametrize(
+    ("command", "other", "said"),
+    [
+        ("grpo", "sft", "has SFT rows but no RL rows: lower split.sft_ratio or widen [difficulty] in the pipeline's"),
+        ("sft", "rl", "has RL rows but no SFT rows: raise split.sft_ratio in the pipeline's config and repeat the run"),
+    ],
+)
+def test_rows_of_the_other_side_alone(
+    command: str, other: str, said: str, run: Command, good: Any, write_shards: WriteShards
+) -> None:
+    data = write_shards(run.home / "data", good, other)
+    run(command, data).check_refused(2, f"{data} {said}", f"`trainer {other.replace('rl', 'grpo')}`")
+
+
+def test_records_are_for_evaluations_alone(run: Command) -> None:
+    data = write_records(run.home / "data", [])
+    said = f"{data} has records.jsonl but no shards, and only `trainer eval` reads records.jsonl: give the output"
+    for command in ("sft", "grpo"):
+        run(command, data).check_refused(2, said)
 
 
 def test_shards_without_rows(run: Command, write_shards: WriteShards) -> None:

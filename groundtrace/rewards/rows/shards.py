@@ -417,7 +417,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     """
     files = _files(data, side)
     if not files:
-        raise ShardError(f"{data} has no shards: give the output folder of a `beam run`, which has {side}/*.parquet")
+        raise ShardError(f"{data} {_missing(data, side)}")
     _check_files(files[0].parent)
     try:
         held = [file for file in files if pq.read_metadata(file).num_rows]
@@ -426,6 +426,27 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     if not held:
         raise ShardError(f"{files[0].parent} holds no rows: use the shards of another run")
     return held
+
+
+def _missing(data: Path, side: str) -> str:
+    """Return the end of the error message for data without shards of one training set: the problem and the remedy.
+
+    ``data`` is the folder that the user gave. ``side`` is the training set that the command needs, ``rl`` or ``sft``.
+    """
+    if side == "rl" and _own_shards(data, "sft"):
+        return (
+            "has SFT rows but no RL rows: lower split.sft_ratio or widen [difficulty] in the pipeline's config and "
+            "repeat the run, or use the SFT rows with `trainer sft`"
+        )
+    if side == "sft" and _own_shards(data, "rl"):
+        return (
+            "has RL rows but no SFT rows: raise split.sft_ratio in the pipeline's config and repeat the run (some "
+            "pipelines make no SFT rows), or use the RL rows with `trainer grpo`"
+        )
+    needed = f"give the output folder of a `beam run`, which has {side}/*.parquet"
+    if (data / "records.jsonl").is_file():
+        return f"has records.jsonl but no shards, and only `trainer eval` reads records.jsonl: {needed}"
+    return f"has no shards: {needed}"
 
 
 def _check_files(shards: Path) -> None:
