@@ -15,6 +15,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers import AutoConfig
 
 from groundtrace.inference.model_files import ModelError, check_model_files
+from groundtrace.trainer.checkpoint import STATE
 from groundtrace.trainer.model_sizes import check_counts
 from groundtrace.trainer.settings import ModelSettings
 
@@ -32,8 +33,9 @@ class HubUnreachable(ModelError):
 def check_model_path(settings: ModelSettings) -> None:
     """Check that ``model.path`` can be loaded, before the model is loaded. Raises ModelError if not.
 
-    A path that exists on this machine is accepted if the files of the folder are safe to read. Two functions check
-    these files: :func:`groundtrace.inference.model_files.check_model_files`, which also raises UnsafeFile, and
+    A path that exists on this machine is accepted if the folder is not a checkpoint of the trainer, and if its files
+    are safe to read. Two functions check these files:
+    :func:`groundtrace.inference.model_files.check_model_files`, which also raises UnsafeFile, and
     :func:`groundtrace.trainer.model_sizes.check_counts`.
 
     Any other path must have the form of an id in the Hugging Face Hub, e.g. ``Qwen/Qwen3-VL-2B-Instruct``. An id is
@@ -49,6 +51,12 @@ def check_model_path(settings: ModelSettings) -> None:
     path = settings.path
     try:
         if Path(path).exists():
+            if (Path(path) / STATE).is_file():
+                raise ModelError(
+                    f"cannot load {path}, because this folder is a checkpoint of a training, not a model: set "
+                    "model.path to the folder `model` in the output folder of this training, or make a model of the "
+                    f"checkpoint with `trainer export {path} OUT`"
+                )
             check_model_files(Path(path))
             check_counts(Path(path))
             return

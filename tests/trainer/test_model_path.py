@@ -14,6 +14,7 @@ from huggingface_hub.utils import logging
 
 from groundtrace.config.settings import load_config
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
+from groundtrace.trainer.checkpoint import STATE
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.model_path import TINY, ModelError, check_model_path
 from groundtrace.trainer.outline import outline_of
@@ -100,6 +101,20 @@ def test_a_folder_that_is_missing(opened: Callable[[ModelSettings], Any], path: 
         opened(ModelSettings(path))
     assert str(refused.value) == f"cannot load {path}{said}"
     assert not hub.asked
+
+
+@pytest.mark.parametrize("opened", [load, outline_of])
+def test_a_checkpoint_is_no_model(opened: Callable[[ModelSettings], Any], tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints" / "step-000002"
+    folder.mkdir(parents=True)
+    (folder / STATE).write_bytes(b"")
+    with pytest.raises(ModelError) as refused:
+        opened(ModelSettings(str(folder)))
+    assert str(refused.value) == (
+        f"cannot load {folder}, because this folder is a checkpoint of a training, not a model: set model.path to the "
+        "folder `model` in the output folder of this training, or make a model of the checkpoint with `trainer export "
+        f"{folder} OUT`"
+    )
 
 
 @pytest.mark.parametrize("path", ["none/such", "none"])
