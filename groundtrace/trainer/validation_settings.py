@@ -35,7 +35,8 @@ class ValidationSettings:
     samples: Annotated[PositiveInt, "the number of answers to each question"] = 1
     best_by: Annotated[
         Literal["accuracy", "reward", "point_f1", "loss"],
-        "the metric whose best value is the best checkpoint, in OUT/best; loss (the lowest is the best) is of SFT only",
+        "the metric whose best value is the best checkpoint, in OUT/best (of equal values, that with the lowest loss, "
+        "then the first); loss (the lowest is the best) is of SFT only",
     ] = "accuracy"
     stop_after: Annotated[
         NonNegativeInt,

@@ -140,6 +140,27 @@ def test_the_best_checkpoint_of_sft_has_the_lowest_loss(run: Command, traces: Pa
     assert exported.code == 0, exported.err
 
 
+NOTE = "trainer: the best checkpoint is the model before the training: no later validation is better by validation."
+
+
+def test_the_best_of_equally_accurate_models_has_the_lowest_loss(run: Command, traces: Path) -> None:
+    """Random weights never answer, but the loss on held-out rows falls."""
+    ran = run("sft", traces, *HELD, "sft.steps=4", "sft.optimiser.lr=1e-3")
+    assert ran.code == 0, ran.err
+    found = validations_of(ran)
+    assert {line["accuracy"] for line in found} == {0}
+    losses = {line["step"]: line["loss"] for line in found}
+    [best] = checkpoints(ran.output / "best")
+    assert 0 < int(best.name.removeprefix("step-")) == min(losses, key=losses.__getitem__)
+    assert NOTE not in ran.err
+
+
+def test_a_training_that_its_validation_finds_useless_has_a_note(run: Command, questions: Path) -> None:
+    ran = run("grpo", questions, *GRPO, *HELD, "grpo.steps=2")
+    assert [path.name for path in checkpoints(ran.output / "best")] == ["step-000000"]
+    assert ran.err.count(f"{NOTE}best_by = 'accuracy'; train for more steps, ") == 1
+
+
 @pytest.mark.slow
 def test_a_resumed_training_has_each_validation_once(
     run: Command, traces: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,11 +19,17 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 
     ``validations`` holds the step and the metrics of each validation. ``metric`` is the name of the metric that is
     compared. For ``loss``, the lowest value is the best. For every other metric, the highest value is the best. If
-    several validations are equally good, the first of them is the best.
+    several validations are equally good, the one with the lowest ``loss`` is the best; a validation without a loss
+    counts as the worst of them. If the losses are equal too, or if there are none, the first validation is the best.
     """
     sign = -1 if metric in LOWEST else 1
-    known = [(sign * line[metric], -line["step"]) for line in validations if is_known(line.get(metric))]
-    return -max(known)[1] if known else None
+
+    def goodness(line: Mapping[str, Any]) -> tuple[float, float, int]:
+        loss = line.get("loss")
+        return sign * line[metric], -loss if is_known(loss) else -math.inf, -line["step"]
+
+    known = [line for line in validations if is_known(line.get(metric))]
+    return max(known, key=goodness)["step"] if known else None
 
 
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:

@@ -142,7 +142,8 @@ class Validator:
     def __call__(self) -> None:
         """Validate the model if a validation is due, and save a checkpoint if this validation is the best one.
 
-        The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. Raises Overfitted
+        The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. If the training
+        has ended, and the validation before its first step is still the best one, a note is printed. Raises Overfitted
         if the reward rose while the accuracy fell in each of the last ``validation.stop_after`` validations, JudgesDown
         if the judges do not answer, and SamplerError if answers cannot be sampled.
         """
@@ -161,6 +162,10 @@ class Validator:
                 f"the training overfits, because {problem}{where}. Correct the reward, or set validation.stop_after = "
                 "0 to continue the training anyway"
             )
+        if not self._training.goes_on and best_of(monitor.validations, self._own.best_by) == 0:
+            note = f"no later validation is better by validation.best_by = {self._own.best_by!r}"
+            remedy = "train for more steps, or change the learning rate, the data or the reward"
+            print(f"trainer: the best checkpoint is the model before the training: {note}; {remedy}", file=sys.stderr)
 
     def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:
         started = time.perf_counter()

@@ -34,6 +34,22 @@ def test_the_best_is_the_first_of_the_highest_or_of_the_lowest_loss(
 
 
 @pytest.mark.parametrize(
+    ("accuracy", "loss", "step"),
+    [
+        ([0.0, 0.0, 0.0], [3.0, 1.0, 2.0], 10),
+        ([0.0, 0.2, 0.2], [1.0, 3.0, 2.0], 20),
+        ([0.0, 0.0, 0.0], [3.0, 1.0, 1.0], 10),
+        ([0.0, 0.0, 0.0], [None, math.nan, 2.0], 20),
+        ([0.0, 0.0, 0.0], [None, None, None], 0),
+    ],
+)
+def test_the_best_of_equal_ones_has_the_lowest_loss(
+    accuracy: list[float | None], loss: list[float | None], step: int
+) -> None:
+    assert best_of(lines(accuracy=accuracy, loss=loss), "accuracy") == step
+
+
+@pytest.mark.parametrize(
     ("reward", "accuracy", "count", "is_found"),
     [
         ([0.1, 0.2, 0.3], [0.5, 0.4, 0.3], 2, True),

@@ -79,6 +79,13 @@ def test_the_page_shows_the_training(tmp_path: Path) -> None:
     assert '<meta http-equiv="refresh"' in html, "it is running"
 
 
+def test_the_best_of_equal_validations_has_the_lowest_loss(tmp_path: Path) -> None:
+    output = write_training(tmp_path)
+    equal = [{"step": step, "accuracy": 0.0, "loss": loss} for step, loss in ((0, 3.0), (10, 1.0), (20, 2.0))]
+    write_lines(output / "validation.jsonl", equal)
+    assert '<tr class="is-best"><td class="r">10</td>' in train_page(output)
+
+
 @pytest.mark.parametrize("first", [1, 0], ids=["from 1", "from 0, as in earlier versions"])
 def test_the_number_of_steps(first: int, tmp_path: Path) -> None:
     output = write_training(tmp_path)
