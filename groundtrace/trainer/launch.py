@@ -158,9 +158,15 @@ def launch(words: Sequence[str], gpus: int, is_verbose: bool = False) -> Report 
 
     ``words`` are the arguments of the ``trainer`` command, without the program's name. ``gpus`` is the number of GPUs,
     each with one process (rank). If ``is_verbose`` is True, all ranks write to the terminal, else only the first. On a
-    machine without a GPU, the ranks use the CPU. Raises UserError if the machine has too few GPUs.
+    machine without a GPU, the ranks use the CPU, and one line tells so. Raises UserError if the machine has too few
+    GPUs.
     """
-    if torch.cuda.is_available() and gpus > torch.cuda.device_count():
+    if not torch.cuda.is_available():
+        print(
+            f"trainer: torch finds no GPU on this machine, so the {gpus} processes of --gpus use the CPU",
+            file=sys.stderr,
+        )
+    elif gpus > torch.cuda.device_count():
         raise UserError(
             f"--gpus is {gpus}, but the number of GPUs of this machine is {torch.cuda.device_count()}: lower --gpus"
         )
