@@ -162,8 +162,11 @@ class Training:
         found = (*self._folder.glob(".step-*"), *self._best.glob(".step-*"))
         for partial in found if ranks.is_first() else ():  # left by a process that was killed while saving
             shutil.rmtree(partial)
+        step = self.progress.step
+        if step and self.goes_on and ranks.is_first():
+            print(f"trainer: continues after step {step} ({FOLDER}/step-{step:06d})", file=sys.stderr)
         self.monitor.__enter__()
-        self.monitor.resume_at(self.progress.step)
+        self.monitor.resume_at(step)
         self._stops.__enter__()
         return self
 

@@ -298,6 +298,7 @@ PROGRESS = (
     "trainer: held out for the validation",
     "trainer: the evaluation has only",
     "trainer: the validation has only",
+    "trainer: continues after step ",
     "validation after ",
 )
 """How the lines begin that tell how a training goes."""

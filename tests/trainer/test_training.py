@@ -76,6 +76,13 @@ def test_a_finished_training_that_is_repeated_keeps_its_times(
     assert shown == [("08", "08"), ("08", "08"), ("08", "10")]
 
 
+def test_a_training_that_continues_names_the_step(run: Command, sft_data: Path) -> None:
+    """A training that begins, and one that is already complete, have no such line."""
+    said = [run("sft", sft_data, f"sft.steps={steps}").err.splitlines() for steps in (2, 2, 3)]
+    lines = [[line for line in each if "continues" in line] for each in said]
+    assert lines == [[], [], ["trainer: continues after step 2 (checkpoints/step-000002)"]]
+
+
 def test_what_a_killed_process_left_half_is_removed(run: Command, sft_data: Path) -> None:
     half = run.home / "out" / "checkpoints" / ".step-000001.4242"
     half.mkdir(parents=True)
