@@ -3,6 +3,7 @@
 GRPO compares the responses of a group with each other.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -139,6 +140,23 @@ def idle_because(metrics: Mapping[str, float | None]) -> str:
     if metrics["loss"] is None:
         return "every rollout of the groups kept was cut off at rollout.max_new_tokens or not scored"
     return "the rewards within each group are nearly equal"
+
+
+def note_idle(lines: Sequence[Mapping[str, float | None]], weight_decay: float) -> str | None:
+    """Return a note for the end of a training of which no step had a gradient; None if a step had one, or no steps.
+
+    ``lines`` holds the metrics of each step, as in metrics.jsonl. ``weight_decay`` is that of the optimiser. If it is
+    not 0, steps without a gradient may shrink weights, so the note then does not tell that the weights are unchanged.
+    """
+    if not lines or any(line.get("grad_norm") for line in lines):
+        return None
+    used = dict.fromkeys(("reward", "groups_kept", "loss"))
+    [(reason, count)] = Counter(idle_because({**used, **line}) for line in lines).most_common(1)
+    effect = "the model has learnt nothing" if weight_decay else "no weight has changed"
+    return (
+        f"no step had a gradient, so {effect}: in {count} of {len(lines)} steps, {reason}; change the section [reward] "
+        "or [rollout] of the config, or use other data"
+    )
 
 
 def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:

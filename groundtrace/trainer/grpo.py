@@ -40,7 +40,7 @@ from groundtrace.trainer.credit import to_samples
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.episodes import opened
 from groundtrace.trainer.filler import evened
-from groundtrace.trainer.group import Group, idle_because, of_all_ranks, summary
+from groundtrace.trainer.group import Group, idle_because, note_idle, of_all_ranks, summary
 from groundtrace.trainer.loss import Clipping, clip_high_at, policy_loss
 from groundtrace.trainer.memory import available_bytes, rows_like
 from groundtrace.trainer.memory_advice import Step, refuse_if_too_large
@@ -60,6 +60,7 @@ from groundtrace.trainer.sharding import shard
 from groundtrace.trainer.training import Training
 from groundtrace.trainer.validation.held_out import HeldOut, hold_out, text_of
 from groundtrace.trainer.validation.validator import validating
+from groundtrace.trainer.watching.records import read_metrics
 from groundtrace.trainer.watching.sampled import Show, counting
 
 SEEDS_PER_STEP = 1000
@@ -196,6 +197,7 @@ def _train(
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
             validate()
         vlm.save(output / "model")
+        _print_notes(note_idle(read_metrics(output / "metrics.jsonl"), grpo.optimiser.weight_decay))
     return output / "model"
 
 

@@ -13,7 +13,7 @@ import torch
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.trainer import monitor, sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
-from groundtrace.trainer.group import idle_because
+from groundtrace.trainer.group import idle_because, note_idle
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.training import Stopped, StopSignals
@@ -278,6 +278,34 @@ def test_how_many_are_too_many_is_a_setting(limit: int, code: int, steps: int, r
     assert ran.code == code, ran.err
     assert len(lines_of(ran.output / "metrics.jsonl")) == steps
     assert "no group has answers with different rewards" in ran.err
+
+
+def test_a_training_that_changed_nothing_has_a_note_at_its_end(run: Command, rl_data: Path) -> None:
+    """Also if it was continued, and if it is repeated."""
+    for steps, ends in ((2, 2), (3, 3), (3, 3)):
+        ran = run("grpo", rl_data, f"grpo.steps={steps}", "grpo.max_draws=1", "max_idle_steps=0")
+        note = f"trainer: no step had a gradient, so no weight has changed: in {ends} of {ends} steps, no group has "
+        assert (ran.code, ran.err.count(note), ran.err.count("no weight has changed")) == (0, 1, 1), ran.err
+
+
+FLAT = {"step": 1, "grad_norm": 0.0, "reward": 0.5, "groups_kept": 2.0, "loss": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "decay", "said"),
+    [
+        ([], 0.0, None),
+        ([FLAT, FLAT | {"grad_norm": 1e-9}], 0.0, None),
+        ([FLAT], 0.0, "so no weight has changed: in 1 of 1 steps, the rewards within each group are nearly equal;"),
+        ([FLAT, {"step": 2}, FLAT], 0.1, "so the model has learnt nothing: in 2 of 3 steps, the rewards within each"),
+        ([{"step": 1}], 0.0, "so no weight has changed: in 1 of 1 steps, no rollout was scored; change the section"),
+    ],
+)
+def test_the_note_of_a_training_without_a_gradient(
+    lines: list[dict[str, float | None]], decay: float, said: str | None
+) -> None:
+    note = note_idle(lines, decay)
+    assert note is None if said is None else said in str(note)
 
 
 IDLE = [
