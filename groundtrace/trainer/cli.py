@@ -16,6 +16,7 @@ that failed first, which is 137 if it was killed by SIGKILL.
 import argparse
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -41,8 +42,17 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the ``trainer`` command and return its exit code: 0 if the command succeeded, else the code of the failure.
 
-    ``argv`` holds the command's arguments, e.g. ``["sft", "--config", …]``; None means those of this process.
+    ``argv`` holds the command's arguments, e.g. ``["sft", "--config", …]``; None means those of this process. Ctrl-C is
+    reported in one line, also in the first seconds, while torch is imported.
     """
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:  # later, `dispatch` handles it
+        print("trainer: stopped by SIGINT before the work began: run the same command again", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _run(argv: Sequence[str] | None) -> int:
     parser = make_parser()
     parsed = parser.parse_args(argv)
     if parsed.command in ("sft", "grpo") and parsed.gpus < 1:

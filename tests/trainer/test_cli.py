@@ -82,6 +82,19 @@ def test_help(run: Command, tmp_path: Path) -> None:
     assert all(name in ran.out for name in ("sft", "grpo", "eval", "examples:"))
 
 
+def test_an_interrupt_while_torch_is_imported(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupts:
+        @staticmethod
+        def find_spec(name: str, *_: Any) -> None:
+            if name == commands.__name__:  # it imports torch
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, commands.__name__)
+    monkeypatch.setattr(sys, "meta_path", [Interrupts, *sys.meta_path])
+    ran = run.words(["sft", "--config", "tiny", "--data", "d", "--output", str(tmp_path / "out")], tmp_path)
+    ran.check_refused(130, "trainer: stopped by SIGINT before the work began: run the same command again")
+
+
 def test_a_missing_config(run: Command, sft_data: Path, tmp_path: Path) -> None:
     for name, said in ((str(tmp_path / "gone.toml"), "gone.toml"), ("tinny", "tiny: did you mean tiny?")):
         words = ["sft", "--config", name, "--data", str(sft_data), "--output", str(tmp_path / "out")]
