@@ -18,6 +18,7 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shards_to_evaluate
 from groundtrace.schemas.media_groups import media_groups
+from groundtrace.schemas.text import counted
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
 from groundtrace.trainer.evaluation.few_questions import note_few
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, point_f1
@@ -107,7 +108,8 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
         for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):
             answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
             done += len(chunk)
-            monitor.log(done, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
+            outcomes = [outcome for each in answered for outcome in each.outcomes]
+            monitor.log(done, {"accuracy": mean(outcomes)}, SHOWN, _unscored(answered))
     report = eval_figures(answered, settings.eval.ks)
     if isinstance(reward.recipe, WithoutColumns):
         report["not_applicable"] = reward.recipe.not_applicable
@@ -117,6 +119,16 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     path = output / "eval.json"
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
+
+
+def _unscored(answered: Sequence[EvaluatedQuestion]) -> str:
+    """Return the number of answers that were not scored, for the user, e.g. "3 of 8 answers unscored"; "" if none.
+
+    For example, free text is not scored without a judge.
+    """
+    answers = sum(len(each.scored) for each in answered)
+    unscored = answers - sum(len(each.outcomes) for each in answered)
+    return f"{unscored} of {counted(answers, 'answer')} unscored" if unscored else ""
 
 
 def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:

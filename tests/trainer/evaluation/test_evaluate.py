@@ -82,6 +82,25 @@ def test_shards(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -
     assert 'x1="16.8" y1="56"' in first["text"], "points stand in original pixels"
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["a blue triangle", "some object"], "accuracy 1, 1 of 2 answers unscored\n"),
+        (["some object", "no circle"], "2 of 2 answers unscored\n"),
+        (["a blue triangle", "a blue triangle"], "accuracy 1\n"),
+    ],
+)
+def test_answers_that_nobody_scored_are_counted(
+    answers: list[str], said: str, folders: Any, scripted: Any, write_shards: Any, tmp_path: Path, capsys: Any
+) -> None:
+    """Without a judge, only the exact words of the gold answer are scored."""
+    scripted({IDS[0]: [f"<answer>{answer}</answer>" for answer in answers]})
+    row = rl_row(records(IDS[0])[0], answer="a blue triangle", answer_type="text", choices=None)
+    data = write_shards(tmp_path / "run", [row], "rl")
+    evaluate(settings(folders, reward={"roles": {"judge": ""}}), data, tmp_path / "out")
+    assert capsys.readouterr().err.endswith(f"step 1/1: {said}")
+
+
 def test_records_and_shards_agree(folders: Any, scripted: Any, run_folder: Path, tmp_path: Path) -> None:
     """The same questions as an input folder get the same figures."""
     scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
