@@ -13,7 +13,8 @@ from ..runs import SAMPLE, Command
 def test_the_half_width(count: int, best: str, middle: str) -> None:
     assert note_few(count, "validation") == (
         f"the validation has only {count} question{'s' * (count > 1)}: the 95 % interval of the accuracy has a "
-        f"half-width of {best} at best, and of {middle} at an accuracy of 0.5; with 100 questions it is at most 0.10"
+        f"half-width of {best} at best, and of {middle} at an accuracy of 0.5; with 100 questions it is at most 0.10: "
+        "raise validation.share (or validation.questions, if it limits them), or set validation.data"
     )
 
 
@@ -30,3 +31,5 @@ def test_an_evaluation_warns_at_its_start(sets: tuple[str, ...], count: int, run
     warnings = [line for line in ran.err.splitlines() if "95 %" in line]
     said = [f"trainer: the evaluation has only {count} questions"] if count else []
     assert [line.partition(": the 95")[0] for line in warnings] == said
+    action = ": use more questions in --data (or raise eval.questions, if it limits them)"
+    assert all(line.endswith(action) for line in warnings)
