@@ -1,5 +1,6 @@
 """Checks the images of shards (Parquet files of rows) before other code reads them."""
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,17 +35,23 @@ def check_images(file: Path) -> None:
     paths = {name: path for name in IMAGES if (path := f"{name}.list.element.path") in held}
     with pq.ParquetFile(file, metadata=metadata, read_dictionary=[*paths.values()]) as shard:
         for name, path in paths.items():
-            for batch in shard.iter_batches(columns=[path]):
+            batches = (shard.iter_batches(row_groups=[group], columns=[path]) for group in range(shard.num_row_groups))
+            for batch in itertools.chain.from_iterable(batches):  # each row group has a dictionary of its own
                 images = batch.column(0).flatten()
                 if images.null_count:
                     raise ShardFault(f"{file} has an image without a value in the column {name}: repeat the run")
                 names = images.field("path")
-                sizes = pc.binary_length(names.dictionary).to_pylist() if pa.types.is_dictionary(names.type) else ()
-                if any(size is not None and size > MAX_NAME_BYTES for size in sizes):
+                lengths = pc.call_function("binary_length", [names.dictionary]) if _is_shared(names) else ()
+                if any(length.is_valid and length.as_py() > MAX_NAME_BYTES for length in lengths):
                     raise ShardFault(
                         f"{file} has an image in the column {name} whose name has more than {MAX_NAME_BYTES} bytes: "
                         "shorten the name of the file in the input, and repeat the run"
                     )
+
+
+def _is_shared(names: pa.Array) -> bool:
+    """Return whether an array holds its texts as a dictionary; it does not if the column has no values."""
+    return pa.types.is_dictionary(names.type)
 
 
 def _check_compression(file: Path, metadata: pq.FileMetaData) -> None:

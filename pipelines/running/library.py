@@ -41,7 +41,7 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
         raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
-    given = {"pipeline": pipeline, "input": input, "output": output, **arguments}
+    given: dict[str, Any] = {"pipeline": pipeline, "input": input, "output": output, **arguments}
     given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     check_arguments("run", RunArguments, given)
     with without_beam_logs():

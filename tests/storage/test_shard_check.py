@@ -195,6 +195,14 @@ def test_images_that_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: py
     check_shards(shard(tmp_path, images=named))
 
 
+@pytest.mark.parametrize("options", [{}, {"row_group_size": 700}, {"use_dictionary": False}])
+def test_images_with_many_names_in_several_row_groups(options: dict[str, Any], tmp_path: Path) -> None:
+    """Each row group has its own dictionary, and a dictionary that becomes too large is continued as plain texts."""
+    images = pa.array([[{"bytes": b"a", "path": f"{row}" * 200}] for row in range(3000)], OVERLAYS)
+    pq.write_table(pa.table({"id": ["a"] * 3000, "images": images}), tmp_path / "a.parquet", **options)
+    check_shards([tmp_path / "a.parquet"])
+
+
 def test_many_small_items_count_as_the_objects_that_python_makes_of_them(tmp_path: Path) -> None:
     """For Parquet, an item without values needs a byte."""
     point = pa.array([[{"label": None, "x": None}] * 300_000], pa.list_(CORE["points"].type.value_type))

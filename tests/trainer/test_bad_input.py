@@ -240,8 +240,6 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
                                {"role": "assistant", "content": "3"}]}, "tokens"),
     ("no turns", {"prompt": [], "messages": []}, "the row has no messages"),
     ("turns null", {"prompt": None, "messages": None}, "the row has no messages"),
-    ("no id", {"id": None}, "or one of its texts (id, question, answer, answer_type, or the role or content of a "
-     "message) is null"),
     ("content null", {"prompt": [{"role": "user", "content": None}],
                       "messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "3"}]}, ""),
 ]  # fmt: skip

@@ -81,7 +81,7 @@ def test_bad_rows_are_left_out_and_told_once(drawer: Drawer, row: Row) -> None:
     others = (
         row(id="q-undecodable", images=[{"bytes": b"no picture", "path": None}]),
         row(id="q-no-mark", messages=[{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]),
-        row(id=None),
+        row(id="q-null", messages=[{"role": "user", "content": "<image>?"}, {"role": None, "content": "!"}]),
     )
     draws, told = drawer(others)
     ids = _ids(draws, *[ROWS] * 5)

@@ -56,7 +56,8 @@ class RewardSettings:
         ]
         if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
             raise ValueError(
-                f"roles.segmenter is the embedded engine, which finds drawn shapes only, but roles.{seeing[0]} is "
+                "roles.segmenter is the embedded engine, which finds drawn shapes but nothing in photographs, "
+                f"although roles.{seeing[0]} is "
                 'a real model: set roles.segmenter to a real model, or to "" (boxes then replace masks), or allow '
                 "this combination with allow_embedded = true"
             )

@@ -25,8 +25,8 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
     sign = -1 if metric in LOWEST else 1
 
     def goodness(line: Mapping[str, Any]) -> tuple[float, float, int]:
-        loss = line.get("loss")
-        return sign * line[metric], -loss if is_known(loss) else -math.inf, -line["step"]
+        loss = line["loss"] if is_known(line.get("loss")) else math.inf
+        return sign * line[metric], -loss, -line["step"]
 
     known = [line for line in validations if is_known(line.get(metric))]
     return max(known, key=goodness)["step"] if known else None

@@ -50,7 +50,7 @@ def test_it_serves_the_run_until_a_signal(demo: Path, number: signal.Signals) ->
         (["--export", ""], "--export must name a folder on this machine, got ''"),
         (["--export", "s3://bucket/copy"], "--export must name a folder on this machine, got 's3://bucket/copy'"),
         (("--at", "colour=red"), "--at colour=red cannot be used: the run has no column 'colour'"),
-        (("--at", "pass_rate=high"), "write it as LOW..HIGH"),
+        (("--at", "pass_rate=high"), "or as LOW..HIGH"),
         (("--port", "-1"), "choose another --host or --port"),
         (("--port", "70000"), "choose another --host or --port"),
     ],
