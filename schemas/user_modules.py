@@ -39,7 +39,7 @@ def is_own(file: Path, folder: Path) -> bool:
 
 
 def remember_modules(folder: Path) -> None:
-    """Store what the files contain from which modules were imported in a folder, for :func:`check_modules`."""
+    """Store a digest of each imported file of a folder, so that :func:`check_modules` can detect later changes."""
     for name, file in _imported(folder.resolve()):
         if name not in _digests or _digests[name][0] != file:
             _digests[name] = (file, _digest(file))

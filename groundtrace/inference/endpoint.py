@@ -178,8 +178,8 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 def is_real(settings: EndpointSettings) -> bool:
     """Return whether the endpoint with these settings is known to serve a real model. The result is False for the
-    embedded engine (image-processing code without a model), and for a kind that the user has written, since its models
-    are unknown.
+    embedded engine (image-processing code without a model), and for an endpoint kind that the user has written (a
+    plug-in), since its models are unknown.
     """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 

@@ -201,20 +201,21 @@ def _without_hardcoded(
 ) -> list[Executed]:
     """Return the calls; a call is marked as a pretence if the answer that it prints was written into its code.
 
-    A pretence is a call (one execution of code) that only pretends to look at the image. ``judged`` holds the calls,
-    and ``answer`` is the final answer of the response. ``outputs`` holds, for each call, the outputs of the unchanged
-    code: two for the question's images, one for images with a few pixels changed, and one for each group of objects,
-    from the images without this group.
+    A pretence is a call (one execution of code) that only pretends to look at the image.
 
-    ``altered`` holds the runs of changed code on the question's images (:func:`_with_other_constants`). In the first of
-    these runs, each constant that is the answer was replaced by the next number, for example 5 by 6. If the code then
-    prints 6, the answer was written into the code, and the call is marked (:mod:`groundtrace.rewards.hardcoded`). If
-    ``altered`` is empty, no call is marked.
-
-    There is one exception. ``computes`` is whether calculation alone can answer the question. If so, honest code may
-    contain the answer as one of the numbers of its calculation. So a call is then marked only if two more conditions
-    are true: no earlier call printed the answer, and the call still prints the answer in the runs in which all other
-    numbers were changed.
+    Args:
+        judged: The calls.
+        answer: The final answer of the response.
+        outputs: For each call, the outputs of its unchanged code. The code was executed twice on the question's images,
+            once on images with a few pixels changed, and once for each group of objects on images without this group.
+        altered: The outputs of changed code on the question's images (:func:`_with_other_constants`), from two kinds of
+            runs. In the first run, each constant that is the answer was replaced by the next number, for example 5 by
+            6. If the code then prints 6, the answer was written into the code, and the call is marked
+            (:mod:`groundtrace.rewards.hardcoded`). In the other runs, all other numbers in the code were changed. If
+            ``altered`` is empty, no call is marked.
+        computes: Whether calculation alone can answer the question. If so, honest code may contain the answer as one of
+            the numbers of its calculation. A call is then marked only if two more conditions are true: no earlier call
+            printed the answer, and the call still prints the answer in those other runs.
     """
     if not altered:
         return judged

@@ -8,9 +8,9 @@ the Hub's cache, a link may lead to a file in the folder ``blobs`` of the same d
 
 The library reads a name with ``::`` as a chain of files, so it opens another file than the one with this name. For
 example, for a file with the name ``a.csv::b.csv`` it opens ``a.csv``. Such names are also dangerous in a zip archive.
-For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library reads this
-name as "the file ``a/c.txt`` in the archive ``/home/me/b.docx``". A .docx file is a zip archive. So the library opens
-this private file of the user and reads from it. Therefore ``::`` is forbidden in the names of files, and in the names
+For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library then
+opens ``/home/me/b.docx``, a private file of the user, because a .docx file is a zip archive, and reads a file in it.
+Therefore ``::`` is forbidden in the names of files, and in the names
 that an archive holds.
 """
 

@@ -77,11 +77,11 @@ class DateFields:
 class WrittenDate:
     """Holds a date or time as it is written, with all its possible meanings.
 
-    ``spelling`` is a tuple. Its first value is a text for the notation, such as "/" or "clock". The other values are
-    the fields in their written order: ("/", 3, 4, 2021) for 03/04/2021. There is one exception: after the notation
-    "named", the order is always year, month, day: ("named", "2021", 4, 3) for "3 April 2021". If a date has a weekday,
-    its number (0 for Monday) is the next value. If a date has a time, the values for the time follow: ("clock", 5, 30)
-    for 5:30.
+    ``spelling`` is a tuple that describes how the date or time is written. Its first value is a text for the notation.
+    The other values are the written fields. For example, 03/04/2021 has the spelling ("/", 3, 4, 2021), and 5:30 has
+    ("clock", 5, 30). The fields are in their written order. With the notation "named" (the month is a name), they are
+    always year, month and day, and the year is a text: "3 April 2021" has ("named", "2021", 4, 3). After the date come
+    the number of the weekday (0 for Monday) and the values of the time, if they are written.
 
     ``readings`` are all dates or times that the written text may mean. ``weekday`` is the number of the written
     weekday; None if there is none.

@@ -41,7 +41,8 @@ def prune(parsed: argparse.Namespace) -> int:
                 cache.close()
     except CacheInUse as error:
         raise CacheCommandError(
-            f"cannot remove replies from {place}, because {error}, and repeat the command"
+            f"cannot remove replies from {place}, because another process has this cache open: wait until that process "
+            "has ended, and repeat the command"
         ) from error
     say(f"{counted(dropped, 'reply', 'replies')} dropped from {place}")
     return 0
