@@ -101,11 +101,19 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+_SECRET_PARAMETER = re.compile(r"([?&][\w-]*(?:token|key|secret|sig|password)[\w-]*=)[^&#\s'\"]+", re.IGNORECASE)
+"""Matches a parameter of a URL whose value may be a secret."""
+
+
 def without_password(text: str) -> str:
-    """Return the text with "..." in place of the user name and password in each URL, e.g. "https://me:secret@host" →
-    "https://...@host".
+    """Return the text with "..." in place of the secrets in each URL, e.g. "https://me:secret@host" → "https://...@host".
+
+    Secrets are a user name with a password, also in a later part of the URL, and the values of parameters such as
+    ``token``.
     """
-    return re.sub(r"//[^/\s]*@", "//...@", text)
+    text = re.sub(r"//[^/\s]*@", "//...@", text)
+    text = re.sub(r"(://\S*?/)[^/\s:@]+:[^/\s@]+@", r"\1...@", text)
+    return _SECRET_PARAMETER.sub(r"\1...", text)
 
 
 def last_part(path: str) -> str:

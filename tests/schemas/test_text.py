@@ -19,6 +19,7 @@ from groundtrace.schemas.text import (
     say,
     storable,
     whole,
+    without_password,
     words_in,
 )
 
@@ -129,3 +130,18 @@ def test_words_in(text: str, words: list[str]) -> None:
 )
 def test_the_last_part_of_a_path_or_address(path: str, part: str) -> None:
     assert last_part(path) == part
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no file https://me:hush@host/a.csv", "no file https://...@host/a.csv"),
+        ("spark://u:hush@host:1 and a/@b", "spark://...@host:1 and a/@b"),
+        ("hf://datasets/me:hush@x/y", "hf://datasets/...@x/y"),
+        ("'https://host/q.csv?token=hush&page=2'", "'https://host/q.csv?token=...&page=2'"),
+        ("https://host/?page=2&X-Amz-Signature=hush", "https://host/?page=2&X-Amz-Signature=..."),
+        ("hf://org/set@v1 at 12:30@noon/a", "hf://org/set@v1 at 12:30@noon/a"),
+    ],
+)
+def test_secrets_of_a_url_are_not_shown(text: str, shown: str) -> None:
+    assert without_password(text) == shown
