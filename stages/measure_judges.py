@@ -82,7 +82,8 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces (responses with a chain of thought) of the sample. ``problems`` lists the
+    """Holds the judgements on all traces (responses with a chain of thought) in the sample of drafts that the
+    judges read. ``problems`` lists the
     failed calls, each as one text.
     """
 

@@ -84,10 +84,11 @@ def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
     to one group of questions connected by common images.
 
     The value is ``("all", (None, hashes))``. "all" is a constant key, with which Beam brings all values to one worker.
-    ``hashes`` are the pixel hashes of the draft's media. The value has None instead of the question's id, so that
-    it does not add the question to the group: earlier stages may have left this question out. The values with ids come
-    from :func:`_use`, which is called for the selected drafts only. Nothing is yielded for a draft with fewer than two
-    media.
+    ``hashes`` are the pixel hashes of the draft's media. Nothing is yielded for a draft with fewer than two media.
+
+    This function is called for all drafts, also for those that an earlier stage left out. Such a draft connects images,
+    but its question must not become a part of the group. So the value has None in place of the question's id. For the
+    drafts that are not left out, :func:`_use` yields further values, which have the ids.
     """
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:

@@ -108,8 +108,9 @@ class Instances:
 
     Attributes:
         masks: the mask of each instance.
-        by: the role that searched for the label, such as ``detector``. It is "" if the label is invalid, if no role can
-            search, or if the detector does not know or refuses the label and the pointer finds nothing.
+        by: the model role that found the instances. The role ``detector`` searches first. If it does not know or
+            refuses the label, the role ``pointer`` searches. ``by`` is "" if the label is invalid, if no role can
+            search, or if the pointer finds nothing.
         note: remarks on the search, for example why no role searched, or that boxes replace masks; "" if there are
             none.
     """

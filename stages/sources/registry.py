@@ -42,7 +42,9 @@ def format_of(source: Source) -> Format:
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
-        raise RegistryError(f"cannot read {source.path}, because its input format {error}") from error
+        raise RegistryError(
+            f"cannot read {source.path}: its input format cannot be used, because it {error}"
+        ) from error
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:

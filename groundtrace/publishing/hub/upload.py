@@ -116,7 +116,7 @@ def _check_card(card: str) -> None:
         message = line_of(ValueError(answer.text))
         raise PublishError(
             f"the Hub refuses the data card: {message}: correct the licences in the input or the text that the "
-            "recipe adds to the card, and repeat the run"
+            "pipeline adds to the card, and repeat the run"
         )
     hf_raise_for_status(answer)
 

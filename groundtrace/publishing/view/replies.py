@@ -54,7 +54,8 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     if not file.is_file():
         raise InspectError(
             f"there is no file {file} with the replies of this run. If the run used another cache (--cache), read the "
-            "replies with `beam cache export CACHE --to FILE`; otherwise, copy the folder cache of the run back"
+            "replies with `beam cache export CACHE --to FILE`; otherwise, copy the run's folder `cache` back to its "
+            "place"
         )
     try:
         with closing(StoredReplies(file)) as stored:

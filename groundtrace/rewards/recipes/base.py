@@ -121,7 +121,7 @@ class Recipe(Protocol):
         roles: the model roles that the recipe calls, such as ``judge``. Each of them must have an endpoint.
         shown: the names of the verdicts whose mean values are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
-        learns: whether ``learn`` changes the memory.
+        learns: whether the recipe keeps a memory between the steps of a training, which its method ``learn`` changes.
         samples_by_reward: which groups the trainer replaces if ``grpo.dynamic_sampling`` is True. A group is the
             responses to one prompt. True: groups whose rewards are all equal. False: groups whose answers are all right
             or all wrong.

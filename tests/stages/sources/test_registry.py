@@ -26,7 +26,8 @@ def test_only_data_sets_are_read_whole_and_tell_nothing_before() -> None:
 
 def test_a_source_of_no_format(store: MediaStore) -> None:
     with pytest.raises(
-        ValueError, match=r"cannot read .*rows\.xyz, because its input format must be one of .*, got 'xyz'"
+        ValueError,
+        match=r"cannot read .*rows\.xyz: its input format cannot be used, because it must be one of .*, got 'xyz'",
     ):
         read_source(Source("xyz", "rows.xyz"), RowSettings(), store)
 
