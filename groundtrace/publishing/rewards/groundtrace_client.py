@@ -608,11 +608,10 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
         return score["reward"]
     if settings.unscored is not None:
         return settings.unscored
-    reasons = [
-        f"{name}: {_shown(settings, str, each.get('reason'), 200)}"
-        for name, each in score["verdicts"].items()
-        if each.get("value") is None
-    ]
+    verdicts = {name: each for name, each in score["verdicts"].items() if each.get("value") is None}
+    failed = {name: each for name, each in verdicts.items() if each.get("failed") is True}
+    found = (failed or verdicts).items()  # if a verdict has failed, the others without a value had nothing to check
+    reasons = [f"{name}: {_shown(settings, str, each.get('reason'), 200)}" for name, each in found]
     why = _shown(settings, "; ".join, reasons, 200)
     why = why or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     raise Unscored(

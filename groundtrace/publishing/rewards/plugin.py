@@ -153,7 +153,9 @@ def number_of(config: str, scored: Scored) -> float:
         return scored.reward
     if (counts := reward_of(config).settings.unscored) is not None:
         return counts
-    reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
+    failed = [verdict for verdict in scored.verdicts if verdict.failed]  # others had nothing to check, if any failed
+    missing = failed or [verdict for verdict in scored.verdicts if verdict.value is None]
+    reasons = [f"{verdict.name}: {verdict.reason}" for verdict in missing]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, and reward.roles has no judge to grade it"
     raise Unscored(
         f"a response is unscored ({why}): set the key 'unscored' of the reward's config to the reward for such "

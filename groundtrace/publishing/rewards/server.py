@@ -360,5 +360,6 @@ class RewardServer:
 
 def _plain(scored: Scored) -> dict[str, Any]:
     """Return the scores of a response as fields of a JSON object."""
-    verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
+    fields = ("value", "failed", "reason")
+    verdicts = {each.name: {field: getattr(each, field) for field in fields} for each in scored.verdicts}
     return {"reward": scored.reward, "outcome": scored.outcome, "verdicts": verdicts}
