@@ -1,4 +1,6 @@
-"""Lets the policy answer each question again, in words alone, with crops of the images (iVGR §3.4, third step).
+"""Lets the policy answer each question again, now with crops of the images (iVGR §3.4, third step).
+
+The prompt asks for an answer without coordinates of boxes.
 
 The policy is the model to be trained. A crop is a part of an image around one or more boxes that the policy predicted.
 The new answers show whether crops help the policy.

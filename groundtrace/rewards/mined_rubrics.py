@@ -131,8 +131,8 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
     ``mined`` holds the rubrics (criteria of grading) that were proposed and measured for a run, and ``settings`` holds
     the thresholds. The content lists every proposed rubric with its measurements. For a rubric that is not kept, it
-    also states the reason. Rubrics that require a right answer have no measurements. The field ``problems`` holds the
-    messages of the errors that occurred.
+    also states the reason. A proposed rubric that asks whether the answer is right has no measurements, because the
+    answer is graded in another way. The field ``problems`` holds the messages of the errors that occurred.
 
     The field ``curriculum`` holds the training settings of RuCL's paper, for information only. A training run reads
     these settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A

@@ -90,7 +90,8 @@ class PreparedRow:
     Attributes:
         row: the row without its images.
         question: the row's question, which refers to the files.
-        sizes: the (width, height) of each image in pixels; if the row has clips, only that of the first image.
+        sizes: the (width, height) of each image in pixels. If the row has clips (videos), only the size of its first
+            image.
     """
 
     row: TrainingRow

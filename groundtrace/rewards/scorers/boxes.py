@@ -1,9 +1,10 @@
 """Scores how well the boxes of a response match the gold boxes (iVGR §3.2, Eq. 2).
 
 The recall is the mean, over the gold boxes, of the best IoU with a predicted box. The precision is the mean, over the
-predicted boxes, of the best IoU with a gold box. Eq. 2 uses only positions, so labels are not compared. A caller that
-compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`) passes a function ``names``. Then a predicted box has
-the IoU 0 with a gold box if its label cannot name the object of the gold box.
+predicted boxes, of the best IoU with a gold box. :func:`score_group` makes one value of the two. Eq. 2 uses only
+positions, so labels are not compared. A caller that compares labels (:mod:`groundtrace.rewards.scorers.boxes_named`)
+passes a function ``names``. Then a predicted box has the IoU 0 with a gold box if its label cannot name the object of
+the gold box.
 
 This module deviates from Eq. 2 by the rules below. Some of them are for cases that Eq. 2 does not define. Without the
 other rules, a response could raise its value with needless boxes.

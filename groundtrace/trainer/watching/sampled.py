@@ -145,7 +145,8 @@ class CountingSampler(Sampler):
 def counting(sampler: Sampler, show: Show | None, step: int, steps: int) -> Iterator[Sampler]:
     """Show the progress of the sampling while the body of the ``with`` statement runs, with a thread.
 
-    The body must draw its responses with the sampler that the statement returns. It draws from ``sampler``. ``step`` is
+    The body must draw its responses with the sampler that the statement returns. This sampler calls ``sampler``, and
+    counts the responses. ``step`` is
     the number of the training step, from 1, and ``steps`` is the total number of steps. If ``show`` is None, nothing is
     shown.
     """

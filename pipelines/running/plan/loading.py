@@ -125,8 +125,10 @@ def adopt_file(path: str) -> ModuleType:
     user's folder.
 
     Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name. Raises
-    :class:`groundtrace.schemas.user_modules.StaleModule` if the file, or a module beside it, has changed since an
-    earlier import, or if an earlier recipe has imported another module with the name of a module beside the file.
+    :class:`groundtrace.schemas.user_modules.StaleModule` in two cases:
+
+    - The file, or a module beside it, has changed since it was imported.
+    - The file imports a module beside it, but a recipe in another folder has already imported a module of this name.
     """
     file = Path(path)
     if is_bundled(file):
