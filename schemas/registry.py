@@ -184,8 +184,8 @@ class Registry(Generic[T]):
             others = {plugin.path: str(plugin) for plugin in reversed(plugins)}
             both = " and ".join([*first, *reversed(others.values())][:2])
             raise RegistryError(
-                f"names {name!r}, which is the name of more than one {self.what}, {both}: give one of them another "
-                "name in the config or package from which it comes"
+                f"names {name!r}, but more than one {self.what} has this name: {both}. Rename one of them in its "
+                "config or package"
             )
         return plugins[0].path
 
@@ -378,17 +378,28 @@ def plugin_folders() -> set[Path]:
 
     Folders of Groundtrace and of installed packages are left out.
     """
+    return {folder for _, folder in plugin_files()}
+
+
+def plugin_files() -> set[tuple[Path, Path]]:
+    """Return the file of each module with a plug-in of the user, with the folder from which the module is imported.
+
+    Modules of Groundtrace and of installed packages are left out.
+    """
     paths = (path for parts in configured_plugins().values() for path in parts.values())
-    return {folder for path in paths if (folder := _folder_of(path.partition(":")[0])) is not None}
+    return {found for path in paths if (found := _place_of(path.partition(":")[0])) is not None}
 
 
-def _folder_of(module: str) -> Path | None:
-    """Return the folder from which a module is imported; None if it is one of Groundtrace or an installed package."""
+def _place_of(module: str) -> tuple[Path, Path] | None:
+    """Return the file of a module, and the folder from which it is imported.
+
+    The result is None for a module of Groundtrace or of an installed package.
+    """
     file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
     if file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
         return None
     is_package = file.name == "__init__.py"
-    return file.parents[module.count(".") + is_package]
+    return file, file.parents[module.count(".") + is_package]
 
 
 @functools.cache

@@ -4,6 +4,7 @@ Python imports a module once in each process. In a notebook, the user may change
 recipes with different modules of one name. Python would then run other code than that of the file.
 """
 
+import ast
 import contextlib
 import hashlib
 import sys
@@ -26,6 +27,42 @@ def imported_files(folder: Path) -> set[Path]:
     ``folder`` is the path of the folder, without symbolic links.
     """
     return {file for _, file in _imported(folder)}
+
+
+def used_files(file: Path, folder: Path) -> set[Path]:
+    """Return a Python file of a user, and the files of a folder that it imports, directly or through each other.
+
+    The files are found by the import statements in their source, so the result does not depend on what else the
+    process has imported. ``file`` is the path of the file, and ``folder`` is the folder from which its module is
+    imported, both without symbolic links.
+    """
+    found, left = set[Path](), [file]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left += [each for name in _names_imported(one, folder) for each in _files_of(name, folder)]
+    return found
+
+
+def _names_imported(file: Path, folder: Path) -> Iterator[str]:
+    """Yield the full names that a file imports, such as ``a.b``; for ``from a import b``, both ``a`` and ``a.b``."""
+    package = [*file.relative_to(folder).parts[:-1]]
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (base, *(f"{base}.{each.name}".removeprefix(".") for each in node.names))
+
+
+def _files_of(name: str, folder: Path) -> list[Path]:
+    """Return the files in a folder that Python executes to import a module: also those of the packages around it."""
+    parts = [part for part in name.split(".") if part]
+    places = [folder.joinpath(*parts[: count + 1]) for count in range(len(parts))]
+    files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
+    return [file for file in files if file.is_file()]
 
 
 def is_installed(file: Path) -> bool:

@@ -117,9 +117,7 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
 ) -> None:
     for package, entries in packages.items():
         install(package, entries)
-    with pytest.raises(
-        RegistryError, match=f"names '{name}', which is the name of more than one answer type"
-    ) as caught:
+    with pytest.raises(RegistryError, match=f"names '{name}', but more than one answer type has this name") as caught:
         use_plugins(given)
         TYPES[name]
     assert all(one in str(caught.value) for one in both)
@@ -217,7 +215,7 @@ def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_mis
         ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner cannot be used: the answer type"),
         (
             {"answer_types": {"text": "parts:ANGLE"}},
-            "plugins.answer_types.text names 'text', which is the name of more than one answer type, ",
+            "plugins.answer_types.text names 'text', but more than one answer type has this name: ",
         ),
     ],
 )

@@ -91,3 +91,22 @@ def test_a_fault_in_a_module_beside_the_recipe_names_this_module(text: str, mess
     (tmp_path / "a" / "parts_beside.py").write_text(text)
     with pytest.raises(PipelineError, match=rf"^{file} cannot be imported: .*{message}"):
         adopt_file(str(file))
+
+
+def test_the_files_that_a_file_imports_from_its_folder(tmp_path: Path) -> None:
+    texts = {
+        "recipe.py": "import json\nimport a.b as b\nfrom c import VALUE\ndef later():\n    import d\n",
+        "a/__init__.py": "",
+        "a/b.py": "from . import e\nfrom .f import X\nfrom ..c import Y\n",
+        "a/e.py": "import recipe\n",
+        "a/f.py": "",
+        "c.py": "",
+        "d.py": "",
+        "not_imported.py": "",
+        "json.txt": "",
+    }
+    (tmp_path / "a").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    used = user_modules.used_files(tmp_path / "recipe.py", tmp_path)
+    assert {str(file.relative_to(tmp_path)) for file in used} == {*texts} - {"not_imported.py", "json.txt"}

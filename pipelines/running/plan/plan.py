@@ -3,7 +3,6 @@
 """
 
 import functools
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,14 +23,15 @@ from groundtrace.pipelines.running.plan.options import is_local, pipeline_option
 from groundtrace.pipelines.running.plan.places import cache_path, named_folder
 from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, stages_of, wire
 from groundtrace.pipelines.running.plan.workers import parts_of
-from groundtrace.schemas.registry import plugin_folders
+from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import code_revision
-from groundtrace.schemas.user_modules import imported_files
+from groundtrace.schemas.user_modules import used_files
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import Input
 from groundtrace.storage.places import extras_for
+from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaRoots
 
 
@@ -141,14 +141,15 @@ class Plan:
     def revision(self) -> str:
         """Return the revision of the code that makes the rows: that of Groundtrace, and a digest of the user's code.
 
-        The user's code is the recipe's file and the modules beside it, unless the recipe is a bundled one, and the
-        modules of plug-ins. Modules that are first imported while the run works are not part of the digest.
+        The user's code is the recipe's file, unless the recipe is a bundled one, and the files of plug-ins, each with
+        the files in its folder that it imports.
         """
-        folders = plugin_folders() | (set() if is_bundled(self.recipe_file) else {self.recipe_file.parent})
-        files = sorted({file for folder in folders for file in imported_files(folder)})
+        recipe = (self.recipe_file, self.recipe_file.parent)
+        own = plugin_files() | (set() if is_bundled(self.recipe_file) else {recipe})
+        files = {used for file, folder in own for used in used_files(file, folder)}
         if not files:
             return code_revision()
-        digest = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+        digest = sha256_bytes("".join(sorted(sha256_bytes(file.read_bytes()) for file in files)).encode())
         return f"{code_revision()} with own code {digest[:12]}"
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
@@ -168,9 +169,9 @@ class Plan:
                 if not (stage in self.stages and stage in wired.stages)
             ]
             raise PipelineError(
-                f"two calls of `build` of the recipe {self.recipe.name} added different stages "
-                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): in `build`, choose the stages only by "
-                "the settings"
+                f"two calls of `build` of the recipe {self.recipe.name} added different stages (they differ in "
+                f"{', '.join(map(repr, dict.fromkeys(changed))) or 'the order'}): in `build`, let only the config "
+                "decide which stages are added"
             )
         return wired
 

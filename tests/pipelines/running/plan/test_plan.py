@@ -55,10 +55,10 @@ def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> N
     plan = make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run")))
     *others, last = plan.stages
     more = Stage("more", "does more")
-    for stages, changed in (((*others, last, more), "more"), ((last, *others), "the order differs")):
+    for stages, changed in (((*others, last, more), "'more'"), ((last, *others), "the order")):
         with pytest.raises(PipelineError) as caught:
             replace(plan, stages=StageList(stages)).wire()
         assert str(caught.value) == (
-            f"two calls of `build` of the recipe grounded_cot added different stages ({changed}): "
-            "in `build`, choose the stages only by the settings"
+            f"two calls of `build` of the recipe grounded_cot added different stages (they differ in {changed}): "
+            "in `build`, let only the config decide which stages are added"
         )

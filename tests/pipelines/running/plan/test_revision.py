@@ -38,6 +38,18 @@ def test_a_bundled_recipe_has_the_revision_of_groundtrace(tmp_path: Path) -> Non
     assert make_plan(RunArguments("grounded_cot", SAMPLE, str(tmp_path / "run"))).revision == code_revision()
 
 
+def test_only_files_that_the_recipe_imports_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a script or a notebook in the folder of the recipe makes the same rows as the command."""
+    folder = tmp_path / "mine"
+    first = revision(tmp_path, "mine", 1)
+    (folder / "script.py").write_text("NUMBER = 1\n")
+    monkeypatch.syspath_prepend(str(folder))
+    __import__("script")
+    (folder / "not_imported.py").write_text("NUMBER = 2\n")
+    arguments = RunArguments(str(folder / "recipe_mine.py"), SAMPLE, str(tmp_path / "run"))
+    assert make_plan(arguments).revision == first
+
+
 def test_the_users_code_changes_the_revision(tmp_path: Path) -> None:
     first = revision(tmp_path, "a", 1)
     assert first.startswith(f"{code_revision()} with own code ")
