@@ -78,7 +78,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
             raise NotServed(
-                f"{described(name, roles, settings)} has no server. Only `beam run` starts a server for the kind "
+                f"the {described(name, roles, settings)}, has no server. Only `beam run` starts a server for the kind "
                 f'{settings.kind}: start the server yourself, set {where}endpoints.{name}.kind to "openai", and set '
                 f"{where}endpoints.{name}.base_url to the server's URL",
                 can_wait=False,

@@ -148,7 +148,9 @@ def read_config(run: Path) -> Mapping[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
+        raise InspectError(
+            f"cannot read {file} ({error.strerror or error}): make this path a file that you can read, or remove it"
+        ) from error
     try:
         values = read_toml(data.decode("utf-8"))
     except UnicodeDecodeError as error:

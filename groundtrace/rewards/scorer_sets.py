@@ -66,5 +66,7 @@ def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> 
     if not arguments:
         return scorer
     if scorer.arguments is None:
-        raise ConfigError(f"{where}: the scorer {scorer.name} does not accept arguments: remove {', '.join(arguments)}")
+        raise ConfigError(
+            f"{where}: the scorer {scorer.name} does not accept arguments: remove the key {' and '.join(arguments)}"
+        )
     return replace(scorer, arguments=build(type(scorer.arguments), arguments, where))

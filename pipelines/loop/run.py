@@ -235,7 +235,7 @@ def _check_rows(loop: Loop, step: Step) -> None:
         )
         raise UserError(
             f"the run in {loop.out / wanted[0]} made no {wanted[1].upper()} rows, which the step {step.name} needs. "
-            f"The numbers of its rejected records are: {reasons or '0'}. Read {loop.out / wanted[0] / 'report.html'}, "
+            f"Rejected records by reason: {reasons or 'none'}. Read {loop.out / wanted[0] / 'report.html'}, "
             f"{remedy}, and run the same command again"
         )
 

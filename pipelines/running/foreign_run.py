@@ -36,8 +36,8 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
         )
     if summary.recipe not in bundled_names():
         raise InspectError(
-            f"the file of the pipeline {summary.recipe} is not known: start the view again with `beam view {run} "
-            "--pipeline FILE`, where FILE is the pipeline's file"
+            f"{summary.recipe} is not a pipeline of Groundtrace, and the run does not name its file: start the view "
+            f"again with `beam view {run} --pipeline FILE`, where FILE is the pipeline's file"
         )
     again = f"to permit it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
@@ -48,7 +48,7 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
         )
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run {run} uses {printable(place)}, which is not on this machine, and `beam view` does not read it "
+            f"the run {run} uses {printable(place)}, which may be on another machine, so `beam view` does not read it "
             f"without your permission: {again}"
         )
     with installed_code_only(f"only with your permission: {again}"):

@@ -125,7 +125,7 @@ def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
     for stage in wired:
         if known.setdefault(stage.name, stage) != stage:
             raise RecipeError(
-                f"the recipe {recipe} has two different stages that are named {stage.name}: rename one of them"
+                f"the recipe {recipe} has two different stages with the name {stage.name!r}: rename one of them"
             )
     stages = tuple(sorted(known.values(), key=lambda stage: stage.is_sample))
     _check_columns(recipe, stages)
@@ -144,11 +144,11 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
         for column in stage.adds:
             other = taken.setdefault(column.name.casefold(), column)
             if other != column:
-                stage_or_us = "a column of Groundtrace" if other in READ_BY_NAME else "a column of another stage"
-                owner = "a column of every row" if other is CORE.get(other.name) else stage_or_us
+                stage_or_us = "Groundtrace already uses" if other in READ_BY_NAME else "another stage already adds"
+                owner = "every row already has" if other is CORE.get(other.name) else stage_or_us
                 raise RecipeError(
-                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} is "
-                    f"already named {other.name}: rename the column that the stage adds"
+                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name!r}, but {owner} the "
+                    f"column {other.name!r}: rename the column that the stage adds"
                 )
 
 

@@ -87,7 +87,9 @@ class JsonLines(Format):
         except (StorageError, StoreUnavailable):
             raise
         except OSError as error:  # such as a link to a device
-            raise InputError(f"cannot read {path} ({error.strerror}): set --input to a file with records") from error
+            raise InputError(
+                f"cannot read {path} ({error.strerror}): make this file readable, or set --input to another file"
+            ) from error
         folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:

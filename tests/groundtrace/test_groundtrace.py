@@ -43,7 +43,7 @@ def test_a_preview_has_the_sums_of_a_forecast(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_user_errors(tmp_path: Path) -> None:
-    with pytest.raises(gt.UserError, match="there is no pipeline nowhere"):
+    with pytest.raises(gt.UserError, match="there is no pipeline 'nowhere'"):
         gt.run("nowhere", str(SAMPLE), str(tmp_path / "run"))
     with pytest.raises(gt.UserError, match="there is no folder"):
         gt.open_run(tmp_path / "none")

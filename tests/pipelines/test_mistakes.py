@@ -89,7 +89,10 @@ MISTAKES = {
     ),
     "one image": (RUN + "--input photos/a.png", ["photos/a.png", "a .png file cannot be an input", TAKES]),
     "a zip": (RUN + "--input photos.zip", ["photos.zip", "a .zip file cannot be an input", TAKES]),
-    "an empty folder": (RUN + "--input empty", ["empty cannot be used as the input", "the folder is empty", TAKES]),
+    "an empty folder": (
+        RUN + "--input empty",
+        ["there is no input at", "empty, because Groundtrace finds no", "and the folder is empty", TAKES],
+    ),
     "images alone": (RUN + "--input photos", ["photos holds images and no questions", "into one .csv file"]),
     "images alone, looked at": ("validate grounded_cot --input photos", ["photos holds images and no questions"]),
     "images alone, to begin with": ("init photos", ["holds images and no questions", "image, question and answer"]),
@@ -177,7 +180,7 @@ MISTAKES = {
     ),
     "a misspelt recipe": (
         "run grounded_cto --input good --output run",
-        ["there is no pipeline grounded_cto", "grounded_cot, "],
+        ["there is no pipeline 'grounded_cto'", "grounded_cot, "],
     ),
     "a recipe with a typo": ("run first/typo.py --input good --output run", ["typo.py cannot be imported: ", "line 1"]),
     "a recipe that ends the command": (
@@ -287,7 +290,7 @@ def test_two_runs_into_one_folder(home: Path) -> None:
 def test_the_output_of_another_input(home: Path) -> None:
     LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
-    assert "run was made from other data (the first" in answer
+    assert "run was made from other data, namely the first" in answer
     assert "or add --resume=never to replace the outputs in this folder (replies in the cache are kept)" in answer
 
 
@@ -327,7 +330,7 @@ def test_what_to_do_about_records_that_are_all_rejected(home: Path, run_beam: Ca
     shutil.rmtree(home / "photos")
     (home / "good/a.png").unlink()
     ran = run_beam("good", home / "run")
-    ran.check_refused(2, "good were rejected; the most frequent reason is media_missing (1 of 1 records): ")
-    assert "No earlier output was replaced. Correct the records: `beam validate` lists their problems" in ran.err
+    ran.check_refused(2, "good were rejected, 1 of 1 as media_missing (such as: ")
+    assert "No earlier output was replaced. List the problems of the records with `beam validate`, and" in ran.err
     assert {path.name for path in (home / "run").iterdir()}.isdisjoint(("sft", "rl", "rejected", "run.json"))
     assert "media_missing" in (home / "run/failed.html").read_text("utf-8").split('id="rejections"')[1]

@@ -184,9 +184,9 @@ def test_unknown_name_lists_the_known() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, "but label is missing: correct"),
-        ({"label": "cat", "lable": "cat"}, "but lable is not under `variables`: correct"),
-        ({"lable": "cat"}, "but label is missing and lable is not under `variables`: correct"),
+        ({}, "but 'label' is listed but not used: correct"),
+        ({"label": "cat", "lable": "cat"}, "but 'lable' is used but not listed: correct"),
+        ({"lable": "cat"}, "but 'label' is listed but not used and 'lable' is used but not listed: correct"),
     ],
 )
 def test_wrong_variables(variables: dict[str, str], said: str) -> None:
@@ -201,8 +201,11 @@ def test_wrong_variables(variables: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("media", "said"),
     [
-        (None, r"render\(\) must be called with .* under `media`, but original is missing"),
-        ({"original": [], "overlay": []}, r"render\(\) must be called with .* under `media`, but overlay is not under"),
+        (None, r"render\(\) must be called with .* under `media`, but 'original' is listed but not used"),
+        (
+            {"original": [], "overlay": []},
+            r"render\(\) must be called with .* under `media`, but 'overlay' is used but not listed",
+        ),
     ],
 )
 def test_wrong_media(media: dict | None, said: str) -> None:

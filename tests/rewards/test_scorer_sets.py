@@ -68,7 +68,10 @@ def test_the_reward_takes_them_too() -> None:
         ({"outcom": {}}, "verify.scorers.outcom must be one of boxes, "),
         ({"outcom": {}}, "got 'outcom': did you mean outcome?"),
         ({"gone:X": {}}, "verify.scorers.gone:X names the scorer gone:X, but gone:X cannot be imported"),
-        ({"outcome": {"most": 2}}, "verify.scorers.outcome: the scorer outcome does not accept arguments: remove most"),
+        (
+            {"outcome": {"most": 2}},
+            "verify.scorers.outcome: the scorer outcome does not accept arguments: remove the key most",
+        ),
         ({f"{__name__}:BOUNDED": {"moost": 2}}, "did you mean"),
         ({f"{__name__}:BOUNDED": {"most": "x"}}, ":BOUNDED.most must be an integer, got 'x'"),
         ({f"{__name__}:FAKE": {}}, ":FAKE: another scorer already has the name outcome: rename this scorer"),

@@ -221,7 +221,7 @@ REFUSED = [
     (("validation.every=0", "validation.share=0.1"), "validation.every"),
     (
         ("validation.share=0.01",),
-        "1 row of 12 may be held out, but rows with the same image stay together, and each image has 2",
+        "hold out 1 row of 12, but all rows with the same image are held out together, and each image has 2",
     ),
     (("validation.data=nowhere",), "nowhere has no shards and no records.jsonl: give the output folder of"),
     (("validation.share=0.3", "validation.best_by=loss"), "'loss' needs responses, but the held-out rows have none"),

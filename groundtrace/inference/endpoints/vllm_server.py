@@ -196,7 +196,8 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log = starting.enter_context(opened_for_writing(log_folder, log_path.name, truncate=True))
             except OSError as error:
                 raise VllmServerError(
-                    f"the log {log_path} can't be written ({error.strerror}): make its folder writable"
+                    f"the log {log_path} can't be written ({error.strerror}): make {log_folder} a folder that you can "
+                    "write"
                 ) from error
             # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(

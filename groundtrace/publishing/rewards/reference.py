@@ -72,7 +72,8 @@ def reference_of(found: object, text: str) -> RowReference:
     for name in (*FIELDS, "stream"):
         if not isinstance(value := given.get(name), str):
             raise BadReference(
-                f"the row's reference has no text in the field {name!r}: {text[:80]!r}: export the run again"
+                f"the row's reference must be a JSON object with a text in the field {name!r}, got {text[:80]!r}: "
+                "export the run again"
             )
         fields[name] = value
     return RowReference(**fields)

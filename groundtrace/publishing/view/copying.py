@@ -64,8 +64,8 @@ def export_view(
         _put_page(folder)
     except OSError as error:
         raise InspectError(
-            f"the copy of --export {folder} cannot be written ({error.strerror or error}): choose a folder where you "
-            "may write, on a disk with free space"
+            f"the copy cannot be written to --export {folder} ({error.strerror or error}): choose another folder, "
+            "where you may write, on a disk with free space"
         ) from error
     return total
 

@@ -57,7 +57,7 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
                 if number > MAX_LINES:
                     raise InspectError(
                         f"{file} has more than {MAX_LINES} lines: remove outdated lines. A line is outdated if a later "
-                        "line has the same id and, in judgements.jsonl, the same about and reviewer"
+                        "line has the same `id` and, in judgements.jsonl, the same `about` and `reviewer`"
                     )
                 if line != b"\n":
                     yield from _entry(file, number, line, make)

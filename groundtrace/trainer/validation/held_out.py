@@ -101,9 +101,9 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
             room -= sizes[group]
     if not chosen:
         raise ConfigError(
-            f"validation.share = {share:g} is too low: {counted(wanted, 'row')} of {len(groups)} may be held out, but "
-            f"rows with the same image stay together, and each image has {min(sizes.values())} rows or more. Raise "
-            "validation.share, or set validation.data"
+            f"validation.share = {share:g} is too low: it lets the trainer hold out {counted(wanted, 'row')} of "
+            f"{len(groups)}, but all rows with the same image are held out together, and each image has "
+            f"{min(sizes.values())} rows or more. Raise validation.share, or set validation.data"
         )
     if len(chosen) == len(sizes):
         raise ConfigError(

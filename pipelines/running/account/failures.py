@@ -54,9 +54,9 @@ def check_records(summary: RunSummary) -> None:
     if sum(reasons.values()) == counts.input:
         reason, records = max(reasons.items(), key=itemgetter(1))
         raise InputError(
-            f"all records of {summary.input} were rejected; the most frequent reason is {reason} ({records} of "
-            f"{counts.input} records): {summary.detail_of(reason)}. No earlier output was replaced. Correct the "
-            "records: `beam validate` lists their problems"
+            f"all records of {summary.input} were rejected, {records} of {counts.input} as {reason} (such as: "
+            f"{summary.detail_of(reason)}). No earlier output was replaced. List the problems of the records with "
+            "`beam validate`, and correct them"
         )
 
 
@@ -88,12 +88,11 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             found = tuple(reason for reason in failures if reasons.get(reason))
             detail = most_frequent_detail(staging, stage.name, found)
             by_replies = found != (CALL_FAILED,)
-            fresh = " (with --fresh if the replies are the cause)" if by_replies else ""
+            fresh = " (with --fresh, to get new replies, if the replies are wrong)" if by_replies else ""
             raise StageFailed(
-                f"in the stage {stage.name}, {failed} of {read} records were rejected as {' or '.join(found)}; the "
-                f"most frequent cause is: {detail}. No earlier output was replaced, and the models' replies are kept "
-                f"for the next run. Remove the cause and run the same command again{fresh}, or raise the setting "
-                "max_failed",
+                f"the stage {stage.name} rejected {failed} of {read} records as {' or '.join(found)}, most often "
+                f"because: {detail}. No earlier output was replaced, and the models' replies are kept for the next "
+                f"run. Correct this cause and run the same command again{fresh}, or raise the setting max_failed",
                 by_replies,
             )
 

@@ -173,7 +173,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
     check_bucket(path)
     *files, last = map(str, absent)
     raise InputError(
-        f"{name} cannot be used as the input, because it has {', '.join(files)}, and {last}: {INPUT_REMEDY}"
+        f"there is no input at {name}, because Groundtrace finds {', '.join(files)}, and {last}: {INPUT_REMEDY}"
     ) from absent[-1]
 
 

@@ -59,7 +59,7 @@ def recipe_file(name: str) -> Path:
             return path.resolve()
     if name in bundled:
         return bundled_file(name)
-    raise PipelineError(f"there is no pipeline {name}: name a bundled pipeline ({', '.join(bundled)}), or a .py file")
+    raise PipelineError(f"there is no pipeline {name!r}: name a bundled pipeline ({', '.join(bundled)}), or a .py file")
 
 
 def bundled_file(name: str) -> Path:

@@ -185,8 +185,9 @@ class LocalRun:
             ) from error
         if found != fingerprint and resume:
             raise RunFolderError(
-                f"the run folder {self.name} was made from other data ({name}, digest {found[:12]}): choose another "
-                "--output, or add --resume=never to replace the outputs in this folder (replies in the cache are kept)"
+                f"the run folder {self.name} was made from other data, namely {name} with the digest {found[:12]}: "
+                "choose another --output, or add --resume=never to replace the outputs in this folder (replies in the "
+                "cache are kept)"
             )
 
     def _is_others(self, fingerprint: str) -> bool:

@@ -161,7 +161,10 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     )
     summary = json.loads((copy / "run.json").read_text())
     for changes, message in (
-        ({"recipe": str(planted)}, r"is not known: start the view again with `beam view \S+ --pipeline FILE`"),
+        (
+            {"recipe": str(planted)},
+            r"the run does not name its file: start the view again with `beam view \S+ --pipeline FILE`",
+        ),
         (
             {"recipe_file": str(planted)},
             rf"without your permission: to permit it, .* `beam view \S+ --pipeline {planted}`",
@@ -237,7 +240,7 @@ def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
     contacted: list[object] = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
     with pytest.raises(
-        InspectError, match=f"which is not on this machine, and `beam view` does not read it {ON_REQUEST}"
+        InspectError, match=f"which may be on another machine, so `beam view` does not read it {ON_REQUEST}"
     ):
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert contacted == []

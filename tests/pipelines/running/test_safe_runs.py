@@ -139,8 +139,7 @@ def test_a_role_that_never_answers_ends_the_run(
         ran = run_beam(data, finished, *asking(server.url), "--set", "max_failed=0.9")
     ran.check_refused(
         2,
-        "attempt, 8 of 8 records were rejected as call_failed; the most frequent cause is: "
-        "server_error: HTTP 500: out of",
+        "attempt rejected 8 of 8 records as call_failed, most often because: server_error: HTTP 500: out of",
     )
     assert held(finished) == before
 

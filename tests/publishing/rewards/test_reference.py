@@ -18,9 +18,12 @@ def test_what_is_written_is_read(reference: RowReference) -> None:
     [
         ("B", "is not JSON: 'B'"),
         ("[" * 5000, "is not JSON"),
-        ("[]", "has no text in the field 'answer'"),
-        ('{"answer": "B", "family": "plain", "id": 3, "run": "r"}', "has no text in the field 'id'"),
-        ('{"answer": "B", "family": "plain", "id": "a"}', "has no text in the field 'run'"),
+        ("[]", "must be a JSON object with a text in the field 'answer'"),
+        (
+            '{"answer": "B", "family": "plain", "id": 3, "run": "r"}',
+            "must be a JSON object with a text in the field 'id'",
+        ),
+        ('{"answer": "B", "family": "plain", "id": "a"}', "must be a JSON object with a text in the field 'run'"),
     ],
 )
 def test_another_text_is_refused(text: str, said: str) -> None:

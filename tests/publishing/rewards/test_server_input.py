@@ -42,7 +42,10 @@ BAD_BODIES = [
         'items[0]: the item must have exactly one of the fields "reference" and "id"',
     ),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
-    ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text in the field 'answer'"),
+    (
+        {"items": [{"reference": 7, "response": "y"}]},
+        "items[0]: the row's reference must be a JSON object with a text in the field 'answer'",
+    ),
     (
         b'{"items": [], "items": [{"id": "x", "response": "y"}]}',
         "an object in the request's body has the field 'items' twice",

@@ -38,7 +38,7 @@ def test_stages_are_listed_once_as_wired_and_samples_last(wired: list[Stage], na
 def test_two_stages_of_one_name_are_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         list_stages("mine", [FIRST, Stage("first", "something else")])
-    assert str(caught.value) == ("the recipe mine has two different stages that are named first: rename one of them")
+    assert str(caught.value) == ("the recipe mine has two different stages with the name 'first': rename one of them")
 
 
 @pytest.mark.parametrize(
@@ -46,19 +46,19 @@ def test_two_stages_of_one_name_are_refused() -> None:
     [
         (
             Column("question", pa.string(), "m"),
-            "adds the column question, but a column of every row is already named question",
+            "adds the column 'question', but every row already has the column 'question'",
         ),
         (
             Column("Images", pa.string(), "m"),
-            "adds the column Images, but a column of every row is already named images",
+            "adds the column 'Images', but every row already has the column 'images'",
         ),
         (
             Column("light", pa.int32(), "m"),
-            "adds the column light, but a column of another stage is already named light",
+            "adds the column 'light', but another stage already adds the column 'light'",
         ),
         (
             Column("Rubrics", pa.string(), "m"),
-            "adds the column Rubrics, but a column of Groundtrace is already named rubrics",
+            "adds the column 'Rubrics', but Groundtrace already uses the column 'rubrics'",
         ),
     ],
 )

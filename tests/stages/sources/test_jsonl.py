@@ -165,5 +165,7 @@ def test_a_file_of_another_kind_is_named_as_such(content: bytes, said: str, tmp_
 
 def test_a_link_to_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").symlink_to("/proc/self/mem")
-    with pytest.raises(InputError, match=r"cannot read .*/records.jsonl \(Input/output error\): set --input"):
+    with pytest.raises(
+        InputError, match=r"cannot read .*/records.jsonl \(Input/output error\): make this file readable"
+    ):
         FORMAT.find("input", tmp_path / "records.jsonl", RowSettings())

@@ -84,7 +84,7 @@ def test_rows_of_one_image(tmp_path: Path, row: Any, write_shards: Callable[...,
     shards = Shards(write_shards(tmp_path, [row(id=f"r{n}") for n in range(4)]), "sft", tmp_path / "rows")
     with pytest.raises(
         ConfigError,
-        match=r"2 rows of 4 may be held out, but rows with the same image stay together, and each image has 4",
+        match=r"hold out 2 rows of 4, but all rows with the same image are held out together, and each image has 4",
     ):
         hold_out(shards, settings(share=0.5), tmp_path)
 

@@ -41,7 +41,7 @@ def test_a_run_that_fails_after_a_finished_one(data: Path, tmp_path: Path, run_b
 
     with serving(answer) as server:
         bad = run_beam(data, tmp_path / "run", *asking(server.url, max_concurrency=1, **PRICES))
-    why = f"in the stage attempt, 5 of {RECORDS} records were rejected as call_failed; the most frequent cause is: "
+    why = f"the stage attempt rejected 5 of {RECORDS} records as call_failed, most often because: "
     bad.check_refused(2, why)
     cost = "$0.04: 6 requests, 2000 tokens"
     assert f" (paid {cost}; report: {tmp_path / 'run/failed.html'})" in bad.err

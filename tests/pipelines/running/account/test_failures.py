@@ -95,9 +95,7 @@ def test_an_endpoint_that_always_fails_ends_the_run(
 ) -> None:
     with serving(status, text) as url:
         ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing(role, url))
-    ran.check_refused(
-        2, f"verify, {RECORDS} of {RECORDS} records were rejected as unverifiable; the most frequent cause is: {said}"
-    )
+    ran.check_refused(2, f"verify rejected {RECORDS} of {RECORDS} records as unverifiable, most often because: {said}")
     assert not (tmp_path / "run/run.json").exists()
     assert not (tmp_path / "run/sft").exists()
 
@@ -119,7 +117,7 @@ def test_fresh_requests_again_after_a_run_that_failed_by_its_replies(
 ) -> None:
     with serving(200, "I cannot say.") as url:
         first = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), "--fresh")
-        assert first.code == 2 and "with --fresh if the replies are the cause" in first.err
+        assert first.code == 2 and "with --fresh, to get new replies, if the replies are wrong" in first.err
         since = fresh_since(tmp_path / "run")
         again = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url))
         assert again.code == 2 and "requests sent 0" in again.err, "without --fresh the replies are used"
@@ -221,9 +219,10 @@ def test_when_a_run_has_failed(
     reasons = " or ".join(reason for reason in rejected[stage] if reason not in ("low_grounding", "wrong_answer"))
     often = "no reply" if reasons != "unparsable_reply" else "no detail"
     assert str(caught.value) == (
-        f"in the stage {stage}, {count} of {read} records were rejected as {reasons}; the most frequent cause is: "
-        f"{often}. No earlier output was replaced, and the models' replies are kept for the next run. Remove the cause "
-        "and run the same command again (with --fresh if the replies are the cause), or raise the setting max_failed"
+        f"the stage {stage} rejected {count} of {read} records as {reasons}, most often because: "
+        f"{often}. No earlier output was replaced, and the models' replies are kept for the next run. Correct this "
+        "cause and run the same command again (with --fresh, to get new replies, if the replies are wrong), or raise "
+        "the setting max_failed"
     )
 
 

@@ -22,7 +22,7 @@ print(code, [name for name in ("apache_beam", "pyarrow", "numpy", "duckdb") if n
     [
         (["grounded_cot", "--input", "no/such/folder"], "the input no/such/folder does not exist: "),
         (["grounded_cot", "--input", "absent.csv"], "the input absent.csv does not exist: "),
-        (["grounded", "--input", "."], "there is no pipeline grounded: name a bundled pipeline"),
+        (["grounded", "--input", "."], "there is no pipeline 'grounded': name a bundled pipeline"),
         (["grounded_cot", "--input", ".", "--config", "absent.toml"], "cannot read the config absent.toml: "),
         (["grounded_cot", "--input", ".", "--config", "bad.toml"], "bad.toml is not TOML: "),
         (["grounded_cot", "--input", ".", "--set", "k"], "--set 'k' must have the form key=value"),

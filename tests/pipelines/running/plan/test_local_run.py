@@ -78,7 +78,9 @@ def test_outputs_that_a_run_does_not_write_go_with_the_old_ones(folder: LocalRun
 def test_another_inputs_folder_is_refused(folder: LocalRun) -> None:
     stage(folder, "old")
     folder.commit()
-    with pytest.raises(RunFolderError, match=r"was made from other data \(data, digest aa\).*--resume=never"):
+    with pytest.raises(
+        RunFolderError, match=r"was made from other data, namely data with the digest aa:.*--resume=never"
+    ):
         folder.prepare("other", "bb", resume=True)
     assert held(folder) == outputs("old")
     assert json.loads((folder.root / "input.json").read_text())["fingerprint"] == "aa"

@@ -318,7 +318,7 @@ def test_two_stages_of_one_name_are_refused_before_the_run() -> None:
     class Other(Noop):
         stage = Stage("noop", "something else")
 
-    with pytest.raises(RecipeError, match="has two different stages that are named noop"):
+    with pytest.raises(RecipeError, match="has two different stages with the name 'noop'"):
         stages_of(recipe(ending(Noop, Other)), CONTEXT, RunSettings())
 
 
