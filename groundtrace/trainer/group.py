@@ -154,8 +154,8 @@ def note_idle(lines: Sequence[Mapping[str, float | None]], weight_decay: float) 
     [(reason, count)] = Counter(idle_because({**used, **line}) for line in lines).most_common(1)
     effect = "the model has learnt nothing" if weight_decay else "no weight has changed"
     return (
-        f"no step had a gradient, so {effect}: in {count} of {len(lines)} steps, {reason}; change the section [reward] "
-        "or [rollout] of the config, or use other data"
+        f"no step had a gradient, so {effect}: in {count} of {len(lines)} steps, {reason}; train the model longer with "
+        "SFT first, change the section [reward] or [rollout] of the config, or use other data"
     )
 
 

@@ -55,7 +55,8 @@ def check_model_path(settings: ModelSettings) -> None:
                 raise ModelError(
                     f"cannot load {path}, because this folder is a checkpoint of a training, not a model: set "
                     "model.path to the folder `model` in the output folder of this training, or make a model of the "
-                    f"checkpoint with `trainer export {path} OUT`"
+                    f"checkpoint with `trainer export {path} OUT --model BASE`, where BASE is the model from which the "
+                    "training started"
                 )
             check_model_files(Path(path))
             check_counts(Path(path))

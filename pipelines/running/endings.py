@@ -116,10 +116,19 @@ def ending_of(error: BaseException) -> Ending:
     )
     if place := _place_in_own_code(error):
         remedy = f"Correct {place}, then run the same command again. {_AGAIN}"
-    where = [f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)]
-    hint = ", ".join(where) + "; --verbose shows more" if where else "--verbose shows where"
+    where = place_of(error)
+    hint = f"{where}; --verbose shows more" if where else "--verbose shows where"
     cause = without_beams_words(_root_cause(error)) if where else _root_cause(error)
     return Ending(1, f"{without_password(cause)} ({hint})", "This run failed", remedy, is_defect=True)
+
+
+def place_of(error: BaseException) -> str:
+    """Return the place in a user's own code at which an error was raised, and the record, as far as they are known.
+
+    For example, the result is "in parts.py, line 9, for the record q1", or "".
+    """
+    place = _place_in_own_code(error)
+    return ", ".join([f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)])
 
 
 def without_beams_words(message: str) -> str:

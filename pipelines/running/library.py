@@ -9,6 +9,7 @@ from typing import Any
 
 from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
+from groundtrace.pipelines.running.endings import place_of, without_beams_words
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.publishing.opened_run import OpenedRun, open_run
@@ -44,8 +45,14 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     given: dict[str, Any] = {"pipeline": pipeline, "input": input, "output": output, **arguments}
     given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     check_arguments("run", RunArguments, given)
-    with without_beam_logs():
-        execute(make_plan(RunArguments(**given)))
+    try:
+        with without_beam_logs():
+            execute(make_plan(RunArguments(**given)))
+    except Exception as error:
+        error.args = tuple(without_beams_words(each) if isinstance(each, str) else each for each in error.args)
+        if not isinstance(error, UserError) and (where := place_of(error)):
+            error.add_note(where)
+        raise
     return open_run(output)
 
 

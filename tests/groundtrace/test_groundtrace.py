@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import groundtrace as gt
+from groundtrace.pipelines.running import library
+from groundtrace.schemas.errors import naming_record
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "sample"
@@ -58,6 +60,19 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
     with pytest.raises(gt.UserError, match=r"^run\(\) cannot use config = \{'a': 1\}: its type must be str \| None"):
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), config={"a": 1})
+
+
+def test_an_exception_of_own_code_has_its_place_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        with naming_record("row-23"):
+            raise KeyError("nothing [while running 'Colours/Work/ParDo(RunWork)']")
+
+    monkeypatch.setattr(library, "execute", fail)
+    with pytest.raises(KeyError) as raised:
+        gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"))
+    assert raised.value.args == ("nothing",)
+    note = str(raised.value.__notes__[-1])
+    assert note.startswith(f"in {__file__}, line ") and note.endswith(", for the record row-23")
 
 
 @pytest.mark.parametrize(

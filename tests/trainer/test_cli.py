@@ -308,3 +308,9 @@ def test_how_a_training_ends(
     ran = run("sft", sft_data)
     assert (ran.code, ran.out) == (code, "")
     assert str(error) in ran.err and "Traceback" not in ran.err
+
+
+def test_the_command_without_its_script() -> None:
+    done = subprocess.run([sys.executable, "-m", "groundtrace.trainer", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: trainer ")

@@ -113,7 +113,7 @@ def test_a_checkpoint_is_no_model(opened: Callable[[ModelSettings], Any], tmp_pa
     assert str(refused.value) == (
         f"cannot load {folder}, because this folder is a checkpoint of a training, not a model: set model.path to the "
         "folder `model` in the output folder of this training, or make a model of the checkpoint with `trainer export "
-        f"{folder} OUT`"
+        f"{folder} OUT --model BASE`, where BASE is the model from which the training started"
     )
 
 

@@ -125,7 +125,8 @@ def compare(
             _costs(a, b),
         ]
     shown = tuple(section for section in sections if section is not None and (section.rows or section.more))
-    return Comparison(runs, "", _headline(total, ids, settings), shown, tuple(moved), settings)
+    headline = _headline(total, ids, settings, a.revision == b.revision)
+    return Comparison(runs, "", headline, shown, tuple(moved), settings)
 
 
 def all_moved(first: Path, second: Path) -> list[MovedRecord]:
@@ -161,8 +162,10 @@ def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConn
             ) from error
 
 
-def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
+def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: bool) -> str:
     """Return one sentence with the number of records that ended differently, and the first settings that differ.
+
+    If ``same_code`` is False, the sentence also states that the code of the runs differs.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
     it at different stages (pipeline steps) or for different reasons. ``moved`` is the number of these records, and
@@ -173,7 +176,8 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges) -> str:
     left = len(settings.shown) - len(shown)
     shown += [f"and {left} more"] if left else []
     ended = f"{moved} of {counted(ids.both, 'id')} ended elsewhere" if ids.both else "no id is in both runs"
-    return f"{ended}; {', '.join(shown) or 'no setting differs'}"
+    code = "" if same_code else ", but the code differs (see the revisions)"
+    return f"{ended}; {', '.join(shown) or 'no setting differs'}{code}"
 
 
 def _has_other_ends(tables: duckdb.DuckDBPyConnection) -> bool:

@@ -7,6 +7,10 @@ from groundtrace.publishing.reading import SHARDS, InspectError
 from groundtrace.schemas.run_files import shards_of
 
 
+class RunChanged(InspectError):
+    """Raised if the run folder no longer holds the files that the view has read."""
+
+
 class OpenedRun:
     """Remembers the ``run.json`` and the shards of a run folder, to detect later that they were replaced or changed.
 
@@ -20,7 +24,7 @@ class OpenedRun:
         self._summary, self._digest = _state(self._file), _digest(self._file)
 
     def check(self) -> None:
-        """Raise InspectError if the run folder holds other files than at first, or no finished run."""
+        """Raise RunChanged if the run folder holds other files than at first, or no finished run."""
         if any(_state(file) != state for file, state in self._shards.items()):
             self._refuse()
         summary = _state(self._file)
@@ -31,7 +35,7 @@ class OpenedRun:
         self._summary = summary  # the file was written again with the same content
 
     def _refuse(self) -> None:
-        raise InspectError(f"{self._run} was changed after `beam view` had read it: start `beam view` again")
+        raise RunChanged(f"{self._run} was changed after `beam view` had read it: start `beam view` again")
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:

@@ -40,13 +40,20 @@ const named = value => value === "" ? "(no value)" : value;
 async function fetched(path, options) {
   if (COPY) return copied(path);
   const response = await fetch(path, options);
-  if (!response.ok) throw new Error(await response.text());
+  if (!response.ok) throw Object.assign(new Error(await response.text()), { status: response.status });
   return response.json();
 }
 
+// An error, or null if all is well. After a run was repeated, nothing can be shown or kept, so that error stays.
+let ended = null;
+
 function trouble(error) {
-  byId("trouble").textContent = error ? (error.message || String(error)) : "";
-  byId("trouble").hidden = !error;
+  if (error && error.status === 410) ended = error;
+  const message = error || ended ? ((error || ended).message || String(error)) : "";
+  for (const box of [byId("trouble"), byId("record-trouble")]) {
+    box.textContent = message;
+    box.hidden = !message;
+  }
 }
 
 function go(next, replaces = false) {

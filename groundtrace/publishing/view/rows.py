@@ -126,7 +126,7 @@ class ViewedRows:
         self._describe()
 
     def check_run(self) -> None:
-        """Raise InspectError if the run folder no longer holds the files whose rows were read."""
+        """Raise RunChanged if the run folder no longer holds the files whose rows were read."""
         self._opened.check()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import MAX_SETTINGS, OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.replays import Replays
@@ -119,7 +120,7 @@ class ViewServer:
 
     @web.middleware
     async def _check_runs(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-        """Raise InspectError instead of serving rows or images of a run that another run has replaced."""
+        """Raise RunChanged instead of serving rows or images of a run that another run has replaced."""
         if request.path not in _STATIC:
             self._rows.check_run()
             if self._other is not None:
@@ -306,12 +307,14 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
     """Return the response of ``handler``. If ``handler`` raises an expected error, return the error's message instead.
 
     Expected errors are those about the request or the run. The HTTP status of the message is 400 for a bad filter, and
-    409 for an error about the run.
+    409 for an error about the run. It is 410 if the run has changed, so that no later request can succeed.
     """
     try:
         return await handler(request)
     except BadFilter as error:
         return web.Response(status=400, text=str(error))
+    except RunChanged as error:
+        return web.Response(status=410, text=str(error))
     except (InspectError, UnsafeFile) as error:
         return web.Response(status=409, text=str(error))
 

@@ -61,7 +61,11 @@ def page(request: pytest.FixtureRequest, browser: Any, folder: Path, serve: Call
     origin = opened.address.partition("/?")[0]
     assert [each for each in opened.requested if not each.startswith(origin)] == []
     failed = "Failed to load resource: the server responded with a status of"
-    known = (f"{failed} 404", f"{failed} 409")  # the rejected rows have no media, and the run has no replies
+    known = (
+        f"{failed} 404",
+        f"{failed} 409",
+        f"{failed} 410",
+    )  # rows without media, runs without replies, changed runs
     assert [each for each in opened.printed if not any(text in each for text in known)] == []
     context.close()
 
@@ -231,6 +235,23 @@ def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
     page.wait("!document.querySelector('dialog').open")
     mark = Reviews(folder).of(first)
     assert (mark.flagged, mark.tags, mark.note, len(mark.trace)) == (True, ("odd", "dark"), "look again", 64)
+
+
+def test_a_note_on_a_record_of_a_repeated_run_is_refused_where_the_user_sees_it(page: Page, folder: Path) -> None:
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    summary = folder / "run.json"
+    summary.write_text(summary.read_text("utf-8") + "\n", "utf-8")  # as a repeated run does
+    page.page.fill("textarea", "look again")
+    page.page.press("textarea", "Tab")
+    page.page.wait_for_selector("dialog #record-trouble:visible")
+    assert "start `beam view` again" in page.page.inner_text("#record-trouble")
+    assert page.page.input_value("textarea") == "look again"
+    page.page.keyboard.press("Escape")
+    page.wait("!document.querySelector('dialog').open")
+    page.page.wait_for_selector("#trouble:visible")
+    assert not (folder / "reviews" / "marks.jsonl").exists()
 
 
 @pytest.mark.parametrize("view", ["", "view=table"])

@@ -83,7 +83,7 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
             change()
             for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
                 response = await client.get(path)
-                assert response.status == 409, path
+                assert response.status == 410, path
                 assert "was changed after `beam view` had read it: start `beam view` again" in await response.text()
             assert (await client.get("/page.js")).status == 200
 
@@ -242,7 +242,7 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
                 assert response.status == status, body
             said = await response.text()
             assert (
-                "cannot be repeated for this record, because there is no pipeline /no_such_pipeline.py" in said
+                "cannot be repeated for this record, because there is no pipeline '/no_such_pipeline.py'" in said
                 and "\n" not in said
             )
         rows.close()
