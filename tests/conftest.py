@@ -14,6 +14,7 @@ import signal
 import socket
 import socketserver
 import subprocess
+import sys
 import threading
 import time
 import types
@@ -26,6 +27,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from groundtrace.schemas import user_modules
 from groundtrace.storage.places import RemotePath, StorageSettings
 
 from .stores import fake_gcs
@@ -81,6 +83,17 @@ def log_level() -> None:
     root = logging.getLogger()
     if root.level != logging.WARNING:  # setting it clears what all loggers remember
         root.setLevel(logging.WARNING)
+
+
+@pytest.fixture
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets a test import modules of a user from its temporary folder, which no later test gets."""
+    monkeypatch.setattr(user_modules, "_digests", {})
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    found = [(name, getattr(module, "__file__", None)) for name, module in sys.modules.items()]
+    for name in [name for name, file in found if file and Path(file).is_relative_to(tmp_path)]:
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

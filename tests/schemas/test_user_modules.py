@@ -1,7 +1,5 @@
 """Files of a user that change after their import, or that have the name of another recipe's module."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +12,7 @@ from groundtrace.schemas.user_modules import StaleModule
 RECIPE = "from parts_beside import VALUE\nRECIPE = VALUE\n"
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets each test import its own modules."""
-    monkeypatch.setattr(user_modules, "_digests", {})
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = {*sys.modules}
-    yield
-    for name in {*sys.modules} - before:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("own_modules")
 
 
 def recipe(folder: Path, value: int, name: str = "own_recipe.py", parts: str = "parts_beside.py") -> Path:

@@ -1,27 +1,16 @@
 """The revision in a run.json and in the rows: also that of the user's own code."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
-from groundtrace.schemas import user_modules
 from groundtrace.schemas.revision import code_revision
 
 SAMPLE = str(Path(__file__).parents[4] / "data" / "sample")
 
 
-@pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets each test import its own modules."""
-    monkeypatch.setattr(user_modules, "_digests", {})
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = {*sys.modules}
-    yield
-    for name in {*sys.modules} - before:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("own_modules")
 
 
 def revision(folder: Path, number: str, value: int) -> str:
