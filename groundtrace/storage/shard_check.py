@@ -188,8 +188,8 @@ _KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
 def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
     """Raise ShardFault for rows that are too large, and for rows with a value that a run never writes.
 
-    Such a value is a missing id, or an item without a value in a list of a core column. ``kinds`` are the types of the
-    columns.
+    A run never writes a row without an id, and never a list with an item that is null in a core column (a column that
+    rows of every pipeline can have). ``kinds`` are the types of the columns.
 
     DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
     metadata are not used, because they count such a text once, and may be false.

@@ -91,7 +91,7 @@ MISTAKES = {
     "a zip": (RUN + "--input photos.zip", ["photos.zip", "a .zip file cannot be an input", TAKES]),
     "an empty folder": (
         RUN + "--input empty",
-        ["there is no input at", "empty, because Groundtrace finds no", "and the folder is empty", TAKES],
+        ["empty is not an input: there is no .csv", "and the folder is empty", TAKES],
     ),
     "images alone": (RUN + "--input photos", ["photos holds images and no questions", "into one .csv file"]),
     "images alone, looked at": ("validate grounded_cot --input photos", ["photos holds images and no questions"]),

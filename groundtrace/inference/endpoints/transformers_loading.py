@@ -133,7 +133,7 @@ def check_config(settings: EndpointSettings) -> None:
 def _check_size(model_class: Any, settings: EndpointSettings) -> None:
     """Raise CallError if the model of the checkpoint's config is much larger than the checkpoint's weights.
 
-    A checkpoint without safetensors is accepted: the library raises an error for it.
+    Nothing is raised for a checkpoint without safetensors, because ``transformers`` itself then raises an error later.
     """
     from transformers import AutoConfig
 

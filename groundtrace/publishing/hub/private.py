@@ -56,11 +56,12 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 def public_artifact(file: Path, published: Path) -> str:
     """Return the text of a JSON file of the run without private data of the run's owner.
 
-    ``file`` is the path of this file. Error messages of servers are removed. The file ``batch_plan.json`` divides the
-    RL rows into parts. All rows of a part are asked in the same streams (with boxes, only in words, or both). For each
-    part, the file states its share of a training batch, and its number of rows. This number is replaced by the number
-    of published rows, which is counted in the shards (Parquet files) below the folder ``published``. Raises
-    PublishError for a damaged file.
+    ``file`` is the path of the JSON file. Error messages of servers are removed from it. Raises PublishError for a
+    damaged file.
+
+    If the file is ``batch_plan.json``, numbers in it are replaced, too. This file divides the RL rows into parts by
+    the prompts that each row has, and states the number of rows of each part. The new number is that of the published
+    rows, which is counted in the shards (Parquet files) below the folder ``published``.
     """
     try:
         content = read_json(file)

@@ -64,7 +64,9 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
     except FileNotFoundError:
         return
     except OSError as error:
-        raise InspectError(f"cannot read {file}: {error.strerror or error}: make the file readable") from error
+        raise InspectError(
+            f"cannot read {file} ({error.strerror or error}): make this path a file that you can read, or remove it"
+        ) from error
 
 
 def _entry(file: Path, number: int, line: bytes, make: Callable[[Any], T]) -> Iterator[T]:

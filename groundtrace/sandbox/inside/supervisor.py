@@ -237,7 +237,9 @@ class Supervisor:
             raise TooMuchMemory("the call needs more memory than it may use")
 
     def _how_it_ended(self, pid: int) -> str:
-        """Return a message that states how the process of a call ended, or that it only closed its connection."""
+        """Return a message that states how the process that executes a code call ended, or that it has closed its
+        connection to this supervisor without ending.
+        """
         deadline = time.monotonic() + _CLOSED_S
         while pid not in self.ended and time.monotonic() < deadline:
             self._reap()

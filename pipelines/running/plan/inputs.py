@@ -173,7 +173,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
     check_bucket(path)
     *files, last = map(str, absent)
     raise InputError(
-        f"there is no input at {name}, because Groundtrace finds {', '.join(files)}, and {last}: {INPUT_REMEDY}"
+        f"{name} is not an input: there is {', '.join(files)}, and {last}. To correct this, {INPUT_REMEDY}"
     ) from absent[-1]
 
 

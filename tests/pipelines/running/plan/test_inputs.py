@@ -305,7 +305,7 @@ def test_a_folder_that_datasets_cannot_read(asked: Path) -> None:
     (asked / "notes/a.xyz").write_text("?")
     with pytest.raises(
         InputError,
-        match=r"there is no input at .*notes, because Groundtrace finds no \.csv or \.tsv file, no records\.jsonl, no "
+        match=r"notes is not an input: there is no \.csv or \.tsv file, no records\.jsonl, no "
         r"\.parquet file, and the package `datasets` cannot read the folder: ",
     ):
         find_input(str(asked / "notes"))
