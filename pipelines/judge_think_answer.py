@@ -93,7 +93,8 @@ a reward in the paper of SAIL-RL (§3.2); here it also filters the SFT traces.
 @settings
 class Settings(RunSettings):
     """Holds the config of this pipeline: a section for each stage (step) that has settings, one for the frames of
-    clips, the switch ``open_choices``, and the ratio of the domains.
+    clips, ``open_choices`` (whether multiple-choice questions are rewritten), and the wanted mix of domains (kinds of
+    questions).
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

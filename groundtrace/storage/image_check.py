@@ -44,8 +44,8 @@ def check_images(file: Path) -> None:
                 lengths = pc.call_function("binary_length", [names.dictionary]) if _is_shared(names) else ()
                 if any(length.is_valid and length.as_py() > MAX_NAME_BYTES for length in lengths):
                     raise ShardFault(
-                        f"{file} has an image in the column {name} whose name has more than {MAX_NAME_BYTES} bytes: "
-                        "shorten the name of the file in the input, and repeat the run"
+                        f"the file name of an image has more than {MAX_NAME_BYTES} bytes (column {name} of {file}): "
+                        "shorten the name of this file in the input, and repeat the run"
                     )
 
 
@@ -62,7 +62,7 @@ def _check_compression(file: Path, metadata: pq.FileMetaData) -> None:
             is_image = chunk.path_in_schema.split(".")[0] in IMAGES
             if is_image and size > MAX_GROUP_BYTES and size > MAX_EXPANSION * stored:
                 raise ShardFault(
-                    f"{file} has {size / 2**20:,.0f} MiB of images in {stored / 2**20:,.2f} MiB, more than "
-                    f"{MAX_EXPANSION} times as much: store the images of the input in a compressed form, and repeat "
-                    "the run"
+                    f"the images in {file} have {size / 2**20:,.0f} MiB, more than {MAX_EXPANSION} times their part of "
+                    "the file, so they would fill the memory: use PNG or JPEG instead of raw pixels in the input, and "
+                    "repeat the run"
                 )

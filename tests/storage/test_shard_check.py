@@ -186,10 +186,12 @@ def test_images_that_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(image_check, "MAX_GROUP_BYTES", 2**20)
     zeros = pa.array([[{"bytes": b"0" * 2**21, "path": "a.png"}]], OVERLAYS)
     pq.write_table(pa.table({"id": ["a"], "images": zeros}), tmp_path / "a.parquet", compression="zstd")
-    with pytest.raises(ShardFault, match=r"a\.parquet has 2 MiB of images in 0\.00 MiB, more than 200 times as much"):
+    with pytest.raises(
+        ShardFault, match=r"the images in .*a\.parquet have 2 MiB, more than 200 times their part of the file"
+    ):
         check_shards([tmp_path / "a.parquet"])
     named = pa.array([[{"bytes": b"a", "path": "b" * (image_check.MAX_NAME_BYTES + 1)}]] * 9, OVERLAYS)
-    with pytest.raises(ShardFault, match=r"has an image in the column images whose name has more than 65536 bytes"):
+    with pytest.raises(ShardFault, match=r"the file name of an image has more than 65536 bytes \(column images of "):
         check_shards(shard(tmp_path, images=named))
     named = pa.array([[{"bytes": b"a", "path": "b" * image_check.MAX_NAME_BYTES}]] * 9, OVERLAYS)
     check_shards(shard(tmp_path, images=named))

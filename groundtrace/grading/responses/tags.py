@@ -6,8 +6,8 @@ text has the attributes ``x3`` and ``y3``, even if it is in a tag of its own. So
 point. Coordinates stay as written; :mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
 
 Reading takes time linear in the length of the text. The text is cut at every ``<`` that is followed by a letter or a
-slash. An opening tag with its inner text never extends beyond the next cut. So a label can contain ``<`` before a
-letter only in escaped form.
+slash. An opening tag and the text behind it end at the next cut. So the text in a tag can contain ``<`` before a letter
+only in escaped form.
 """
 
 from __future__ import annotations
