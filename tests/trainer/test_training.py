@@ -298,7 +298,11 @@ FLAT = {"step": 1, "grad_norm": 0.0, "reward": 0.5, "groups_kept": 2.0, "loss": 
         ([FLAT, FLAT | {"grad_norm": 1e-9}], 0.0, None),
         ([FLAT], 0.0, "so no weight has changed: in 1 of 1 steps, the rewards within each group are nearly equal;"),
         ([FLAT, {"step": 2}, FLAT], 0.1, "so the model has learnt nothing: in 2 of 3 steps, the rewards within each"),
-        ([{"step": 1}], 0.0, "so no weight has changed: in 1 of 1 steps, no rollout was scored; change the section"),
+        (
+            [{"step": 1}],
+            0.0,
+            "so no weight has changed: in 1 of 1 steps, no rollout was scored; train the model longer with SFT first",
+        ),
     ],
 )
 def test_the_note_of_a_training_without_a_gradient(
