@@ -265,8 +265,8 @@ def load(path: str) -> Any:
         if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
             sys.path.append(str(Path.cwd()))
         found = importlib.import_module(module)
-        if module.partition(".")[0] != "groundtrace" and (file := getattr(found, "__file__", None)):
-            remember_modules(Path(file).parent)
+        if (place := _place_of(module)) is not None:
+            remember_modules(*place)
         return getattr(found, name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"

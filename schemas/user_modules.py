@@ -46,9 +46,16 @@ def used_files(file: Path, folder: Path) -> set[Path]:
 
 
 def _names_imported(file: Path, folder: Path) -> Iterator[str]:
-    """Yield the full names that a file imports, such as ``a.b``; for ``from a import b``, both ``a`` and ``a.b``."""
+    """Yield the full names that a file imports, such as ``a.b``; for ``from a import b``, both ``a`` and ``a.b``.
+
+    Nothing is yielded for a file that is not Python.
+    """
     package = [*file.relative_to(folder).parts[:-1]]
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -75,11 +82,16 @@ def is_own(file: Path, folder: Path) -> bool:
     return file.is_relative_to(folder) and not is_installed(file)
 
 
-def remember_modules(folder: Path) -> None:
-    """Store a digest of each imported file of a folder, so that :func:`check_modules` can detect later changes."""
-    for name, file in _imported(folder.resolve()):
-        if name not in _digests or _digests[name][0] != file:
-            _digests[name] = (file, _digest(file))
+def remember_modules(file: Path, folder: Path) -> None:
+    """Store digests of a recipe's or plug-in's file and of the files that it imports (:func:`used_files`), so that
+    :func:`check_modules` can detect later changes.
+
+    Other modules of the folder, such as a script that calls Groundtrace, may change.
+    """
+    used = used_files(file, folder)
+    for name, imported in _imported(folder):
+        if imported in used and (name not in _digests or _digests[name][0] != imported):
+            _digests[name] = (imported, _digest(imported))
 
 
 def check_modules() -> None:
@@ -116,8 +128,12 @@ def modules_of(folder: Path) -> Iterator[None]:
 
 
 def _imported(folder: Path) -> list[tuple[str, Path]]:
-    """Return the name and the file of each module that was imported from a folder or its subfolders."""
-    others = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] != "groundtrace"]
+    """Return the name and the file of each module that was imported from a folder or its subfolders.
+
+    The script that Python executes is left out, since it is not imported.
+    """
+    ours = ("groundtrace", "__main__")
+    others = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
     files = [(name, Path(file)) for name, module in others if (file := getattr(module, "__file__", None))]
     return [(name, file) for name, file in files if file.suffix == ".py" and is_own(file, folder)]
 

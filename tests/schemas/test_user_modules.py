@@ -33,6 +33,16 @@ def test_a_file_that_changes_after_its_import_is_refused(changed: str, tmp_path:
         adopt_file(str(file))
 
 
+def test_a_file_that_the_recipe_does_not_import_may_change(tmp_path: Path) -> None:
+    """For example a script in the same folder that calls gt.run."""
+    file = recipe(tmp_path / "a", 1)
+    (tmp_path / "a" / "own_script.py").write_text("NUMBER = 1\n")
+    assert adopt_file(str(file)).RECIPE == 1
+    __import__("own_script")
+    (tmp_path / "a" / "own_script.py").write_text("NUMBER = 2\n")
+    assert adopt_file(str(file)).RECIPE == 1
+
+
 def test_a_plug_in_that_changes_after_its_import_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_types.py").write_text("VALUE = 1\n")
@@ -91,7 +101,7 @@ def test_the_files_that_a_file_imports_from_its_folder(tmp_path: Path) -> None:
         "a/e.py": "import recipe\n",
         "a/f.py": "",
         "c.py": "",
-        "d.py": "",
+        "d.py": "no Python\0",
         "not_imported.py": "",
         "json.txt": "",
     }

@@ -160,7 +160,7 @@ def adopt_file(path: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
         sys.modules.pop(file.stem, None)
         raise PipelineError(_fault(file, error)) from error
-    remember_modules(file.parent)
+    remember_modules(file, file.parent)
     return module
 
 
