@@ -7,7 +7,7 @@ records of a large input. It also prints an example: the prompt that one record 
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from groundtrace.grading.question_text import user_text
@@ -29,6 +29,7 @@ from groundtrace.pipelines.running.plan.options import runner_line
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.plan.sampling import sample_records
 from groundtrace.prompts.loader import load_prompt
+from groundtrace.publishing.licences import terms_of
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 
@@ -110,6 +111,8 @@ def _check_records(plan: Plan, total: int | None) -> bool:
         say(f"MISSING: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name, first=first_rows(plan.input)):
             say(f"  {line}")
+    for line in _licence_notes({(each.question.source, each.question.license) for each in sample.drafts}):
+        say(line)
     asked = [draft.question for draft in sample.drafts if draft.question.is_asked]
     if unasked := len(sample.drafts) - len(asked):
         say(f"  {counted(unasked, 'record')} without a question: the recipe writes one for each image that is fit")
@@ -120,6 +123,19 @@ def _check_records(plan: Plan, total: int | None) -> bool:
             for line in user_text(question, form).splitlines():
                 say(f"  {line}")
     return bool(sample.drafts)
+
+
+def _licence_notes(licences: Collection[tuple[str, str]]) -> list[str]:
+    """Return a line for each data set whose licence does not allow `beam publish` to publish its rows.
+
+    ``licences`` holds the (source, licence) pairs of the records. At most :data:`MAX_PROBLEMS` lines are returned.
+    """
+    found = [(source, licence) for source, licence in sorted(licences) if not terms_of(licence).may_be_published]
+    return [
+        f'  the licence of {source} is "{licence}", which {terms_of(licence).text}: before you publish its rows, set '
+        "input.constants.license to the right licence"
+        for source, licence in found[:MAX_PROBLEMS]
+    ]
 
 
 async def _official_note(plan: Plan, role: str) -> str:

@@ -40,6 +40,9 @@ def test_the_config_that_init_writes_makes_the_records_usable(
         assert main(["run", *words, "--output", str(tmp_path / "run")]) == 0
         assert len(server.seen) == 1  # three equal questions about one image are one question
     assert "read 3 of 3 records: 3 can be used" in said
+    assert (
+        'the licence of shop.parquet is "unknown", which does not state that the rows may be passed on: before' in said
+    )
     assert "endpoint model (detector, judge, pointer, policy, teacher): " in said
     assert "the prompt of one record, as in its row (row-1, gold answer 2):\n  <image>How many?" in said
 
