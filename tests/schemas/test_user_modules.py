@@ -1,5 +1,6 @@
 """Files of a user that change after their import, or that have the name of another recipe's module."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,13 @@ def test_two_recipes_with_different_modules_of_one_name(tmp_path: Path) -> None:
     with pytest.raises(StaleModule, match=r"b/parts_beside\.py cannot be imported, because .*a/parts_beside\.py"):
         adopt_file(str(second))
     assert adopt_file(str(first)).RECIPE == 1
+
+
+def test_the_folder_of_a_script_keeps_its_place_on_the_import_path(tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    sys.path.insert(0, str(tmp_path / "a"))
+    adopt_file(str(file))
+    assert sys.path.index(str(tmp_path / "a")) == 0 and sys.path.count(str(tmp_path / "a")) == 1
 
 
 def test_a_module_of_the_same_name_that_the_recipe_does_not_import(tmp_path: Path) -> None:

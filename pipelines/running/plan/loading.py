@@ -101,15 +101,18 @@ def _no_bytecode() -> Iterator[None]:
 def _add_folder(folder: Path) -> None:
     """Add a recipe's folder to the import path, before the folders of other recipes, and behind all other folders.
 
-    So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package.
+    So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package. A folder that
+    Python or the user has put on the import path, such as the folder of a script, keeps its place.
     """
     path = str(folder)
+    importlib.invalidate_caches()
+    if path in sys.path and path not in _folders:
+        return
     if path in sys.path:
         sys.path.remove(path)
     others = [sys.path.index(each) for each in _folders if each in sys.path]
     sys.path.insert(min(others, default=len(sys.path)), path)
     _folders.add(path)
-    importlib.invalidate_caches()
 
 
 _folders: set[str] = set()
