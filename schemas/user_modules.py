@@ -10,11 +10,12 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from groundtrace.schemas.errors import UserError
 
-_digests: dict[str, tuple[Path, str]] = {}
-"""The file of each module of a user, by the module's name, with the SHA-256 of the file when it was imported."""
+_digests: dict[str, tuple[ModuleType, Path, str]] = {}
+"""Each module of a user, by its name, with its file and the SHA-256 of the file when it was imported."""
 
 
 class StaleModule(UserError):
@@ -26,7 +27,7 @@ def imported_files(folder: Path) -> set[Path]:
 
     ``folder`` is the path of the folder, without symbolic links.
     """
-    return {file for _, file in _imported(folder)}
+    return {file for _, _, file in _imported(folder)}
 
 
 def used_files(file: Path, folder: Path) -> set[Path]:
@@ -89,16 +90,15 @@ def remember_modules(file: Path, folder: Path) -> None:
     Other modules of the folder, such as a script that calls Groundtrace, may change.
     """
     used = used_files(file, folder)
-    for name, imported in _imported(folder):
-        if imported in used and (name not in _digests or _digests[name][0] != imported):
-            _digests[name] = (imported, _digest(imported))
+    for name, module, imported in _imported(folder):
+        if imported in used and (name not in _digests or _digests[name][0] is not module):
+            _digests[name] = (module, imported, _digest(imported))
 
 
 def check_modules() -> None:
     """Raise StaleModule if a file of a user has changed since a module was imported from it."""
-    for name, (file, digest) in _digests.items():
-        is_loaded = getattr(sys.modules.get(name), "__file__", None) == str(file)
-        if is_loaded and file.is_file() and _digest(file) != digest:
+    for name, (module, file, digest) in _digests.items():
+        if sys.modules.get(name) is module and file.is_file() and _digest(file) != digest:
             raise StaleModule(
                 f"{file} has changed since Python imported it, so its old code would run: start Python again (in a "
                 "notebook, restart the kernel)"
@@ -113,7 +113,7 @@ def modules_of(folder: Path) -> Iterator[None]:
     imports the module with this name from ``folder``, because a process can use only one of the two.
     """
     beside = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
-    taken = {name for name in beside if name in _digests and not is_own(_digests[name][0], folder)}
+    taken = {name for name in beside if name in _digests and not is_own(_digests[name][1], folder)}
     others = {name: sys.modules.pop(name) for name in taken if name in sys.modules}
     try:
         yield
@@ -127,15 +127,15 @@ def modules_of(folder: Path) -> Iterator[None]:
         sys.modules.update(others)
 
 
-def _imported(folder: Path) -> list[tuple[str, Path]]:
-    """Return the name and the file of each module that was imported from a folder or its subfolders.
+def _imported(folder: Path) -> list[tuple[str, ModuleType, Path]]:
+    """Return the name, the module and the file of each module that was imported from a folder or its subfolders.
 
     The script that Python executes is left out, since it is not imported.
     """
     ours = ("groundtrace", "__main__")
     others = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
-    files = [(name, Path(file)) for name, module in others if (file := getattr(module, "__file__", None))]
-    return [(name, file) for name, file in files if file.suffix == ".py" and is_own(file, folder)]
+    files = [(name, module, Path(file)) for name, module in others if (file := getattr(module, "__file__", None))]
+    return [each for each in files if each[2].suffix == ".py" and is_own(each[2], folder)]
 
 
 def _digest(file: Path) -> str:

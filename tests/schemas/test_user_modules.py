@@ -34,6 +34,15 @@ def test_a_file_that_changes_after_its_import_is_refused(changed: str, tmp_path:
         adopt_file(str(file))
 
 
+def test_a_module_that_is_imported_again_is_the_new_one(tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    for value in (1, 2, 3):
+        file.write_text(f"RECIPE = {value}\n")
+        assert value == adopt_file(str(file)).RECIPE
+        assert value == adopt_file(str(file)).RECIPE
+        del sys.modules["own_recipe"]
+
+
 def test_a_file_that_the_recipe_does_not_import_may_change(tmp_path: Path) -> None:
     """For example a script in the same folder that calls gt.run."""
     file = recipe(tmp_path / "a", 1)

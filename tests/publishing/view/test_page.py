@@ -86,7 +86,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
     assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
     assert page.page.evaluate("document.querySelectorAll('script').length") == len(SCRIPTS)
     page.page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    page.page.wait_for_selector(".replies p:text('does not exist')")  # the message has a long path
+    page.page.wait_for_selector(".replies p:text('there is no file')")  # the message has a long path
     assert page.page.evaluate("document.querySelector('dialog').scrollWidth <= innerWidth")
 
 

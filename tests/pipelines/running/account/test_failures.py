@@ -134,7 +134,7 @@ def test_all_records_are_rejected_before_a_stage_that_the_run_before_had(
     assert run_beam(data, tmp_path / "run", *ALL_SFT).code == 0
     with serving(200, "I cannot say.") as url:
         ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("pointer", url))
-    assert ran.code == 2 and "rejected as unparsable_reply" in ran.err
+    assert ran.code == 2 and "records as unparsable_reply" in ran.err
 
 
 def test_a_run_may_be_allowed_to_fail(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
