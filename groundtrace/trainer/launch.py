@@ -158,8 +158,8 @@ def launch(words: Sequence[str], gpus: int, is_verbose: bool = False) -> Report 
 
     ``words`` are the arguments of the ``trainer`` command, without the program's name. ``gpus`` is the number of GPUs,
     each with one process (rank). If ``is_verbose`` is True, all ranks write to the terminal, else only the first. On a
-    machine without a GPU, the ranks use the CPU, and one line tells so. Raises UserError if the machine has too few
-    GPUs.
+    machine without a GPU, the ranks use the CPU, and a line about this is printed. Raises UserError if the machine has
+    too few GPUs.
     """
     if not torch.cuda.is_available():
         print(

@@ -114,9 +114,10 @@ def ending_of(error: BaseException) -> Ending:
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
     )
-    if place := _place_in_own_code(error):
+    place = _place_in_own_code(error)
+    if place:
         remedy = f"Correct {place}, then run the same command again. {_AGAIN}"
-    where = place_of(error)
+    where = _where(place, error)
     hint = f"{where}; --verbose shows more" if where else "--verbose shows where"
     cause = without_beams_words(_root_cause(error)) if where else _root_cause(error)
     return Ending(1, f"{without_password(cause)} ({hint})", "This run failed", remedy, is_defect=True)
@@ -127,7 +128,10 @@ def place_of(error: BaseException) -> str:
 
     For example, the result is "in parts.py, line 9, for the record q1", or "".
     """
-    place = _place_in_own_code(error)
+    return _where(_place_in_own_code(error), error)
+
+
+def _where(place: str, error: BaseException) -> str:
     return ", ".join([f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)])
 
 

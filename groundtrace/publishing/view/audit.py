@@ -8,7 +8,7 @@ Exception: the sample has at least five records for each reason (or all, if the 
 
 ``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
 trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again. If a
-repeated run keeps or rejects other rows, the sample is no random sample of its rows, so a new one must be drawn.
+repeated run keeps or rejects other rows, the sample is not a random sample of its rows, so a new one must be drawn.
 """
 
 from collections import Counter, defaultdict

@@ -63,7 +63,7 @@ def audit_figures(run: Path) -> AuditFigures:
     strata = audit.counted()
     found = estimate(strata)
     if found.precision is None:
-        raise InspectError(f"nobody has judged an SFT row of {run} as right or wrong yet: {advice}")
+        raise InspectError(f"no SFT row of {run} has been judged as right or wrong yet: {advice}")
     kappas = tuple(sorted(audit.kappa().values(), key=lambda each: (-each[1], -each[0])))
     return AuditFigures(len(audit.rows), sum(each.decided for each in strata), found.precision, found.recall, kappas)
 

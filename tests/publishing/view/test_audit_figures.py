@@ -63,7 +63,7 @@ def test_the_figures_are_those_of_the_reviewer_with_the_most_judgements(folder: 
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"), [(None, "has no audit: judge traces with `beam view"), (0, "nobody has judged an SFT row")]
+    ("rows", "message"), [(None, "has no audit: judge traces with `beam view"), (0, "no SFT row of ")]
 )
 def test_a_run_without_judgements_is_refused_in_one_line(folder: Path, rows: int | None, message: str) -> None:
     if rows is not None:
