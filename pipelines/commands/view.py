@@ -55,6 +55,7 @@ def add_view_parser(commands: Any) -> None:
     parser.add_argument(
         "--pipeline", metavar="FILE", help="the pipeline, to replay records of a run with code of your own"
     )
+    parser.add_argument("--cache", metavar="FOLDER", help="the --cache of `beam run`, if the run has its replies there")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
 
 
@@ -67,6 +68,23 @@ def _check_export(parsed: argparse.Namespace) -> None:
         raise UserError(f"--export must name a folder on this machine, got {parsed.export!r}")
     if parsed.audit:
         raise UserError("--export and --audit cannot be used together: leave one of them out")
+
+
+def _cache_folder(named: str | None) -> Path | None:
+    """Return the folder that ``--cache`` names; None if the option is left out.
+
+    Raises UserError if it is not a folder on this machine, or if it is a run folder, whose cache is in a subfolder.
+    """
+    if named is None:
+        return None
+    from groundtrace.publishing.view.replies import CACHE
+
+    folder = Path(named).absolute()
+    if not named or "://" in named or not folder.is_dir():
+        raise UserError(f"--cache must name a folder on this machine: {named!r} is not one")
+    if (folder / CACHE).is_file():
+        raise UserError(f"--cache {named} is a run folder, not a cache: write --cache {folder / CACHE.parent} instead")
+    return folder
 
 
 def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -95,9 +113,10 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.vision.media import MediaStore
 
     begun = time.monotonic()
+    cache = _cache_folder(parsed.cache)
     run = local_copy(parsed.run).absolute()
     if is_unfinished(run) and not (parsed.other or parsed.at or parsed.export or parsed.audit or "://" in parsed.run):
-        return _follow(run, parsed.port)
+        return _follow(run, parsed.port, cache)
     summary = read_summary(run)
     rows = ViewedRows(run, summary)
     other = None
@@ -130,8 +149,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             )
         audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
         state = state or [("view", "audit")]
-    replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "")
-    app = ViewServer(run, rows, images, reviews, guard, audit, other, replays).app()
+    replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "", cache)
+    app = ViewServer(run, rows, images, reviews, guard, audit, other, replays, cache).app()
     notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
     if (run / FAILED_PAGE).is_file():
         notes.append(
@@ -148,14 +167,17 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     return 0
 
 
-def _follow(run: Path, port: int) -> int:
-    """Serve the page of an unfinished run until a signal arrives, and return the exit code, which is 0."""
+def _follow(run: Path, port: int, cache: Path | None) -> int:
+    """Serve the page of an unfinished run until a signal arrives, and return the exit code, which is 0.
+
+    ``cache`` is the folder of the reply cache; None for the cache in the run folder.
+    """
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.live_server import live_app
 
     guard = Guard()
     note = f"{run} has no finished run, so the page shows its requests and newest replies; Ctrl-C ends the view"
-    _serve(live_app(run, guard), port, [note], urlencode([(TOKEN, guard.token)]))
+    _serve(live_app(run, guard, cache), port, [note], urlencode([(TOKEN, guard.token)]))
     return 0
 
 

@@ -5,9 +5,10 @@ So the user can see data that the run did not keep: the prompts with their texts
 depends on other records, such as the removal of duplicates, may have another result than in the run.
 
 ``beam view`` starts this module in a process of its own (:mod:`groundtrace.publishing.view.replays`). The process reads
-a JSON object from its standard input, with five keys: ``run`` (its folder), ``id`` (of the record), ``pipeline``,
-``view`` (the process id of ``beam view``), and ``folder`` (for temporary files). It writes a JSON object to the file
-``answer.json`` in ``folder``: a :class:`Replayed`, or ``{"error": …}`` if the replay failed.
+a JSON object from its standard input, with six keys: ``run`` (its folder), ``id`` (of the record), ``pipeline``,
+``cache`` (the folder of the cache), ``view`` (the process id of ``beam view``), and ``folder`` (for temporary files).
+It writes a JSON object to the file ``answer.json`` in ``folder``: a :class:`Replayed`, or ``{"error": …}`` if the
+replay failed.
 """
 
 import json
@@ -34,13 +35,13 @@ from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import Job, job_folder
 from groundtrace.pipelines.running.foreign_run import harmless
 from groundtrace.pipelines.running.plan.loading import bundled_file
-from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
+from groundtrace.pipelines.running.plan.local_run import SETS
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.publishing.view.model_marks import ROLES, ModelMarks, images_of, model_marks
 from groundtrace.publishing.view.record import traces_of
 from groundtrace.publishing.view.replays import ANSWER
-from groundtrace.publishing.view.replies import read_replies, with_replies
+from groundtrace.publishing.view.replies import cache_file, read_replies, with_replies
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import own_file
 from groundtrace.schemas.text import printable, storable
@@ -86,17 +87,18 @@ class Replayed:
     notes: list[str]
 
 
-def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
+def replay(run: Path, record_id: str, pipeline: str = "", cache: Path | None = None) -> Replayed:
     """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
 
     ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a run that
     needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
     The reason is that somebody else may have made the run
     (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Also raises UserError if the run, its stored replies,
-    its input or its pipeline cannot be read any more, or if the input does not have the record.
+    its input or its pipeline cannot be read any more, or if the input does not have the record. ``cache`` is the folder
+    of the reply cache; None for the cache in the run folder.
     """
     summary = read_summary(run)
-    read_replies(run, [""])  # an error if the cache cannot be read
+    read_replies(run, [""], cache)  # an error if the cache cannot be read
     with (
         nullcontext() if pipeline else harmless(run, summary),
         tempfile.TemporaryDirectory(prefix="groundtrace-replay-") as folder,
@@ -109,7 +111,8 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             config=str(own_file(run, "config.toml")),
             overrides=("write.other_traces=true", "max_failed=1.0"),
         )
-        plan = _without_requests(make_plan(arguments), run, here, summary.fresh_since or "")
+        replies = Neighbour(run.name, str(cache_file(run, cache)), summary.fresh_since or "")
+        plan = _without_requests(make_plan(arguments), replies, here)
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, resume=True)
         context = replace(plan.context, sources=tuple(_only(plan, record_id)))
         with job_folder(plan.folder) as job_files:
@@ -117,21 +120,18 @@ def replay(run: Path, record_id: str, pipeline: str = "") -> Replayed:
             samples = {stage.name for stage in plan.stages if stage.is_sample}
             calls = [each for each in _lines(here / "requests.jsonl") if each["stage"] not in samples]
             done = _outcome(job_files.read(), record_id, calls, plan.models)
-            return replace(done, requests=with_replies(run, done.requests, summary.fresh_since or ""))
+            return replace(done, requests=with_replies(run, done.requests, summary.fresh_since or "", cache))
 
 
-def _without_requests(plan: Plan, run: Path, here: Path, fresh_since: str) -> Plan:
-    """Return the plan with models that take replies from the run's cache, and send nothing.
+def _without_requests(plan: Plan, replies: Neighbour, here: Path) -> Plan:
+    """Return the plan with models that take their replies from the cache ``replies``, and send nothing.
 
-    ``run`` is the folder of the run. The models write their calls to the file requests.jsonl in the temporary folder
-    ``here``. No API key is needed. If the run had ``--fresh``, ``fresh_since`` is a time: the run did not use older
-    replies, and the models do not use them either. If the run had no ``--fresh``, ``fresh_since`` is "".
+    The models write their calls to the file requests.jsonl in the temporary folder ``here``. No API key is needed.
     """
     endpoints = tuple(
         (name, replace(settings, api_key_env="", api_key_file="")) for name, settings in plan.models.endpoints
     )
-    cache = Neighbour(run.name, LocalRun(run).cache_path, fresh_since)
-    models = replace(plan.models, endpoints=endpoints, neighbours=(cache,), request_log=str(here / "requests.jsonl"))
+    models = replace(plan.models, endpoints=endpoints, neighbours=(replies,), request_log=str(here / "requests.jsonl"))
     return replace(plan, models=models, context=replace(plan.context, models=models))
 
 
@@ -236,7 +236,9 @@ def main() -> int:
     _end_with_the_view(asked["view"], folder)
     tempfile.tempdir = str(folder)
     try:
-        answer: Json = asdict(replay(Path(asked["run"]), asked["id"], asked["pipeline"]))
+        answer: Json = asdict(
+            replay(Path(asked["run"]), asked["id"], asked["pipeline"], Path(asked["cache"]) if asked["cache"] else None)
+        )
     except UserError as error:
         answer = {"error": printable(str(error))}
     (folder / ANSWER).write_text(json.dumps(answer), "utf-8")

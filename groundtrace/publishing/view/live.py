@@ -103,10 +103,12 @@ class LiveRun:
     """Reads the progress of the unfinished run in the folder ``run``, each time :meth:`state` is called.
 
     A call reads only the lines of the run's notes (lines about requests and failures) that the last call did not read.
+    ``cache`` is the folder of the reply cache; None for the cache in the run folder.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, cache: Path | None = None) -> None:
         self.run = run
+        self._cache = cache
         self._notes: Path | None = None
         self._sums = _Sums()
         self._tails = dict[Path, tuple[int, list[LogEntry]]]()
@@ -177,9 +179,10 @@ class LiveRun:
     def _newest(self) -> list[LogEntry]:
         """Return the last entries (replies) of the newest :data:`MAX_LOGS` log files, as one list, the newest first."""
         found = []
-        for path in logs(self.run / "cache" / "log")[-MAX_LOGS:]:
+        root, folder = (self.run, "cache/log") if self._cache is None else (self._cache, "log")
+        for path in logs(root / folder)[-MAX_LOGS:]:
             with contextlib.suppress(OSError, UnsafeFile):
-                own_file(self.run, str(path.relative_to(self.run)))
+                own_file(root, str(path.relative_to(root)))
                 size = path.stat().st_size
                 if self._tails.get(path, (-1,))[0] != size:
                     self._tails[path] = size, _entries_at_the_end(path)

@@ -18,12 +18,13 @@ _STATIC = {
 }
 
 
-def live_app(run: Path, guard: Guard) -> web.Application:
+def live_app(run: Path, guard: Guard, cache: Path | None = None) -> web.Application:
     """Return the aiohttp application of an unfinished run: its page, and its state as JSON under ``/api/live``.
 
-    ``run`` is the run folder. ``guard`` refuses all requests that do not come from the user's browser.
+    ``run`` is the run folder. ``guard`` refuses all requests that do not come from the user's browser. ``cache`` is the
+    folder of the reply cache; None for the cache in the run folder.
     """
-    live, one = LiveRun(run), asyncio.Lock()
+    live, one = LiveRun(run, cache), asyncio.Lock()
 
     async def state(_: web.Request) -> web.Response:
         async with one:  # the reading positions are shared

@@ -41,11 +41,12 @@ def environment_of(pipeline: str) -> dict[str, str]:
 class Replays:
     """Replays records of the run in the folder ``run``, one at a time.
 
-    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names.
+    ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. ``cache`` is the
+    folder of the reply cache; None for the cache in the run folder.
     """
 
-    def __init__(self, run: Path, pipeline: str = "") -> None:
-        self._run, self._pipeline = run, pipeline
+    def __init__(self, run: Path, pipeline: str = "", cache: Path | None = None) -> None:
+        self._run, self._pipeline, self._cache = run, pipeline, cache
         self._one = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._is_closed = False
@@ -75,6 +76,7 @@ class Replays:
                 "run": str(self._run),
                 "id": record_id,
                 "pipeline": self._pipeline,
+                "cache": str(self._cache or ""),
                 "view": os.getpid(),
                 "folder": str(folder),
             }

@@ -1,7 +1,7 @@
 """Reads the model replies with which a record was made, for the page of ``beam view``.
 
-The replies are read from the cache in the run folder, which is not changed. If the run used another cache
-(``--cache``), the run folder has no replies.
+The replies are read from the cache in the run folder, or from the cache that the option ``--cache`` names. The cache is
+not changed.
 """
 
 import sqlite3
@@ -18,7 +18,8 @@ from groundtrace.inference.request import fresh_key
 from groundtrace.publishing.reading import InspectError
 from groundtrace.schemas.safe_files import own_file
 
-CACHE = Path("cache") / "replies.sqlite"
+FILE = "replies.sqlite"
+CACHE = Path("cache") / FILE
 """The path of the cache of model replies, relative to the run folder."""
 MAX_REPLIES = 200
 """The maximum number of replies of one record that are read."""
@@ -39,24 +40,33 @@ def keys_of(row: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(keys))[:MAX_REPLIES]
 
 
-def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
+def cache_file(run: Path, cache: Path | None = None) -> Path:
+    """Return the path of the file with the replies of the run in the folder ``run``.
 
-    ``run`` is the run folder. Replies that its cache does not hold are left out. The cache is opened with SQLite's
-    option ``immutable``. With this option, SQLite creates no files of its own in the run folder, and expects that no
-    process changes the cache.
-
-    Raises InspectError if the run folder has no cache, or if the cache cannot be read. Raises
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file of the cache is a link, if its folder is a link out
-    of the run folder, or if its database has other tables than those of a cache.
+    ``cache`` is the folder that the user named with ``--cache``; None for the cache in the run folder. Raises
+    InspectError if there is no such file. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file of the
+    cache is a link, or if its folder is a link out of the run folder.
     """
-    file = own_file(run, str(CACHE))
+    file = own_file(run, str(CACHE)) if cache is None else own_file(cache, FILE)
     if not file.is_file():
         raise InspectError(
-            f"there is no file {file} with the replies of this run. If the run used another cache (--cache), read the "
-            "replies with `beam cache export CACHE --to FILE`; otherwise, copy the run's folder `cache` back to its "
-            "place"
+            f"there is no file {file} with the replies of this run: if the run used another cache (--cache), give "
+            "`beam view` the same --cache; otherwise, copy the run's folder `cache` back to its place"
         )
+    return file
+
+
+def read_replies(run: Path, keys: Sequence[str], cache: Path | None = None) -> list[dict[str, Any]]:
+    """Return the replies with these cache keys, ready for JSON, in the order in which they were made.
+
+    ``run`` and ``cache`` are the arguments of :func:`cache_file`, which raises errors for a missing or unsafe file.
+    Replies that the cache does not hold are left out. The cache is opened with SQLite's option ``immutable``. With this
+    option, SQLite creates no files of its own beside the cache, and expects that no process changes the cache.
+
+    Raises InspectError if the cache cannot be read. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if its
+    database has other tables than those of a cache.
+    """
+    file = cache_file(run, cache)
     try:
         with closing(StoredReplies(file)) as stored:
             found = sorted(stored.entries(keys), key=lambda each: each.entry.completion.made_s or each.created_s)
@@ -64,22 +74,24 @@ def read_replies(run: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
     except (sqlite3.Error, Damaged, ValueError, TypeError, OverflowError, OSError) as error:
         raise InspectError(
             f"the replies in {file} cannot be read ({' '.join(str(error).split())}): make the file readable, or, if "
-            f"it is damaged, run `beam cache stats {run}`, which repairs it"
+            f"it is damaged, run `beam cache stats {cache or run}`, which repairs it"
         ) from error
 
 
-def with_replies(run: Path, calls: Sequence[Mapping[str, Any]], fresh_since: str) -> list[dict[str, Any]]:
+def with_replies(
+    run: Path, calls: Sequence[Mapping[str, Any]], fresh_since: str, cache: Path | None = None
+) -> list[dict[str, Any]]:
     """Return the calls of a replay, each with the field ``replies``: its stored replies, ready for JSON.
 
-    Only the first :data:`MAX_REPLIES` replies of all calls together are read. ``run`` is the run folder. The field
-    ``stored`` of a call holds the cache keys of its stored replies
+    Only the first :data:`MAX_REPLIES` replies of all calls together are read. ``run`` and ``cache`` are the arguments
+    of :func:`cache_file`. The field ``stored`` of a call holds the cache keys of its stored replies
     (:func:`groundtrace.inference.request_log.log_request`). ``fresh_since`` is the time in the run's summary for a run
     with ``--fresh``, because its cache has other keys (:func:`groundtrace.inference.request.fresh_key`); otherwise "".
 
     Raises InspectError or UnsafeFile in the same cases as :func:`read_replies`.
     """
     stored = {key: fresh_key(key, fresh_since) for call in calls for key in call["stored"]}
-    found = {each["key"]: each for each in read_replies(run, list(stored.values())[:MAX_REPLIES])}
+    found = {each["key"]: each for each in read_replies(run, list(stored.values())[:MAX_REPLIES], cache)}
     return [
         {**call, "replies": [found[stored[key]] for key in call["stored"] if stored[key] in found]} for call in calls
     ]

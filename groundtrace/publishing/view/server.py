@@ -80,7 +80,8 @@ class ViewServer:
     tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
     that a person judges; None if the run is viewed without an audit. ``other`` is a second run; None if only one
     run is viewed. For each record, the page also shows its outcome and its traces in the second run. ``replays``
-    repeats the stages for a record; None if the view does not offer this.
+    repeats the stages for a record; None if the view does not offer this. ``cache`` is the folder of the reply cache;
+    None for the cache in the run folder.
     """
 
     def __init__(
@@ -93,9 +94,10 @@ class ViewServer:
         audit: Audit | None = None,
         other: OtherRun | None = None,
         replays: Replays | None = None,
+        cache: Path | None = None,
     ) -> None:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
-        self._audit, self._other, self._replays = audit, other, replays
+        self._audit, self._other, self._replays, self._cache = audit, other, replays, cache
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
@@ -205,7 +207,7 @@ class ViewServer:
         place = self._place(n)
         columns = ["cache_key"] if place.set == "rejected" else ["lineage"]
         keys = keys_of(await apart(lambda: self._images.values(place, columns)))
-        found = await apart(lambda: read_replies(self._run, keys))
+        found = await apart(lambda: read_replies(self._run, keys, self._cache))
         return json_response({"keys": len(keys), "replies": found})
 
     def _elsewhere(self, record_id: str) -> dict[str, Any] | None:

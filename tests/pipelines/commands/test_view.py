@@ -49,6 +49,12 @@ def test_it_serves_the_run_until_a_signal(demo: Path, number: signal.Signals) ->
     [
         (["--export", ""], "--export must name a folder on this machine, got ''"),
         (["--export", "s3://bucket/copy"], "--export must name a folder on this machine, got 's3://bucket/copy'"),
+        (("--cache", ""), "--cache must name a folder on this machine: '' is not one"),
+        (("--cache", "gone"), "--cache must name a folder on this machine: 'gone' is not one"),
+        (
+            ("--cache", "s3://bucket/cache"),
+            "--cache must name a folder on this machine: 's3://bucket/cache' is not one",
+        ),
         (("--at", "colour=red"), "--at colour=red cannot be used: the run has no column 'colour'"),
         (("--at", "pass_rate=high"), "or as LOW..HIGH"),
         (("--port", "-1"), "choose another --host or --port"),
@@ -61,6 +67,12 @@ def test_a_mistake_is_one_line(
     assert main(["view", str(demo / "runs/demo"), *words]) == 2
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1 and err.startswith("beam: ")
+
+
+def test_a_run_folder_is_no_cache(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = demo / "runs/demo"
+    assert main(["view", str(run), "--cache", str(run)]) == 2
+    assert f"write --cache {run}/cache instead" in capsys.readouterr().err
 
 
 def test_a_second_folder_without_a_finished_run_is_one_line(

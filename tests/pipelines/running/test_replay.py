@@ -65,6 +65,15 @@ def test_a_kept_row_has_all_its_traces_and_prompts(run: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_with_its_replies_in_a_named_cache(run: Path, tmp_path: Path) -> None:
+    bare, elsewhere = tmp_path / "run", tmp_path / "replies"
+    shutil.copytree(run, bare, ignore=shutil.ignore_patterns("previous"))
+    shutil.move(bare / "cache", elsewhere)
+    row = rows_of(run, "sft")[0]
+    assert replay(bare, row["id"], cache=elsewhere) == replay(run, row["id"])
+
+
+@pytest.mark.slow
 def test_the_masks_of_the_check_hold_the_points_of_the_trace(run: Path) -> None:
     row = rows_of(run, "sft")[0]
     done = replay(run, row["id"])

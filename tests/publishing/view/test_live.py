@@ -52,6 +52,15 @@ def test_only_a_begun_run_without_outputs_is_unfinished(tmp_path: Path, run: Pat
     assert is_unfinished(GoingRun(tmp_path / "run").folder)
 
 
+def test_the_newest_replies_of_a_named_cache(going: GoingRun, tmp_path: Path) -> None:
+    going.reply(1, "of the run")
+    elsewhere = GoingRun(tmp_path / "other")
+    elsewhere.reply(2, "of the named cache")
+    state = LiveRun(going.folder, elsewhere.folder / "cache").state()
+    assert [each["text"] for each in state["replies"]] == ["of the named cache"]
+    assert [each["replies"] for each in state["calls"]] == [1]
+
+
 def test_an_empty_run(going: GoingRun) -> None:
     state = LiveRun(going.folder).state()
     assert (state["calls"], state["failures"], state["replies"], state["idle_s"]) == ([], [], [], None)

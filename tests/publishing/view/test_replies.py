@@ -111,6 +111,21 @@ def test_reading_changes_nothing_and_long_texts_are_shortened(tmp_path: Path) ->
     assert (found["finish_reason"], found["taken_from"], found["tokens_in"]) == ("length", "other", 3)
 
 
+def test_the_replies_are_read_from_a_named_cache(run: Path, tmp_path: Path) -> None:
+    elsewhere, bare = tmp_path / "cache", tmp_path / "run"
+    shutil.copytree(run / "cache", elsewhere)
+    bare.mkdir()
+    keys = keys_of(row_of(run, "sft", "lineage"))
+    with pytest.raises(InspectError, match=r"give `beam view` the same --cache"):
+        read_replies(bare, keys)
+    assert read_replies(bare, keys, elsewhere) == read_replies(run, keys)
+    (call,) = with_replies(bare, [{"stored": keys}], "", elsewhere)
+    assert len(call["replies"]) == len(keys)
+    (elsewhere / "replies.sqlite").unlink()
+    with pytest.raises(InspectError, match=rf"no file {elsewhere}/replies.sqlite"):
+        read_replies(run, keys, elsewhere)
+
+
 @pytest.mark.parametrize(
     "damage", ["no cache", "no database", "no table", "a changed reply", "a late time", "a time in words"]
 )
