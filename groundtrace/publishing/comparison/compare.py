@@ -133,8 +133,8 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
     """Return all records that ended differently in the two runs, and all records that only one run has read.
 
     ``first`` and ``second`` are the run folders. A record that both runs have read ended differently in two cases: the
-    runs put it into different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps) or
-    for different reasons. Raises InspectError if a run cannot be read.
+    runs put it into different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps), for
+    different reasons or by different scorers. Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)
@@ -168,9 +168,10 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: boo
     If ``same_code`` is False, the sentence also states that the code of the runs differs.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
-    it at different stages (pipeline steps) or for different reasons. ``moved`` is the number of these records, and
-    ``ids`` holds how many record ids are in both runs. If there are none, the sentence states this instead of the
-    number. ``settings`` are the settings that differ. E.g. "1 of 3 ids ended elsewhere; attempt.k: 4 → 8".
+    it at different stages (pipeline steps), for different reasons or by different scorers. ``moved`` is the number of
+    these records, and ``ids`` holds how many record ids are in both runs. If there are none, the sentence states this
+    instead of the number. ``settings`` are the settings that differ. For example, the result is "1 of 3 ids ended
+    elsewhere; attempt.k: 4 → 8".
     """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)

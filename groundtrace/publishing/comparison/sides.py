@@ -1,8 +1,9 @@
 """Compares the sets into which two runs put their records, and lists the records that ended differently.
 
 A run puts each record that it reads into one set: sft, rl or rejected. This set is called the record's *side*. For a
-rejected record, the side also includes the stage (the pipeline's step) that rejected it, and the reason. The records of
-two runs are matched by their ids. The sizes of the sets are also compared for each source.
+rejected record, the side also includes the stage (the pipeline's step) that rejected it, the reason, and the scorer
+whose verdict led to it. The records of two runs are matched by their ids. The sizes of the sets are also compared for
+each source.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ ABSENT = "not in this run"
 NO_SOURCE = "(no source)"
 _FIELDS = {"source": "VARCHAR", "question": "VARCHAR", "pass_rate": "DOUBLE"}
 _REJECTED = {"stage": "VARCHAR", "reason": "VARCHAR", "detail": "VARCHAR"}
+_SCORER = {"rejected_by": "VARCHAR"}
 
 
 @dataclass(frozen=True)
@@ -29,24 +31,27 @@ class Side:
 
     ``set`` is sft, rl or rejected. For a rejected record, ``stage`` is the step of the pipeline that rejected it,
     ``reason`` is the short name of the reason, and ``detail`` is a text about why this record was rejected. All three
-    are None if the record was not rejected.
+    are None if the record was not rejected. ``rejected_by`` is the scorer whose verdict led to the rejection; None if
+    no verdict led to it, or if a run of an earlier version does not name the scorers.
     """
 
     set: str
     stage: str | None = None
     reason: str | None = None
     detail: str | None = None
+    rejected_by: str | None = None
 
     @property
     def text(self) -> str:
-        """Return the set as a short text, with the stage and the reason of a rejection.
+        """Return the set as a short text, with the stage, the reason and the scorer of a rejection.
 
-        For example, ``sft`` or ``rejected: verify/low_grounding``.
+        For example, ``sft``, ``rejected: difficulty/too_hard`` or ``rejected: verify/low_score (spatial)``.
         """
-        return f"rejected: {self.stage}/{self.reason}" if self.set == "rejected" else self.set
+        scorer = f" ({self.rejected_by})" if self.rejected_by else ""
+        return f"rejected: {self.stage}/{self.reason}{scorer}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
-        """Return the set as fields of a JSON object, with the stage, reason and detail of a rejection.
+        """Return the set as fields of a JSON object, with the stage, reason, detail and scorer of a rejection.
 
         Fields that are None are left out, e.g. ``{"set": "sft"}`` for a record that was not rejected.
         """
@@ -79,8 +84,8 @@ class MovedRecord:
     def to_fields(self) -> dict[str, Any]:
         """Return the record as fields of a JSON object: its ``id``, and where it ended in the two runs.
 
-        ``from`` holds the set, and the stage and reason of a rejection, in the first run; ``to`` holds the same for the
-        second run. If a run did not read the record, its field is None.
+        ``from`` holds the set, and the fields of a rejection, in the first run; ``to`` holds the same for the second
+        run. If a run did not read the record, its field is None.
         """
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
@@ -91,28 +96,37 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
     ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
     run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
-    question, pass_rate, and the stage (pipeline step), reason and detail of a rejection. The table ``pairs`` joins both
-    tables by id. A record that only one run has read has a row in ``pairs``, with null for the other run.
+    question, pass_rate, and the stage (pipeline step), reason, detail and scorer of a rejection. The scorers are null
+    unless both runs name them, as runs of earlier versions do not. The table ``pairs`` joins both tables by id. A
+    record that only one run has read has a row in ``pairs``, with null for the other run.
     """
+    rejected = _REJECTED | (
+        _SCORER if all("rejected_by" in _columns(tables, f"{run}.rejected") for run in "ab") else {}
+    )
     for run in ("a", "b"):
         parts = []
         for name in SHARDS:
-            there = {row[0] for row in tables.execute(f"DESCRIBE {run}.{name}").fetchall()}
-            wanted = _FIELDS | (_REJECTED if name == "rejected" else {})
+            there = _columns(tables, f"{run}.{name}")
+            wanted = _FIELDS | (rejected if name == "rejected" else {})
             columns = [
                 column if column in there and column in wanted else f"NULL::{kind} AS {column}"
-                for column, kind in (_FIELDS | _REJECTED).items()
+                for column, kind in (_FIELDS | _REJECTED | _SCORER).items()
             ]
             parts.append(f"SELECT id, '{name}' AS set_, {', '.join(columns)} FROM {run}.{name}")
         tables.execute(f"CREATE TEMP TABLE ends_{run} AS {' UNION ALL '.join(parts)}")
     tables.execute("""CREATE TEMP TABLE pairs AS
         SELECT coalesce(a.id, b.id) AS id, coalesce(b.question, a.question, '') AS question,
-               a.set_ AS set_a, a.stage AS stage_a, a.reason AS reason_a, a.detail AS detail_a,
-               b.set_ AS set_b, b.stage AS stage_b, b.reason AS reason_b, b.detail AS detail_b,
+               a.set_ AS set_a, a.stage AS stage_a, a.reason AS reason_a, a.detail AS detail_a, a.rejected_by AS by_a,
+               b.set_ AS set_b, b.stage AS stage_b, b.reason AS reason_b, b.detail AS detail_b, b.rejected_by AS by_b,
                a.id IS NOT NULL AND b.id IS NOT NULL AS is_both,
                a.set_ <> b.set_ AND is_both AS is_moved,
-               (a.set_, a.stage, a.reason) IS DISTINCT FROM (b.set_, b.stage, b.reason) AS is_changed
+               (a.set_, a.stage, a.reason, a.rejected_by)
+                   IS DISTINCT FROM (b.set_, b.stage, b.reason, b.rejected_by) AS is_changed
         FROM ends_a a FULL JOIN ends_b b ON a.id = b.id""")
+
+
+def _columns(tables: duckdb.DuckDBPyConnection, view: str) -> set[str]:
+    return {row[0] for row in tables.execute(f"DESCRIBE {view}").fetchall()}
 
 
 @dataclass(frozen=True)
@@ -224,26 +238,29 @@ def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
     comes first. Ids that are in only one run come last.
     """
     rows = [
-        (n, _text(set_a, stage_a, reason_a), _text(set_b, stage_b, reason_b))
-        for set_a, stage_a, reason_a, set_b, stage_b, reason_b, n in tables.execute(_BY_SIDES).fetchall()
+        (n, _of(_side(*a_and_b[:5])), _of(_side(*a_and_b[5:]))) for n, *a_and_b in tables.execute(_BY_SIDES).fetchall()
     ]
     query = """SELECT count(*) FILTER (is_moved), count(*) FILTER (is_changed AND is_both AND NOT is_moved),
         count(*) FILTER (NOT is_both) FROM pairs"""
     moved, only_reason, alone = tables.execute(query).fetchall()[0]
-    note = f"{counted(moved, 'id')} changed side, and {counted(only_reason, 'rejected id')} changed only the reason."
+    note = (
+        f"{counted(moved, 'id')} changed side, and {counted(only_reason, 'rejected id')} changed only the reason or "
+        "the scorer."
+    )
     note += f" {counted(alone, 'id')} {'is' if alone == 1 else 'are'} in one run only." if alone else ""
     return Section("transitions", "ids that changed side", note, ("ids", "in A", "in B"), rows)
 
 
-_SIDES = "set_a, stage_a, reason_a, set_b, stage_b, reason_b"
-_BY_SIDES = f"""SELECT {_SIDES}, count(*) AS n FROM pairs WHERE is_changed
+_SIDES = "set_a, stage_a, reason_a, by_a, set_b, stage_b, reason_b, by_b"
+_BY_SIDES = f"""SELECT count(*) AS n, set_a, stage_a, reason_a, NULL, by_a, set_b, stage_b, reason_b, NULL, by_b
+    FROM pairs WHERE is_changed
     GROUP BY ALL ORDER BY bool_and(is_both) DESC, n DESC, {_SIDES}"""
 _MOVED = f"""WITH sorted AS (
         SELECT *, count(*) OVER (PARTITION BY {_SIDES}) AS alike,
                row_number() OVER (PARTITION BY {_SIDES} ORDER BY sha256(id), id) AS place
         FROM pairs WHERE is_changed AND (is_both OR $alone)),
     chosen AS (SELECT * FROM sorted ORDER BY place, alike DESC, {_SIDES}, id LIMIT $most)
-    SELECT id, question, set_a, stage_a, reason_a, detail_a, set_b, stage_b, reason_b, detail_b
+    SELECT id, question, set_a, stage_a, reason_a, detail_a, by_a, set_b, stage_b, reason_b, detail_b, by_b
     FROM chosen ORDER BY is_both DESC, alike DESC, {_SIDES}, place"""
 
 
@@ -253,15 +270,15 @@ def moved_records(
     """Return the records that ended differently in the two runs.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
-    it at different stages (pipeline steps) or for different reasons. ``tables`` is the database to which
-    :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records; None returns
-    all. If more records than ``limit`` differ, the returned records show as many different changes as possible, such as
-    from sft to rl. The same runs always give the same records. If ``alone`` is True, records that only one run has read
-    are included.
+    it at different stages (pipeline steps), for different reasons or by different scorers. ``tables`` is the database
+    to which :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records;
+    None returns all. If more records than ``limit`` differ, the returned records show as many different changes as
+    possible, such as from sft to rl. The same runs always give the same records. If ``alone`` is True, records that
+    only one run has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
-        MovedRecord(row_id, question, _side(*sides[:4]), _side(*sides[4:]))
+        MovedRecord(row_id, question, _side(*sides[:5]), _side(*sides[5:]))
         for row_id, question, *sides in tables.execute(_MOVED, bounds).fetchall()
     ]
 
@@ -270,8 +287,8 @@ def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
     """Return the number of records that are in both runs and ended differently.
 
     A record ended differently if the runs put it into different sets (sft, rl or rejected), or if they rejected it at
-    different stages or for different reasons. ``tables`` is the database to which :func:`add_ends` has added the set of
-    each record.
+    different stages, for different reasons or by different scorers. ``tables`` is the database to which
+    :func:`add_ends` has added the set of each record.
     """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 
@@ -280,8 +297,8 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
     """Return a table of records that ended differently in the two runs.
 
     A record ended differently in two cases: the runs put it into different sets, or they rejected it at different
-    stages or for different reasons. ``moved`` are the records in the table. ``total`` is the number of all records that
-    ended differently, including those that are not in ``moved``.
+    stages, for different reasons or by different scorers. ``moved`` are the records in the table. ``total`` is the
+    number of all records that ended differently, including those that are not in ``moved``.
     """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
@@ -299,21 +316,13 @@ def _of(side: Side | None) -> str:
     return ABSENT if side is None else side.text
 
 
-def _side(name: str | None, stage: str | None, reason: str | None, detail: str | None) -> Side | None:
-    """Return the side of a record: the set into which a run put it, and the reason if it was rejected.
+def _side(name: str | None, *rejection: str | None) -> Side | None:
+    """Return the side of a record: the set into which a run put it, and what is known of a rejection.
 
     ``name`` is the name of the set. It is None if the run did not read the record; the result is then None, too.
+    ``rejection`` holds the stage, reason, detail and scorer of a rejection.
     """
-    return None if name is None else Side(name, stage, reason, detail)
-
-
-def _text(name: str | None, stage: str | None, reason: str | None) -> str:
-    """Return a short text about where a run put a record, such as "rejected: verify/low_grounding".
-
-    ``name`` is the name of the set (sft, rl or rejected), or None if the run did not read the record. For a rejected
-    record, ``stage`` is the pipeline step that rejected it, and ``reason`` is the reason.
-    """
-    return _of(_side(name, stage, reason, None))
+    return None if name is None else Side(name, *rejection)
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:

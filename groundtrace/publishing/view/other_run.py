@@ -15,7 +15,8 @@ from groundtrace.publishing.view.rows import ViewedRows
 
 ABSENT, SAME = "absent", "none"
 OTHER_REASON = "other reason"
-"""The change of a record that both runs rejected, but at different stages or for different reasons."""
+"""The change of a record that both runs rejected, but at different stages, for different reasons or by different
+scorers."""
 MAX_SETTINGS = 5
 """The maximum number of settings that the top of the page names."""
 
@@ -41,11 +42,14 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[t
     """
     here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
     there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}
+    are_scorers_known = all(any(scorer for *_, scorer in each.values()) for each in (here, there))
+    known = 3 if are_scorers_known else 2  # runs of earlier versions do not name the scorers
     columns: dict[str, list[str | float | None]] = {"id": [], THERE: [], CHANGE: [], DIFFERENCE: []}
-    for row_id, (side, stage, why, score) in here.items():
-        before, where, reason, earlier = there.get(row_id, (ABSENT, None, None, None))
+    for row_id, (side, score, *now) in here.items():
+        before, earlier, *then = there.get(row_id, (ABSENT, None, None, None, None))
+        reason = then[1]
         difference = None if score is None or earlier is None else score - earlier
-        change = f"{before} → {side}" if before != side else SAME if (where, reason) == (stage, why) else OTHER_REASON
+        change = f"{before} → {side}" if before != side else SAME if then[:known] == now[:known] else OTHER_REASON
         for name, value in zip(
             columns, (row_id, f"{before}: {reason}" if reason else before, change, difference), strict=True
         ):

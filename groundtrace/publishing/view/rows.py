@@ -96,14 +96,16 @@ class ViewedRows:
         self.dimensions = tuple(dimensions_of(self._db))
         self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
 
-    def outcomes(self) -> list[tuple[str, str, str | None, str | None, float | None]]:
+    def outcomes(self) -> list[tuple[str, str, float | None, str | None, str | None, str | None]]:
         """Return one tuple for each row, in the order of the run.
 
-        A tuple has five values: the record id, the set, the stage that rejected the record, the reason of the
-        rejection, and the final score. Each of the last three values is None if the row does not have it.
+        A tuple has six values: the record id, the set, the final score, the stage that rejected the record, the reason
+        of the rejection, and the scorer whose verdict led to it. Each of the last four values is None if the row does
+        not have it.
         """
         names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
-        columns = [quoted_name(each) if each in names else "NULL" for each in ("stage", "reason", f"{SCORE}final")]
+        wanted = (f"{SCORE}final", "stage", "reason", "rejected_by")
+        columns = [quoted_name(each) if each in names else "NULL" for each in wanted]
         query = f'SELECT id, "set", {", ".join(columns)} FROM rows ORDER BY n'
         with self._db.cursor() as cursor:
             return cursor.execute(query).fetchall()

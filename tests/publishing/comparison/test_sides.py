@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.comparison.compare import all_moved, opened_pair
@@ -38,7 +39,7 @@ def test_ids_are_counted_by_where_they_were_and_are(make_run: MakeRun) -> None:
         (1, "sft", "rejected: difficulty/too_easy"),
         (1, "sft", "rl"),
     ]
-    assert section.note == "3 ids changed side, and 1 rejected id changed only the reason."
+    assert section.note == "3 ids changed side, and 1 rejected id changed only the reason or the scorer."
     assert shares["records read"][:2] == (6, 6)
     assert shares["sft"][:4] == (3, 2, "50.0 %", "33.3 %")
     assert re.fullmatch(r"−16\.7 \[−[\d.]+, \+[\d.]+\]", str(shares["sft"][4]))
@@ -53,6 +54,28 @@ def test_each_moved_record_has_both_sides_and_the_reason(make_run: MakeRun) -> N
     }
     assert (moved["x1"].why, moved["x2"].why, moved["s2"].why) == ("too_easy by far", "too_hard by far", "")
     assert (moved["s2"].question, moved["x1"].question) == ("Why?", "How many?")
+
+
+def test_a_rejection_by_another_scorer_is_a_change(make_run: MakeRun) -> None:
+    first = make_run("a", {"rejected": [out("x", rejected_by="spatial"), out("y", rejected_by="final")]})
+    second = make_run("b", {"rejected": [out("x", rejected_by="final"), out("y", rejected_by="final")]})
+    with opened_pair(first, second) as (tables, _, _):
+        assert transitions(tables).rows == [
+            (1, "rejected: difficulty/too_easy (spatial)", "rejected: difficulty/too_easy (final)")
+        ]
+        assert (
+            transitions(tables).note == "0 ids changed side, and 1 rejected id changed only the reason or the scorer."
+        )
+    [moved] = all_moved(first, second)
+    assert moved.to_fields()["to"]["rejected_by"] == "final"
+
+
+def test_a_run_that_does_not_name_scorers_is_compared_without_them(make_run: MakeRun) -> None:
+    named = make_run("a", {"rejected": [out("x", rejected_by="spatial")]})
+    old = make_run("b", {"rejected": [out("x")]})
+    (shard,) = (old / "rejected").glob("*.parquet")
+    pq.write_table(pq.read_table(shard).drop_columns(["rejected_by"]), shard)
+    assert all_moved(named, old) == [] == all_moved(old, named)
 
 
 def test_a_limit_leaves_no_transition_out_that_it_has_room_for(make_run: MakeRun) -> None:

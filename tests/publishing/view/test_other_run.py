@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -59,6 +60,22 @@ def test_each_record_has_its_outcome_in_both_runs(compared: tuple[ViewedRows, Ot
         "still": ("rejected: a", "other reason", None),
     }
     assert [row["n"] for row in page] == list(range(6)) and other.only_there == 1
+
+
+@pytest.mark.parametrize("is_named_there", [True, False])
+def test_a_rejection_by_another_scorer_is_a_change(run: Path, tmp_path: Path, is_named_there: bool) -> None:
+    here = {"rejected": [rejected("x", "low_score") | {"rejected_by": "spatial"}]}
+    there = {"rejected": [rejected("x", "low_score") | {"rejected_by": "final"}]}
+    new, old = write_run(tmp_path / "new", run, here), write_run(tmp_path / "old", run, there)
+    if not is_named_there:  # as in runs of earlier versions
+        (shard,) = (old / "rejected").glob("*.parquet")
+        pq.write_table(pq.read_table(shard).drop_columns(["rejected_by"]), shard)
+    rows, other = (ViewedRows(each, read_summary(each)) for each in (new, old))
+    compare(rows, old, other)
+    _, [row] = rows.page(Filters(), 0, 10)
+    assert row[CHANGE] == ("other reason" if is_named_there else "none")
+    rows.close()
+    other.close()
 
 
 @pytest.mark.parametrize(
