@@ -6,7 +6,7 @@ import statistics
 CONFIDENCE = 0.95
 
 
-def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def wilson(hits: float, n: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's score interval of the share ``hits`` / ``n``, as (lower bound, upper bound) in [0, 1]. ``n`` is
     the number of items. ``confidence`` is the confidence level, e.g. 0.95.
 
@@ -23,7 +23,7 @@ def wilson(hits: float, n: int, confidence: float = CONFIDENCE) -> tuple[float, 
     return (0.0 if not hits else low), (1.0 if hits == n else high)
 
 
-def paired_difference(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
+def paired_difference(both: float, first: float, second: float, neither: float) -> tuple[float, float]:
     """Return Newcombe's 95 % interval of the difference of two shares that were measured on the same items, as (lower
     bound, upper bound) in [-1, 1].
 
@@ -31,6 +31,7 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
     model minus that of the first. In this example, ``both`` is the number of questions that both models answer
     correctly. ``first`` is the number of questions that only the first model answers correctly, and ``second`` is the
     number of questions that only the second model answers correctly. ``neither`` is the number of all other questions.
+    The counts need not be whole, as those of :func:`wilson`.
 
     The interval combines Wilson's intervals of the two shares with the correlation of the right answers (Newcombe 1998,
     Statistics in Medicine 17, 2635–2650, method 10). Raises ValueError if all counts are 0.

@@ -219,7 +219,10 @@ def _differences(answered: Mapping[str, Answered], division: Division) -> Iterat
     for first, second in ((names[0], names[1]), (names[1], names[2]), (names[0], names[2])):
         if first in answered and second in answered:
             pairs = (answered[first].figures, answered[second].figures)
-            figures = {name: difference(pairs[0][name], pairs[1][name], division.groups) for name, _ in MEASURES}
+            figures = {
+                name: difference(pairs[0][name], pairs[1][name], division.groups, name == ACCURACY)
+                for name, _ in MEASURES
+            }
             yield Model(f"{second} − {first}", figures)
 
 

@@ -145,13 +145,16 @@ def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Compa
     figures = [{name: estimate(own[name], known, is_share=name == ACCURACY) for name in MEASURES} for own in values]
     differences = [
         {
-            name: difference(values[0][name], own[name], known) if name != REWARD or is_same else None
+            name: difference(values[0][name], own[name], known, name == ACCURACY) if name != REWARD or is_same else None
             for name in MEASURES
         }
         for own, is_same in zip(values[1:], rewarded[1:], strict=True)
     ]
     names = None if groups is None else {groups[key] for key in keys}
-    notes = _notes(names is None, all(rewarded))
+    has_bare = any(
+        found is not None and found.low is None for each in (*figures, *differences) for found in each.values()
+    )
+    notes = _notes(names is None, all(rewarded), has_bare)
     return Comparison(evaluations, len(keys), None if names is None else len(names), figures, differences, notes)
 
 
@@ -168,7 +171,8 @@ def _refusal(first: Evaluation, other: Evaluation, shared: int, count: int) -> s
     return f"{difference_text}: compare {everywhere} with --shared, or evaluate the models on the same --data"
 
 
-def _notes(is_ungrouped: bool, is_rewarded_alike: bool) -> list[str]:
+def _notes(is_ungrouped: bool, is_rewarded_alike: bool, has_bare: bool) -> list[str]:
+    """Return the notes of a comparison. ``has_bare`` states whether an estimate has no interval."""
     found = []
     if is_ungrouped:
         found.append(
@@ -177,6 +181,10 @@ def _notes(is_ungrouped: bool, is_rewarded_alike: bool) -> list[str]:
         )
     if not is_rewarded_alike:
         found.append("Rewards of different recipes or options (reward.recipe, reward.options) are not subtracted.")
+    if has_bare:
+        found.append(
+            "A figure has no interval if there is only one media group, or if all media groups have the same value."
+        )
     return found
 
 

@@ -5,7 +5,9 @@ the mean over its answers. Questions that show the same image form a media group
 
 The interval of an accuracy is Wilson's, computed as if each question had one answer. All other intervals, such as those
 of the difference between two models, are percentiles of a bootstrap. The bootstrap draws whole media groups, because
-the questions of a group are not independent.
+the questions of a group are not independent. If all groups have the same mean, every draw of the bootstrap is the same,
+and its interval would have the width zero. The interval of a difference of accuracies is then Newcombe's for paired
+shares, and other estimates have no interval.
 """
 
 import json
@@ -17,12 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
-from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.intervals import paired_difference, wilson
 from groundtrace.schemas.safe_files import opened_regular
 
 DRAWS, SEED = 4000, 0
 """The number of bootstrap draws, and the seed of the draws. So the same answers always give the same intervals."""
 PIECE = 500
+SAME = 1e-12
+"""Means of media groups that differ by less than this are the same: the difference is by rounding."""
 ACCURACY, POINT_F1, REWARD = "accuracy", "point_f1", "reward"
 
 
@@ -30,9 +34,9 @@ ACCURACY, POINT_F1, REWARD = "accuracy", "point_f1", "reward"
 class Estimate:
     """Holds an estimated mean, or the estimated difference of two means, with its 95 % interval.
 
-    ``value`` is the estimate. ``low`` and ``high`` are the bounds of the interval; both are None if the bootstrap has
-    fewer than two media groups (sets of questions with common images) to draw from. ``questions`` is the number of
-    questions from which the estimate is made.
+    ``value`` is the estimate. ``low`` and ``high`` are the bounds of the interval. Both are None if the bootstrap has
+    fewer than two media groups (sets of questions with common images) to draw from, or if all groups have the same
+    mean. ``questions`` is the number of questions from which the estimate is made.
     """
 
     value: float
@@ -103,16 +107,34 @@ def estimate(figures: Mapping[str, float], groups: Mapping[str, str], is_share: 
     return Estimate(hits / n, *wilson(hits, n), n)
 
 
-def difference(first: Mapping[str, float], second: Mapping[str, float], groups: Mapping[str, str]) -> Estimate | None:
+def difference(
+    first: Mapping[str, float], second: Mapping[str, float], groups: Mapping[str, str], is_share: bool
+) -> Estimate | None:
     """Return the mean difference between two models over questions, with its 95 % interval from a bootstrap.
 
     ``first`` and ``second`` map the id of a question to the value of the first and of the second model. The difference
     is ``second`` − ``first``. Only questions with both values are used; the result is None if there is no such
     question. ``groups`` maps the id of a question to its media group (the questions with common images), from which the
-    bootstrap draws.
+    bootstrap draws. ``is_share`` is True if the values are shares from 0 to 1, such as accuracies. If the difference of
+    shares is the same in all groups, the interval is Newcombe's, with the number of groups as the number of pairs.
     """
     both = {key: second[key] - value for key, value in first.items() if key in second}
-    return _bootstrapped(both, groups) if both else None
+    if not both:
+        return None
+    found = _bootstrapped(both, groups)
+    groups_count = len({groups.get(key, key) for key in both})
+    if not is_share or found.low is not None or groups_count < 2:
+        return found
+    weight = groups_count / len(both)
+    pairs = [(first[key] * weight, second[key] * weight) for key in both]
+    both_right, only_first, only_second = (
+        math.fsum(min(pair) for pair in pairs),
+        math.fsum(max(a - b, 0.0) for a, b in pairs),
+        math.fsum(max(b - a, 0.0) for a, b in pairs),
+    )
+    neither = max(groups_count - both_right - only_first - only_second, 0.0)
+    interval = paired_difference(both_right, only_first, only_second, neither)
+    return Estimate(found.value, *interval, found.questions)
 
 
 def estimate_text(found: Estimate | None, is_difference: bool = False) -> str:
@@ -133,7 +155,8 @@ def _bootstrapped(values: Mapping[str, float], groups: Mapping[str, str]) -> Est
     for key, value in values.items():
         sums[groups.get(key, key)].append(value)
     mean = sum(values.values()) / len(values)
-    if len(sums) < 2:
+    means = [sum(each) / len(each) for each in sums.values()]
+    if len(sums) < 2 or max(means) - min(means) < SAME:
         return Estimate(mean, None, None, len(values))
     low, high = np.quantile(_draws([sums[name] for name in sorted(sums)]), (0.025, 0.975))
     return Estimate(mean, float(low), float(high), len(values))

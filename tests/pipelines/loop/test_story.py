@@ -47,8 +47,8 @@ def test_the_figures(tmp_path: Path) -> None:
     assert [line.split(":")[0].strip() for line in lines[1:]] == [
         *("base", "SFT", "GRPO", "SFT − base", "GRPO − SFT", "GRPO − base"),
     ]
-    assert "accuracy 0.667 [0.208, 0.939], point F1 0.667 [0.667, 0.667]" in lines[3]
-    assert "accuracy +0.667 [+0.000, +1.000], point F1 +0.667 [+0.667, +0.667]" in lines[6]
+    assert lines[3].endswith("accuracy 0.667 [0.208, 0.939], point F1 0.667")
+    assert lines[6].endswith("accuracy +0.667 [+0.000, +1.000], point F1 +0.667")
 
 
 @pytest.mark.parametrize("name", ["eval-base/eval.json", "steps/sft.json", "questions/split.json"])

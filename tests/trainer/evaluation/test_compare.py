@@ -35,6 +35,9 @@ def write_evaluation(folder: Path, outcomes: Values, toml: str = ARGOS, **change
     return str(folder)
 
 
+NO_INTERVAL = "A figure has no interval if there is only one media group, or if all media groups have the same value."
+
+
 def right(numbers: Sequence[int], count: int = 40) -> dict[str, float | None]:
     return {f"q{n}": float(n in numbers) for n in range(count)}
 
@@ -51,11 +54,15 @@ def test_figures_and_paired_differences(tmp_path: Path) -> None:
     known = [{key: value for key, value in each.items() if value is not None} for each in values]
     assert (found.questions, found.groups) == (40, 20)
     assert [each["accuracy"] for each in found.figures] == [estimate(each, groups, is_share=True) for each in known]
-    assert [each["accuracy"] for each in found.differences] == [difference(known[0], o, groups) for o in known[1:]]
+    assert [each["accuracy"] for each in found.differences] == [
+        difference(known[0], o, groups, is_share=True) for o in known[1:]
+    ]
     first, second = found.differences
     assert first["accuracy"] is not None and first["accuracy"].value == 0.25
     assert second["accuracy"] is not None and (second["accuracy"].value, second["accuracy"].questions) == (0.0, 39)
-    assert first["reward"] == first["accuracy"] and first["point_f1"] is None and not found.notes
+    assert first["reward"] == first["accuracy"] and first["point_f1"] is None
+    assert second["accuracy"].low is not None and second["reward"] is not None and second["reward"].low is None
+    assert found.notes == [NO_INTERVAL]
 
 
 def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,9 +72,10 @@ def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = comparison_lines(compare(read("a", "b")))
     assert lines == [
         "4 questions in 2 media groups, 95 % intervals in brackets:",
-        "  a: accuracy 1.000 [0.510, 1.000], point F1 0.500 [0.500, 0.500], reward 1.000 [1.000, 1.000]",
-        "  b: accuracy 0.500 [0.150, 0.850], point F1 0.250 [0.250, 0.250], reward 0.500 [0.000, 1.000]",
-        "  b − a: accuracy -0.500 [-1.000, +0.000], point F1 -0.250 [-0.250, -0.250], reward -0.500 [-1.000, +0.000]",
+        "  a: accuracy 1.000 [0.510, 1.000], point F1 0.500, reward 1.000",
+        "  b: accuracy 0.500 [0.150, 0.850], point F1 0.250, reward 0.500 [0.000, 1.000]",
+        "  b − a: accuracy -0.500 [-1.000, +0.000], point F1 -0.250, reward -0.500 [-1.000, +0.000]",
+        NO_INTERVAL,
     ]
 
 
@@ -138,8 +146,17 @@ def test_evaluations_without_media_groups(tmp_path: Path) -> None:
     new = write_evaluation(tmp_path / "new", values[1])
     found = compare(read(*old))
     assert found.groups is None and "the intervals may be too narrow" in comparison_lines(found)[-1]
-    assert found.differences[0]["accuracy"] == difference(*(dict(each) for each in values), {})  # type: ignore[arg-type]
+    assert found.differences[0]["accuracy"] == difference(*(dict(each) for each in values), {}, is_share=True)  # type: ignore[arg-type]
     assert compare(read(old[0], new)).groups == 20
+
+
+def test_a_figure_without_an_interval_has_a_note(tmp_path: Path) -> None:
+    same = [write_evaluation(tmp_path / name, right([], 4)) for name in ("a", "b")]
+    found = compare(read(*same))
+    assert found.differences[0]["accuracy"] is not None and found.differences[0]["accuracy"].low is not None
+    assert comparison_lines(found)[-1] == NO_INTERVAL and not found.is_worse
+    all_right, none_right = (write_evaluation(tmp_path / f"c{n}", right(range(n), 40)) for n in (40, 0))
+    assert compare(read(all_right, none_right)).is_worse
 
 
 @pytest.mark.parametrize(
@@ -153,7 +170,8 @@ def test_evaluations_without_media_groups(tmp_path: Path) -> None:
 def test_rewards_of_other_recipes_are_not_subtracted(toml: str, is_same: bool, tmp_path: Path) -> None:
     names = write_evaluation(tmp_path / "a", right([0])), write_evaluation(tmp_path / "b", right([1]), toml)
     found = compare(read(*names))
-    assert (found.differences[0]["reward"] is not None) == is_same == (not found.notes)
+    assert (found.differences[0]["reward"] is not None) == is_same
+    assert any("are not subtracted" in note for note in found.notes) == (not is_same)
     assert found.figures[1]["reward"] is not None and found.differences[0]["accuracy"] is not None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.intervals import paired_difference, wilson
 from groundtrace.trainer.evaluation.comparison import Estimate, difference, estimate, estimate_text, read_answers
 
 GROUPS = {f"q{n}": f"g{n // 2}" for n in range(40)}
@@ -30,16 +30,30 @@ def test_equal_answers(value: float) -> None:
 def test_the_difference_is_paired() -> None:
     first = {f"q{n}": float(n % 2) for n in range(40)}
     second = {key: min(1.0, value + 0.5) for key, value in first.items()}
-    found = difference(first, second, GROUPS)
+    found = difference(first, second, GROUPS, is_share=False)
     assert found is not None and found.value == pytest.approx(0.25)
-    assert (found.low, found.high) == (0.25, 0.25), "each group has one of both, so all groups gained the same"
+    assert (found.low, found.high) == (None, None), "each group has one of both, so all draws are the same"
+    found = difference(first, second, GROUPS, is_share=True)
+    assert found is not None and (found.low, found.high) == paired_difference(10, 0, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("of_first", "of_second", "counts"), [(0.0, 0.0, (0, 0, 0, 8)), (1.0, 1.0, (8, 0, 0, 0)), (1.0, 0.0, (0, 8, 0, 0))]
+)
+def test_equal_differences_of_few_groups_have_a_wide_interval(
+    of_first: float, of_second: float, counts: tuple[int, int, int, int]
+) -> None:
+    keys = [f"q{n}" for n in range(16)]  # in 8 media groups
+    found = difference(dict.fromkeys(keys, of_first), dict.fromkeys(keys, of_second), GROUPS, is_share=True)
+    low, high = paired_difference(*counts)
+    assert found == Estimate(of_second - of_first, low, high, 16) and high - low > 0.3
 
 
 def test_only_common_questions_count() -> None:
-    found = difference({"q0": 1.0, "q1": 0.0}, {"q1": 1.0, "q2": 0.0}, GROUPS)
+    found = difference({"q0": 1.0, "q1": 0.0}, {"q1": 1.0, "q2": 0.0}, GROUPS, is_share=False)
     assert found is not None and (found.value, found.questions) == (1.0, 1)
     assert (found.low, found.high) == (None, None), "one group has no interval"
-    assert difference({"q0": 1.0}, {"q1": 1.0}, GROUPS) is None
+    assert difference({"q0": 1.0}, {"q1": 1.0}, GROUPS, is_share=True) is None
     assert estimate({}, GROUPS, is_share=True) is None
 
 
@@ -50,7 +64,7 @@ def test_the_interval_covers_the_truth_when_groups_agree() -> None:
     for _ in range(rounds):
         means = generator.normal(0.2, 0.5, 40)
         figures = {key: float(means[int(group)]) for key, group in groups.items()}
-        found = difference(dict.fromkeys(figures, 0.0), figures, groups)
+        found = difference(dict.fromkeys(figures, 0.0), figures, groups, is_share=False)
         assert found is not None and found.low is not None and found.high is not None
         inside += found.low <= 0.2 <= found.high
     assert 0.89 <= inside / rounds <= 0.99
