@@ -16,7 +16,7 @@ LOOP_SCENES ?= 600
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer executable_cot
 
-.PHONY: setup demo demo-recipes test lint bench learn loop docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-slow test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test coverage lint bench learn loop docs test-browser test-dataflow test-faults test-installs test-loaders test-ranks test-sandbox test-slow test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,10 @@ demo-executable_cot: $(VENV)/.sandbox  ## needs bubblewrap: apt-get install bubb
 
 test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth of the time is spent waiting
 	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+coverage: $(VENV)/.all  ## lines and branches that the fast tests reach, in the commands that they start, too; build/coverage/html
+	mkdir -p build/coverage
+	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
 
 test-faults: $(VENV)/.all  ## processes that are killed, servers that go away, memory that must not grow
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m faults $(call marked,faults)
