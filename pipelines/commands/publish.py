@@ -120,8 +120,9 @@ def summary_lines(prepared: "Prepared") -> list[str]:
 
     ``prepared`` is the data set with its files. Each source has a line with its licence, its numbers of rows, and
     whether these rows are published. If the user requested to leave out rows of flagged records, a line states
-    their numbers. Each file has a line with its size. The last line states the number and size of all files, the
-    numbers of published rows, the tag of the data set, and the digest of the run.
+    their numbers. If an audit is published in which not all traces were judged, a line warns of it. Each file has a
+    line with its size. The last line states the number and size of all files, the numbers of published rows, the tag of
+    the data set, and the digest of the run.
     """
     from groundtrace.publishing.hub.upload import mb
     from groundtrace.publishing.publication import rows_text
@@ -135,6 +136,11 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
     if prepared.flagged is not None:
         lines.append(f"left out, because their records are flagged in `beam view`: {rows_text(prepared.flagged)}")
+    if prepared.audit is not None and prepared.audit.open:
+        lines.append(
+            f"warning: {prepared.audit.open} of the {counted(prepared.audit.sample, 'trace')} of the audit were not "
+            "judged, so the intervals on the data card are wider than planned"
+        )
     lines += [f"  {name}  {mb(prepared.size_bytes(name))}" for name in prepared.files]
     total = mb(sum(map(prepared.size_bytes, prepared.files)))
     rows = ", ".join(f"{rows} {name}" for name, rows in prepared.rows.items())

@@ -25,7 +25,7 @@ from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import strictest
 from groundtrace.publishing.publication import Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
-from groundtrace.publishing.view.audit_figures import audit_figures
+from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
 from groundtrace.publishing.view.reviews import flagged_ids
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
@@ -88,6 +88,7 @@ class Prepared:
         flagged: the numbers of rows by set that are left out only because a reviewer flagged their records; None if
             flagged rows are published.
         rows: the numbers of published rows by set.
+        audit: the result of the run's audit, in which a person judged traces; None if it is not published.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         published_sha256: the digest of the published content.
     """
@@ -98,6 +99,7 @@ class Prepared:
     uses: Sequence[SourceUse]
     flagged: Mapping[str, int] | None
     rows: Mapping[str, int]
+    audit: AuditFigures | None
     run_sha256: str
     published_sha256: str
 
@@ -158,7 +160,7 @@ def prepare(
             "of the recipe or of the input, and repeat the run"
         )
     left_out = selection.flagged if without_flagged else None
-    return Prepared(staging, summary, files, uses, left_out, rows, run_sha256, published_sha256)
+    return Prepared(staging, summary, files, uses, left_out, rows, audit, run_sha256, published_sha256)
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:

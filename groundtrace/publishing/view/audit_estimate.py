@@ -61,6 +61,11 @@ class Share:
     low: float
     high: float
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether the interval has the width 0, because (nearly) all rows of the run were judged."""
+        return self.low == self.high
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -23,6 +23,7 @@ class AuditFigures:
     Attributes:
         sample: the number of traces in the sample.
         decided: the number of these traces that were judged as right or wrong.
+        open: the number of these traces that were not judged yet.
         precision: the share of the kept rows that are right.
         recall: the share of all right rows that were kept. It is None in three cases: the verification rejected no row,
             no trace was judged as right, or there is a reason of rejection with no trace that was judged as right or
@@ -33,6 +34,7 @@ class AuditFigures:
 
     sample: int
     decided: int
+    open: int
     precision: Share
     recall: Share | None
     kappas: tuple[tuple[float, int], ...]
@@ -65,7 +67,8 @@ def audit_figures(run: Path) -> AuditFigures:
     if found.precision is None:
         raise InspectError(f"no SFT row of {run} has been judged as right or wrong yet: {advice}")
     kappas = tuple(sorted(audit.kappa().values(), key=lambda each: (-each[1], -each[0])))
-    return AuditFigures(len(audit.rows), sum(each.decided for each in strata), found.precision, found.recall, kappas)
+    decided, left = sum(each.decided for each in strata), sum(each.open for each in strata)
+    return AuditFigures(len(audit.rows), decided, left, found.precision, found.recall, kappas)
 
 
 def _judged(audit: Audit) -> int:

@@ -153,6 +153,12 @@ def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, r
     audit = open_audit(run, rows, RowImages(MediaStore(str(run), str(run))), 8, "ana-maria")
     for row in audit.rows:
         audit.judge(row.id, WHOLE, "right" if row.stratum == KEPT else "wrong")
+    last = audit.rows[-1]
+    audit.judge(last.id, WHOLE, "")
+    done = beam("publish", run, "--repo", REPO, "--with", "audit", "--dry-run")
+    assert f"warning: 1 of the {len(audit.rows)} traces of the audit were not judged" in done.stdout
+    audit.judge(last.id, WHOLE, "right" if last.stratum == KEPT else "wrong")
+    assert "warning" not in beam("publish", run, "--repo", REPO, "--with", "audit", "--dry-run").stdout
     rows.close()
     row = "| precision: the share of the kept rows that are right | 1.00 |"
     for words, is_there in (((), False), (("--with", "audit"), True)):  # the second time, only the card is new

@@ -1,6 +1,7 @@
 """The figures of an audit for the data card, from judgements in the run folder."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from groundtrace.publishing.card import write_card
 from groundtrace.publishing.publication import Publication
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
-from groundtrace.publishing.view.audit_estimate import KEPT, estimate
+from groundtrace.publishing.view.audit_estimate import KEPT, Share, estimate
 from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.rows import ViewedRows
@@ -77,7 +78,22 @@ def test_single_verdicts_and_undone_judgements_do_not_count(folder: Path) -> Non
     audit = judge(folder, "", wrong=0)
     audit.judge(audit.rows[0].id, WHOLE, "")
     audit.judge(audit.rows[1].id, "spatial", "wrong")
-    assert audit_figures(folder).decided == 19
+    found = audit_figures(folder)
+    assert (found.decided, found.open) == (19, 1)
+
+
+@pytest.mark.slow
+def test_the_card_states_that_an_audit_is_not_complete_or_has_judged_all_rows(folder: Path) -> None:
+    judge(folder, "", wrong=2)
+    found, summary = audit_figures(folder), read_summary(folder)
+    partial = replace(found, decided=17, open=3)
+    exact = replace(found, precision=Share(0.9, 0.9, 0.9))
+    for figures, is_partial, is_exact in ((found, False, False), (partial, True, False), (exact, False, True)):
+        with open_tables(folder, summary) as tables:
+            write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}, figures))
+        card = (folder / "README.md").read_text("utf-8")
+        assert ("3 of the sample's traces were not judged." in card) == is_partial
+        assert ("An interval from a number to the same number" in card) == is_exact
 
 
 @pytest.mark.slow
@@ -86,7 +102,7 @@ def test_the_card_states_the_figures_and_no_reviewer(folder: Path, has_recall: b
     judge(folder, "ana-maria", wrong=2)
     judge(folder, "bo", wrong=1, rows=12)
     found = audit_figures(folder)
-    figures = found if has_recall else AuditFigures(20, 10, found.precision, None, ())
+    figures = found if has_recall else AuditFigures(20, 10, found.open, found.precision, None, ())
     summary = read_summary(folder)
     with open_tables(folder, summary) as tables:
         write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}, figures))
