@@ -148,11 +148,11 @@ def _require_exactly(prompt: str, rule: str, field: str, declared: set[str], giv
     ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".
     """
     if declared != given:
-        wrong = [f"{name!r} is listed but not used" for name in sorted(declared - given)]
-        wrong += [f"{name!r} is used but not listed" for name in sorted(given - declared)]
+        wrong = [f"{name!r} of this list is missing" for name in sorted(declared - given)]
+        wrong += [f"{name!r} is not in this list" for name in sorted(given - declared)]
         raise PromptError(
-            f"prompt {prompt}: {rule} exactly the names that the prompt's file lists under `{field}`, but "
-            f"{' and '.join(wrong)}: correct the names, or the list `{field}` in the file"
+            f"prompt {prompt}: {rule} exactly the names in the list `{field}` of the prompt's file, but "
+            f"{' and '.join(wrong)}: correct the names that are used, or this list"
         )
 
 

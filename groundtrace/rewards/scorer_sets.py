@@ -67,6 +67,7 @@ def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> 
         return scorer
     if scorer.arguments is None:
         raise ConfigError(
-            f"{where}: the scorer {scorer.name} does not accept arguments: remove the key {' and '.join(arguments)}"
+            f"{where}: the scorer {scorer.name!r} does not accept arguments: remove "
+            f"{' and '.join(f'{where}.{name}' for name in arguments)}"
         )
     return replace(scorer, arguments=build(type(scorer.arguments), arguments, where))

@@ -62,7 +62,7 @@ def _check_compression(file: Path, metadata: pq.FileMetaData) -> None:
             is_image = chunk.path_in_schema.split(".")[0] in IMAGES
             if is_image and size > MAX_GROUP_BYTES and size > MAX_EXPANSION * stored:
                 raise ShardFault(
-                    f"the images in {file} have {size / 2**20:,.0f} MiB, more than {MAX_EXPANSION} times their part of "
-                    "the file, so they would fill the memory: use PNG or JPEG instead of raw pixels in the input, and "
-                    "repeat the run"
+                    f"the images in {file} have {size / 2**20:,.0f} MiB uncompressed, more than {MAX_EXPANSION} times "
+                    "their compressed size, so they would fill the memory: use PNG or JPEG instead of raw pixels in "
+                    "the input, and repeat the run"
                 )

@@ -48,7 +48,10 @@ def _endpoint(url: str) -> str:
             "must be the URL of the store's server, with http or https, such as https://minio.example:9000"
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("must not hold a user, password, query or fragment (#…): give keys in environment variables")
+        raise ValueError(
+            "must not hold a user, password, query or fragment (#…): write only the server's URL, and give the store's "
+            "keys in environment variables"
+        )
     return url
 
 

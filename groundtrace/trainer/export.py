@@ -47,9 +47,9 @@ def export(checkpoint: Path, out: Path, model: str | None = None) -> Path:
             settings = dataclasses.replace(settings, path=model)
         elif not _may_be_read(settings.path, checkpoint.resolve().parent.parent):
             raise CheckpointError(
-                f"{checkpoint} names the base model {settings.path!r}. The export would copy files of this model to "
-                "OUT, and another person may have made the checkpoint: if this base model is the right one, pass it as "
-                "--model"
+                f"{checkpoint} names the base model {settings.path!r}, whose files the export would copy to the output "
+                "folder. If another person made the checkpoint, these may be private files of yours: if this base "
+                "model is the right one, pass it as --model"
             )
         print(f"trainer: the base model is {settings.path!r}", file=sys.stderr)
         vlm = load_model(settings, device="cpu")

@@ -132,8 +132,10 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
         total = after.estimate().total
         sentences += [f"All of them together need {_gib(total)}."] if len(others) > 1 else []
         if total > available:
-            more = "that is not enough, so use a smaller model" if is_last else advice(after, total, available, True)
-            return " ".join([*sentences, "After that:", more])
+            more = "Even then the step does not fit: use a smaller model"
+            if not is_last:
+                more = f"In addition to these changes: {advice(after, total, available, True)}"
+            return " ".join([*sentences, more])
     return " ".join([*sentences, "Or use a smaller model"])
 
 

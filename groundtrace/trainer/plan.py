@@ -159,8 +159,9 @@ def parts_of(
     held = [part for part in plan if rows[frozenset(part.streams)] and streams_asked(part.streams, only)]
     if not held:
         raise ShardError(
-            f"{FILE} selects no row{' for the prompts in grpo.streams' if only else ''}. Each of its parts selects "
-            f"only the rows with exactly its streams, which are: {', '.join(map(_named, plan))}. Correct the parts"
+            f"{FILE} selects no row{' for the prompts in grpo.streams' if only else ''}. A part selects a "
+            f"row only if the row has exactly the streams of the part. The streams of the parts are: "
+            f"{', '.join(map(_named, plan))}. Correct the parts"
             f"{' or grpo.streams' if only else ''}, or remove {FILE}"
         )
     total = math.fsum(part.share for part in held)

@@ -89,7 +89,8 @@ def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:
     for name, file in files.items():
         if inside := next((run for run in runs if file.is_relative_to(run.resolve())), None):
             raise UserError(
-                f"--{name} {file} is in the run folder {inside}, whose files must not change: choose another file"
+                f"--{name} {file} would be written into the run folder {inside}, whose files must not change: choose a "
+                "file outside of this folder"
             )
     if len({*files.values()}) < len(files):
         raise UserError("--ids and --html name the same file: choose another file for one of them")

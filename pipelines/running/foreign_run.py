@@ -36,8 +36,9 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
         )
     if summary.recipe not in bundled_names():
         raise InspectError(
-            f"{summary.recipe} is not a pipeline of Groundtrace, and the run does not name its file: start the view "
-            f"again with `beam view {run} --pipeline FILE`, where FILE is the pipeline's file"
+            f"the pipeline {summary.recipe} of this run is not bundled with Groundtrace, and the run does not name the "
+            f"file of this pipeline: start the view again with `beam view {run} --pipeline FILE`, where FILE is this "
+            "file"
         )
     again = f"to permit it, start the view again with `beam view {run} --pipeline {summary.recipe}`"
     config = read_config(run)
@@ -48,8 +49,8 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
         )
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the run {run} uses {printable(place)}, which may be on another machine, so `beam view` does not read it "
-            f"without your permission: {again}"
+            f"the config or the input of the run {run} names {printable(place)}, which is a URL or is missing on this "
+            f"machine. `beam view` reads such data only with your permission: {again}"
         )
     with installed_code_only(f"only with your permission: {again}"):
         yield

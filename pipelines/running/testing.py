@@ -49,7 +49,7 @@ def make_draft(record: Mapping[str, Any], folder: str | Path) -> Draft:
     except (InvalidRecord, Reject) as error:
         raise UserError(
             f"make_draft() cannot use the record or one of its media ({error}): correct the record, or the argument "
-            "folder"
+            "`folder`"
         ) from error
 
 

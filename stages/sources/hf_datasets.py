@@ -216,8 +216,8 @@ def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str
             raise  # an error of the connection to the Hub
         reason = (str(error).strip().splitlines() or [""])[0]
         raise InputError(
-            f"the folder {path} has a file that cannot be read, perhaps an empty one ({type(error).__name__}: "
-            f"{reason}): correct or remove this file, or set --input to one file"
+            f"a file in the folder {path} cannot be read; it may be empty ({type(error).__name__}: {reason}): find "
+            "this file, and correct or remove it, or set --input to one file"
         ) from error
 
 

@@ -111,7 +111,7 @@ class _Window:
         """Read and return the object at the next character. Raises :class:`NotAnArray` if no object begins there."""
         self.entry += 1
         if self.next_sign() != "{":
-            raise self.wrong('expected an object such as {"question": …}')
+            raise self.wrong("expected a JSON object in braces")
         return self.next_value()
 
     def next_value(self) -> Any:

@@ -77,7 +77,7 @@ def test_an_engine_that_does_something_else(role: str, ask: Asks, model: str, ch
     with pytest.raises(NotServed) as refusal:
         check(ask, **{role: EndpointSettings(kind="classical", model=model)})
     said = str(refusal.value)
-    assert said.startswith(f"endpoint {role} ({role}), {model}: it cannot answer ")
+    assert said.startswith(f"endpoint {role} ({role}), model {model}: it cannot answer ")
     assert said.endswith(f"a prompt of the {role}. Name another endpoint in reward.roles.{role}")
     assert not refusal.value.can_wait
 
@@ -86,7 +86,7 @@ def test_nobody_listens(check: Any, closed_url: str) -> None:
     with pytest.raises(NotServed) as refusal:
         check(JUDGE, judge=openai(closed_url))
     said = str(refusal.value)
-    assert said.startswith(f"endpoint judge (judge), tiny at {closed_url}: cannot be reached: connection: ")
+    assert said.startswith(f"endpoint judge (judge), model tiny at {closed_url}: cannot be reached: connection: ")
     assert said.endswith("Start the server, or correct reward.endpoints.judge.base_url")
     assert refusal.value.can_wait
 

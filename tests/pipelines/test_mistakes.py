@@ -248,7 +248,10 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     "a server that was not started": (
         LISTED,
         {"base_url": NOBODY},
-        [f"endpoint far (policy), m at {NOBODY}: cannot be reached", "Start the server, or correct endpoints.far.base"],
+        [
+            f"endpoint far (policy), model m at {NOBODY}: cannot be reached",
+            "Start the server, or correct endpoints.far.base",
+        ],
     ),
     "a model that is not served": (LISTED, {"model": "Qwen"}, ["serves ['m'], not 'Qwen'", "correct endpoints.far.m"]),
     "a URL without /v1": (

@@ -184,16 +184,16 @@ def test_unknown_name_lists_the_known() -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({}, "but 'label' is listed but not used: correct"),
-        ({"label": "cat", "lable": "cat"}, "but 'lable' is used but not listed: correct"),
-        ({"lable": "cat"}, "but 'label' is listed but not used and 'lable' is used but not listed: correct"),
+        ({}, "but 'label' of this list is missing: correct"),
+        ({"label": "cat", "lable": "cat"}, "but 'lable' is not in this list: correct"),
+        ({"lable": "cat"}, "but 'label' of this list is missing and 'lable' is not in this list: correct"),
     ],
 )
 def test_wrong_variables(variables: dict[str, str], said: str) -> None:
     with pytest.raises(
         PromptError,
-        match=r"detect\.v1: render\(\) must be called with exactly the names that the prompt's file lists under "
-        rf"`variables`, {said}",
+        match=r"detect\.v1: render\(\) must be called with exactly the names in the list `variables` of "
+        rf"the prompt's file, {said}",
     ):
         load_prompt("detect.v1").render({"original": []}, **variables)
 
@@ -201,10 +201,13 @@ def test_wrong_variables(variables: dict[str, str], said: str) -> None:
 @pytest.mark.parametrize(
     ("media", "said"),
     [
-        (None, r"render\(\) must be called with .* under `media`, but 'original' is listed but not used"),
+        (
+            None,
+            r"must be called with .* list `media` of the prompt's file, but 'original' of this list is missing",
+        ),
         (
             {"original": [], "overlay": []},
-            r"render\(\) must be called with .* under `media`, but 'overlay' is used but not listed",
+            r"render\(\) must be called with .* list `media` of the prompt's file, but 'overlay' is not in this list",
         ),
     ],
 )

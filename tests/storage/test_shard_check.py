@@ -187,7 +187,8 @@ def test_images_that_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: py
     zeros = pa.array([[{"bytes": b"0" * 2**21, "path": "a.png"}]], OVERLAYS)
     pq.write_table(pa.table({"id": ["a"], "images": zeros}), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(
-        ShardFault, match=r"the images in .*a\.parquet have 2 MiB, more than 200 times their part of the file"
+        ShardFault,
+        match=r"the images in .*a\.parquet have 2 MiB uncompressed, more than 200 times their compressed size",
     ):
         check_shards([tmp_path / "a.parquet"])
     named = pa.array([[{"bytes": b"a", "path": "b" * (image_check.MAX_NAME_BYTES + 1)}]] * 9, OVERLAYS)

@@ -236,7 +236,10 @@ def test_a_checkpoint_behind_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"optimiser.lr": 0.2}, "optimiser.lr was 0.1 and is now 0.2. Restore the earlier value, or choose"),
+        (
+            {"optimiser.lr": 0.2},
+            "optimiser.lr was 0.1 and is now 0.2. Restore the earlier settings and data, or choose",
+        ),
         ({"command": "grpo"}, "command was 'sft' and is now 'grpo'"),
         ({"reward.options.skip": []}, r"reward.options.skip was \['format'\] and is now \[\]"),
         ({"reward.options.new": 1}, "reward.options.new was left out and is now 1"),

@@ -70,8 +70,8 @@ def trained(run: Command, data: Path) -> Ran:
 
 
 NEITHER = (
-    "The export would copy files of this model to OUT, and another person may have made the checkpoint: if this base "
-    "model is the right one, pass it as --model"
+    "whose files the export would copy to the output folder. If another person made the checkpoint, these may be "
+    "private files of yours: if this base model is the right one, pass it as --model"
 )
 
 
@@ -89,7 +89,7 @@ def test_a_base_model_in_a_folder_elsewhere(
     folders[place].mkdir(exist_ok=True)
     monkeypatch.chdir(folders[place])
     words = ["export", "." if place == "step" else str(step), str(tmp_path / "new")]
-    run.words(words, tmp_path).check_refused(2, f"names the base model {str(run.model.resolve())!r}. {NEITHER}")
+    run.words(words, tmp_path).check_refused(2, f"names the base model {str(run.model.resolve())!r}, {NEITHER}")
     ran = run.words([*words, "--model", str(run.model)], tmp_path)
     assert (ran.code, ran.err) == (0, f"trainer: the base model is {str(run.model)!r}\n")
 
@@ -173,7 +173,7 @@ def test_a_checkpoint_that_names_a_model_elsewhere(
     words = ["export", str(step), str(tmp_path / "new")]
     run.words(words, tmp_path).check_refused(
         2,
-        f"step-000001 names the base model {str(private)!r}. {NEITHER}",
+        f"step-000001 names the base model {str(private)!r}, {NEITHER}",
     )
     assert not (tmp_path / "new").exists()
     ran = run.words([*words, "--model", str(private)], tmp_path)

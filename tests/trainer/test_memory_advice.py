@@ -63,7 +63,7 @@ def test_each_change_needs_the_memory_that_is_named(
     sets: tuple[str, ...], rows: AverageRow | None, is_grpo: bool, available_gib: float
 ) -> None:
     before = step_of(*sets, rows=rows, is_grpo=is_grpo)
-    first = refusal(before, available_gib).partition("After that:")[0]
+    first = refusal(before, available_gib).partition("In addition to these changes:")[0]
     found, enough = named(first), named(first.partition("is enough")[2].partition("Each of these alone")[0])
     assert len(found) >= 2
     for text, gib in found.items():
@@ -97,7 +97,7 @@ def test_the_message() -> None:
 
 def test_changes_that_help_only_after_others() -> None:
     """The rollouts need the most; only without them do the activations decide."""
-    first, _, second = refusal(step_of(*PLAIN), 20.0).partition(" After that: ")
+    first, _, second = refusal(step_of(*PLAIN), 20.0).partition(" In addition to these changes: ")
     assert "model.gradient_checkpointing" not in first
     assert first.endswith("All of them together need 35.6 GiB.")
     assert second.startswith("Each of these changes is enough: model.gradient_checkpointing=true (8.6 GiB).")

@@ -193,7 +193,7 @@ def test_a_part_that_is_not_asked_leaves_the_plan(drawer: Any) -> None:
 def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:
     with pytest.raises(
         ShardError,
-        match=r"batch_plan.json selects no row.* streams, which are: grounded\+textual, textual\. Correct the parts",
+        match=r"batch_plan.json selects no row.* parts are: grounded\+textual, textual\. Correct the parts",
     ):
         drawer(0, 0, ({"id": "x", "streams": ["grounded"]},))
 

@@ -110,14 +110,14 @@ REFUSED = [
     (
         'recipe = "sail_rl"',
         "judge",
-        "needs the complexity of each question, simple or complex, which no row",
+        "none of them has this: the complexity of each question, simple or complex. Use other data",
     ),
     (
         'recipe = "rucl"\noptions = { ramp_steps = 9 }',
         "judge",
-        "needs the rubrics that responses are judged by",
+        "none of them has this: the rubrics that responses are judged by. Use other data",
     ),
-    ('recipe = "ivgr"', "judge", "needs the stream that each response was asked for in, which no row of the data has"),
+    ('recipe = "ivgr"', "judge", "none of them has this: the stream that each response was asked for in"),
     ('recipe = "codedance"', "", "(how the code of each turn ended), but the environment does not execute code"),
 ]
 

@@ -43,10 +43,10 @@ async def checked(
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
     """Return a text for messages that identifies an endpoint by its ``name``, its ``roles`` (the jobs of its model),
-    its model and its URL. E.g. "endpoint main (judge, teacher), qwen3 at http://127.0.0.1:8000/v1".
+    its model and its URL. E.g. "endpoint main (judge, teacher), model qwen3 at http://127.0.0.1:8000/v1".
     """
     at = f" at {settings.base_url}" if settings.base_url else ""
-    return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
+    return f"endpoint {name} ({', '.join(roles)}), model {settings.model}{at}"
 
 
 def is_refusal(error: CallError) -> bool:

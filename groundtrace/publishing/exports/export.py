@@ -234,7 +234,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside the run"
         )
     if output in run.parents:
-        raise ExportError(f"{arguments.output} contains the run folder: choose another folder")
+        raise ExportError(
+            f"{arguments.output} cannot be the output folder, because it contains the run folder: choose another folder"
+        )
     if not output.exists():
         return
     if not arguments.replace:

@@ -301,9 +301,8 @@ class RowReward:
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
                 raise BadReference(
-                    f"the exported reference of the row {reference.id!r:.80} does not name a prompt of the row, but "
-                    f"reward.recipe = {self.recipe.name!r} must know which prompt a response answers: export the run "
-                    "again"
+                    f"the export does not name the prompt of the row {reference.id!r:.80} that a response answers, but "
+                    f"reward.recipe = {self.recipe.name!r} must know this prompt: export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]

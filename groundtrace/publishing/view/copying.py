@@ -42,8 +42,8 @@ def export_view(
     total, found = rows.page(filters, 0, MAX_ROWS)
     if not 0 < total <= MAX_ROWS:
         raise InspectError(
-            f"{counted(total, 'row')} of the run pass the filters, but a copy must have 1 to {MAX_ROWS} rows: change "
-            "the filters in --at"
+            f"{counted(total, 'row')} of the run pass the filters, but the page that --export writes must have 1 to "
+            f"{MAX_ROWS} rows: change the filters in --at"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -37,8 +37,8 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     recipe.check_served(settings.roles)
     if missing := missing_need(recipe, gives):
         raise ConfigError(
-            f"reward.recipe = {recipe.name!r} needs {missing}, which no row of the data has: "
-            "use other data or another recipe"
+            f"reward.recipe = {recipe.name!r} cannot score the rows, because none of them has this: {missing}. Use "
+            "other data or another recipe"
         )
 
 

@@ -98,7 +98,7 @@ def test_a_file_of_a_run_is_never_written(
         file = Path(run) / "run.json"
         before = file.read_bytes()
         assert cli.main(["diff", *runs, option, str(file)]) == 2
-        assert f"is in the run folder {run}, whose files must not change" in capsys.readouterr().err
+        assert f"would be written into the run folder {run}, whose files must not change" in capsys.readouterr().err
         assert file.read_bytes() == before
 
 

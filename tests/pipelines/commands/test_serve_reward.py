@@ -152,7 +152,7 @@ def test_a_run_that_the_recipe_can_score_nothing_of(write: Any, capsys: pytest.C
     text = found.config.read_text("utf-8").replace('recipe = "argos"', 'recipe = "codedance"')
     found.config.write_text(text, "utf-8")
     assert main(["serve-reward", "--config", str(found.config), "--data", str(found.run)]) == 2
-    assert "reward.recipe = 'codedance' needs how the code of each turn ended" in capsys.readouterr().err
+    assert "none of them has this: how the code of each turn ended" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_judge_that_is_not_there(write: Any, closed_url: str, capsys: pytest.C
     found = write(sail_rl(), closed_url)
     assert main(["serve-reward", "--config", str(found.config), "--data", str(found.run)]) == 2
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beam: ")]
-    assert f"endpoint judge (judge), judge at {closed_url}: cannot be reached" in line
+    assert f"endpoint judge (judge), model judge at {closed_url}: cannot be reached" in line
     assert "Start the server, or correct reward.endpoints.judge.base_url, or add --allow-unready" in line
 
 
@@ -189,7 +189,7 @@ def test_a_detector_that_cannot_be_served(write: Any, capsys: pytest.CaptureFixt
     found.config.write_text(text, "utf-8")
     words = ["serve-reward", "--config", str(found.config), "--data", str(found.run), "--allow-unready"]
     assert main(words) == 2
-    said = "endpoint colour (detector), colour: it cannot answer detect."
+    said = "endpoint colour (detector), model colour: it cannot answer detect."
     assert said in capsys.readouterr().err
 
 

@@ -37,7 +37,7 @@ def test_a_server_that_asks_for_an_hour_stops_the_run(
         took_s = time.monotonic() - began_s
     assert (ran.code, ran.out) == (3, "")
     *shown, last = ran.err.splitlines()
-    named = f"endpoint far (policy), m at {server.url}"
+    named = f"endpoint far (policy), model m at {server.url}"
     assert last.startswith(f"beam: {named}: out of service for 4 s: {ASKS}")
     assert "All replies so far are kept: when it answers again, run the same command" in last
     assert f"waiting 0 s (at most 4) for {named}: {ASKS}" in shown

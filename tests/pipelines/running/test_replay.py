@@ -172,7 +172,7 @@ def test_a_file_that_only_the_run_names_is_not_executed(run: Path, tmp_path: Pat
     for changes, message in (
         (
             {"recipe": str(planted)},
-            r"the run does not name its file: start the view again with `beam view \S+ --pipeline FILE`",
+            r"the file of this pipeline: start the view again with `beam view \S+ --pipeline FILE`",
         ),
         (
             {"recipe_file": str(planted)},
@@ -249,7 +249,7 @@ def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
     contacted: list[object] = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
     with pytest.raises(
-        InspectError, match=f"which may be on another machine, so `beam view` does not read it {ON_REQUEST}"
+        InspectError, match=f"is a URL or is missing on this machine. `beam view` reads such data only {ON_REQUEST}"
     ):
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert contacted == []
@@ -353,7 +353,14 @@ def asked(run: Path, folder: Path, cwd: Path | None = None) -> subprocess.Popen[
 
 def question(run: Path, record_id: str, folder: Path, view: int = 0) -> bytes:
     """What the view writes to the process."""
-    given = {"run": str(run), "id": record_id, "pipeline": "", "view": view or os.getpid(), "folder": str(folder)}
+    given = {
+        "run": str(run),
+        "id": record_id,
+        "pipeline": "",
+        "cache": "",
+        "view": view or os.getpid(),
+        "folder": str(folder),
+    }
     return json.dumps(given).encode()
 
 

@@ -83,7 +83,7 @@ def test_an_endpoint_that_refuses_ends_the_run(
     with serving(answer, listed) as server:
         ran = run_beam(data, finished, *asking(server.url))
         ran.check_refused(2, words)
-    assert f"endpoint far (policy), m at {server.url}: " in ran.err
+    assert f"endpoint far (policy), model m at {server.url}: " in ran.err
     assert held(finished) == before
 
 
@@ -91,7 +91,7 @@ def test_an_endpoint_that_refuses_ends_the_run(
 def test_a_dead_port_ends_the_run(mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]) -> None:
     before, url = held(finished), dead_port()
     ran = run_beam(data, finished, *asking(url), *mode)
-    ran.check_refused(2, f"endpoint far (policy), m at {url}: cannot be reached: connection: ")
+    ran.check_refused(2, f"endpoint far (policy), model m at {url}: cannot be reached: connection: ")
     assert "Start the server, or correct endpoints.far.base_url" in ran.err
     assert held(finished) == before
 
@@ -199,7 +199,7 @@ def test_a_server_that_comes_back_costs_no_record(
                 time.sleep(0.1)
     assert seen.ran.code == 0, seen.ran.err
     assert seen.ran.counts["sft"] == RECORDS
-    assert f"for endpoint far (policy), m at {seen.url}: connection: " in seen.ran.err
+    assert f"for endpoint far (policy), model m at {seen.url}: connection: " in seen.ran.err
     assert "the servers are back" in seen.ran.err
     assert len(server.seen) == RECORDS - 2
 
@@ -215,7 +215,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     assert (seen.ran.code, seen.ran.out) == (3, "")
     assert "Traceback" not in seen.ran.err
     last = seen.ran.err.splitlines()[-1]
-    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: out of service for 1 s: connection: ")
+    assert last.startswith(f"beam: endpoint far (policy), model m at {seen.url}: out of service for 1 s: connection: ")
     assert "run the same command to continue (endpoints.far.outage_timeout_s is the time to wait)" in last
     assert held(finished) == before
     with serving(right, port=seen.port) as server:

@@ -306,7 +306,7 @@ def test_a_judge_that_goes_and_comes_back(
         served.wait_until(status="ready")
         assert served.post("/score", {"items": [right]})[0] == 200
     away, back = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beam: ")]
-    assert away.startswith("beam: endpoint judge (judge), judge at http://127.0.0.1:")
+    assert away.startswith("beam: endpoint judge (judge), model judge at http://127.0.0.1:")
     assert back == "beam: endpoint judge (judge) is back"
 
 

@@ -110,7 +110,9 @@ def test_what_cannot_be_copied_is_refused(
     with pytest.raises(InspectError, match="0 rows of the run pass the filters"):
         copied(folder, tmp_path / "copy", ("q", "nowhere"))
     monkeypatch.setattr(copying, "MAX_ROWS", 4)
-    with pytest.raises(InspectError, match="6 rows of the run pass the filters, but a copy must have 1 to 4 rows"):
+    with pytest.raises(
+        InspectError, match="6 rows of the run pass the filters, but the page that --export writes must have 1 to 4"
+    ):
         copied(folder, tmp_path / "copy")
     assert [each.name for each in (tmp_path / "full").iterdir()] == ["mine.txt"] and not (tmp_path / "copy").exists()
     assert main(["view", str(folder), "--export", str(tmp_path / "copy"), "--audit", "5"]) == 2

@@ -56,7 +56,7 @@ def test_an_empty_file_of_a_folder_is_one_line(tmp_path: Path, read: Read) -> No
     (tmp_path / "b.csv").write_text("question,answer\n", "utf-8")
     with pytest.raises(
         InputError,
-        match=r"the folder .+ has a file that cannot be read, perhaps an empty one \(EmptyDataError: No columns",
+        match=r"a file in the folder .+ cannot be read; it may be empty \(EmptyDataError: No columns",
     ):
         read(Source(DataSets.name, str(tmp_path)), RowSettings())
 

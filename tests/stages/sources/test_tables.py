@@ -109,7 +109,7 @@ BAD = [
     ("q.csv", b"query\n" + b"a" * 2**21 + b"\xff\n", f"is not UTF-8 text (at byte {2**21 + 6})"),
     ("q.json", b'[{"query": "\xff"}]', "is not UTF-8 text (at byte 12)"),
     ("q.json", b'[\n{"query" "How many?"}\n]', "is not a JSON array of objects (line 2, entry 1: "),
-    ("q.json", b'[{"query": "How many?"}, 3]', "(line 1, entry 2: expected an object such as"),
+    ("q.json", b'[{"query": "How many?"}, 3]', "(line 1, entry 2: expected a JSON object in braces"),
 ]
 
 

@@ -94,7 +94,7 @@ def test_records_that_are_refused(row: dict[str, Any], parts: Any, said: str, re
         ({"annotations": one(bbox=[1, 2, 3])}, "is not a COCO file of boxes (ValueError"),
         ({"annotations": one(bbox=[1, 2, 3, float("nan")])}, "the bbox of annotation 1 has a value that is not finite"),
         ({"annotations": [{"id": 1}]}, "is not a COCO file of boxes (KeyError: 'bbox')"),
-        ({"annotations": ["x"]}, "cannot be read as a COCO file (line 1, entry 3: expected an object"),
+        ({"annotations": ["x"]}, "cannot be read as a COCO file (line 1, entry 3: expected a JSON object"),
         ({"images": [IMAGES[0] | {"file_name": 3}]}, "the file_name of an image is 3"),
     ],
 )
