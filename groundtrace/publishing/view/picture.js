@@ -10,6 +10,12 @@ const addressOf = (record, image) => image.address ? image.address : COPY ? imag
 
 let viewer = null;  // of the record that is shown
 
+// Marks with the names by which the words of a text light them.
+const namedMarks = (marks, text) => marks.map(mark => ({ ...mark, name: `${text}-${mark.kind}-${mark.n}` }));
+const marksOf = (record, text) => namedMarks(record.turns.length ? record.turns.flatMap(each => each.marks) : record.traces.length ? record.traces[0].marks : [], text);
+const furtherMarks = (record, text) => record.turns.length ? [] : record.traces.slice(1).flatMap((each, index) => namedMarks(each.marks, `${text}${index + 1}`));
+const nameOf = (layer, mark) => mark.name || `${layer.name}-${mark.kind}-${mark.n}`;
+
 // Shows one image at a time with its layers of marks; wheel and drag zoom and pan.
 class Viewer {
   constructor(record) {
@@ -17,13 +23,16 @@ class Viewer {
     this.record = record;
     this.layers = [];
     this.areHidden = false;
-    const best = record.traces[0];
-    if (best && best.marks.length) this.layers.push({ name: "trace", marks: best.marks, on: true });
-    if (record.gold.length) this.layers.push({ name: "gold", marks: record.gold, on: !best || !best.marks.length });
-    if (record.pointed.length) this.layers.push({ name: "pointer", marks: record.pointed, on: !best || !best.marks.length });
-    const other = record.other && record.other.traces[0];
-    if (other && other.marks.length) this.layers.push({ name: "other", marks: other.marks, on: false });
-    const tried = record.attempts.flatMap(each => each.marks);
+    this.revealed = new Set();  // the names of marks that are drawn although their layer is off
+    const best = marksOf(record, "trace");
+    if (best.length) this.layers.push({ name: "trace", marks: best, on: true });
+    const rest = furtherMarks(record, "other");
+    if (rest.length) this.layers.push({ name: "rest", title: "other traces", marks: rest, on: false });
+    if (record.gold.length) this.layers.push({ name: "gold", marks: record.gold, on: !best.length });
+    if (record.pointed.length) this.layers.push({ name: "pointer", marks: record.pointed, on: !best.length });
+    const there = record.other ? [...marksOf(record.other, "there0"), ...furtherMarks(record.other, "there")] : [];
+    if (there.length) this.layers.push({ name: "other", title: "other run", marks: there, on: false });
+    const tried = record.attempts.flatMap((each, index) => namedMarks(each.marks, `attempt${index}`));
     if (tried.length) this.layers.push({ name: "attempt", marks: tried, on: false });
     this.stage = element("div", { class: "stage", tabindex: 0, role: "img", "aria-label": "image with marks; + and - zoom, 0 fits" });
     this.moved = element("div", { class: "moved" });
@@ -62,6 +71,13 @@ class Viewer {
     const zoom = by => this.zoom(by, this.stage.clientWidth / 2, this.stage.clientHeight / 2);
     const hide = element("button", { type: "button", "aria-pressed": String(this.areHidden), onclick: () => this.toggleMarks(), title: "m" }, "hide marks");
     this.switches.replaceChildren(...made, this.layers.length ? hide : "", element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit"));
+  }
+
+  // Shows a mark of a layer that is off as long as the words about it are lit.
+  reveal(name, isOn) {
+    if (this.revealed.has(name) === isOn || !this.layers.some(layer => !layer.on && layer.marks.some(mark => nameOf(layer, mark) === name))) return;
+    this.revealed[isOn ? "add" : "delete"](name);
+    this.draw();
   }
 
   // A mark can cover a small object, so all marks can be hidden for a moment.
@@ -146,10 +162,10 @@ class Viewer {
     if (!this.image || this.areHidden || this.shown.kind === "overlay" || this.shown.kind === "code") return;
     const svg = drawn("svg", { width: this.image.naturalWidth, height: this.image.naturalHeight });
     const kinds = ["mask", "box", "point"];  // points are above boxes, whose inner parts let the pointer through
-    for (const kind of kinds) for (const layer of this.layers.filter(each => each.on)) {
-      for (const mark of layer.marks.filter(each => each.kind === kind)) {
+    for (const kind of kinds) for (const layer of this.layers) {
+      for (const mark of layer.marks.filter(each => each.kind === kind && (layer.on || this.revealed.has(nameOf(layer, each))))) {
         if (mark.media_index !== this.shown.media_index || (mark.frame ?? null) !== this.shown.frame) continue;
-        const about = { class: `mark ${layer.name}${mark.off ? " off" : ""}`, "data-mark": `${layer.name}-${mark.kind}-${mark.n}`, "pointer-events": kind === "box" ? "stroke" : "all" };
+        const about = { class: `mark ${layer.name}${mark.off ? " off" : ""}`, "data-mark": nameOf(layer, mark), "pointer-events": kind === "box" ? "stroke" : "all" };
         const title = drawn("title", {}, `${mark.n} ${mark.label || ""}${mark.off ? ": off its object" : ""}${mark.step_px > 1 ? `: drawn in steps of ${mark.step_px} px` : ""}`);
         svg.append(...SHAPES[kind](mark, about, title));
       }
@@ -179,5 +195,6 @@ const SHAPES = {
 
 function light(name, isOn) {
   if (!name) return;
+  viewer?.reveal(name, isOn);
   for (const each of document.querySelectorAll(`[data-mark="${CSS.escape(name)}"]`)) each.classList.toggle("lit", isOn);
 }

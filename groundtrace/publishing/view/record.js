@@ -134,7 +134,7 @@ function otherRun(record) {
   const parts = [ended];
   if (there.question !== record.question) parts.push(element("p", { class: "question t" }, there.question || "(no question)"));
   if (there.answer !== record.answer) parts.push(element("p", {}, element("span", { class: "muted" }, "gold answer "), element("b", { class: "t" }, there.answer ?? "–")));
-  const texts = there.turns.length ? there.turns.map(each => text(each, "other")) : there.traces.map((trace, index) => text(trace, index ? `there${index}` : "other"));
+  const texts = there.turns.length ? there.turns.map(each => text(each, "there0")) : there.traces.map((trace, index) => text(trace, `there${index}`));
   const scores = there.traces.map(trace => verdicts(trace, run.other.floors));
   parts.push(element("div", { class: "traces" }, ...(there.turns.length ? [element("div", {}, ...(scores[0] || []), ...texts)] : texts.map((each, index) => element("div", {}, ...scores[index], each)))));
   if (there.attempts.length) {

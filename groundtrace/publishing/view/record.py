@@ -232,12 +232,26 @@ def _box(number: int, box: Mapping[str, Any]) -> Json:
 
 
 def _turns_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the turns of the row's trajectory, or else of its best trace; empty if neither has turns."""
-    executed: Sequence[Any] = executed_turns(row)
+    """Return the turns of the row's trajectory, or else of its best trace; empty if neither has turns.
+
+    Points are numbered over all turns, and so are boxes. A point has ``off`` = True if it is not on its object,
+    according to the verdicts.
+    """
+    executed, verdicts = list[Any](executed_turns(row)), row.get("verdicts") or []
     if not executed and row.get("traces"):
         best = max(row["traces"], key=lambda each: each["score"] if each["score"] is not None else -1.0)
-        executed = executed_turns({"turns": written_turns(best["text"] or "")})
-    return [{**asdict(turn), **_text(turn.text)} for turn in executed]
+        executed, verdicts = executed_turns({"turns": written_turns(best["text"] or "")}), best["verdicts"] or []
+    counts, found = Counter[str](), list[Json]()
+    for turn in executed:
+        shown = _checked_text(turn.text, [each for each in verdicts if each])
+        for mark in shown["marks"]:
+            mark["n"] += counts[mark["kind"]]
+        for part in shown["parts"]:
+            for mark in part["marks"]:
+                mark["n"] += counts["box" if part["kind"] == "box" else "point"]
+        counts.update(mark["kind"] for mark in shown["marks"])
+        found.append({**asdict(turn), **shown})
+    return found
 
 
 def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -25,7 +25,8 @@ function replayOf(record, viewer) {
     try {
       const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }), signal: replaying.signal });
       list.replaceChildren(...replayed(record, done));
-      viewer.add(layersOf(done.marks));
+      const marks = done.traces.flatMap((each, index) => namedMarks(each.marks, `replayed${index}`));
+      viewer.add([...layersOf(done.marks), ...(marks.length ? [{ name: "rest", title: "traces of the replay", marks, on: false }] : [])]);
     } catch (error) {
       list.replaceChildren(element("p", { class: "t" }, error.message));
     }

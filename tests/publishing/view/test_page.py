@@ -24,16 +24,22 @@ TRACE = (
 )
 
 
+SECOND = '<think>One <points x1="20" y1="9" alt="cat">cat</points></think><answer>3</answer>'
+
+
 @pytest.fixture
 def folder(run: Path, tmp_path: Path) -> Path:
     """A run of 100 rows, of which the first has a hostile text in every field."""
     gold = [{"label": HOSTILE, "x1": 5.0, "y1": 6.0, "x2": 15.0, "y2": 16.0, "media_index": 0}]
     verdict = {"name": HOSTILE, "value": 0.5, "failed": False, "reason": HOSTILE, "evidence": [HOSTILE]}
-    attempts = [{"text": HOSTILE, "answer": HOSTILE, "correct": False}]
+    tried = HOSTILE, SECOND.replace("20", "25"), SECOND
+    attempts = [{"text": text, "answer": HOSTILE, "correct": False} for text in tried]
+    others = [{"text": SECOND, "answer": "3", "score": 0.5, "verdicts": []}]
     hostile = sft_row(
         HOSTILE.replace("\x00", ""), question=HOSTILE, answer=HOSTILE, source=HOSTILE, license=HOSTILE, trace=TRACE,
         choices=[HOSTILE], gold_boxes=gold, attempts=attempts, verdicts=[verdict], media_names=[HOSTILE],
         images=[{"bytes": image(), "path": HOSTILE}, {"bytes": image(60, 60), "path": "b.png"}], pass_rate=None,
+        other_traces=others,
     )  # fmt: skip
     plain = [
         sft_row(f"row-{n:02}", source=f"source {n % 3}", pass_rate=n / 100, question=f"How many cats, {n}?")
@@ -108,6 +114,16 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
     assert page.page.evaluate("document.querySelector('sup[data-mark=trace-point-1]').className") == "lit"
     page.page.check(".layers >> text=gold")
     assert page.page.evaluate("document.querySelectorAll('.stage rect').length") == 2
+    page.page.mouse.move(1, 1)
+    places = "[...document.querySelectorAll('.stage circle.lit')].map(each => each.getAttribute('cx'))"
+    for name, place in (("other1", "20"), ("attempt1", "25"), ("attempt2", "20")):  # their layers are off
+        number = f"document.querySelector('sup[data-mark={name}-point-1]')"
+        page.page.evaluate(f"{number}.dispatchEvent(new Event('pointerenter'))")
+        assert page.page.evaluate(places) == [place]
+        page.page.evaluate(f"{number}.dispatchEvent(new Event('pointerleave'))")
+        assert page.page.evaluate("document.querySelectorAll('.stage circle').length") == 2
+    page.page.check(".layers >> text=other traces")
+    assert page.page.evaluate("document.querySelectorAll('.stage circle.rest').length") == 1
     page.page.keyboard.press("m")
     page.wait("document.querySelectorAll('.stage rect, .stage circle').length == 0")
     page.page.click(".layers button:text('hide marks')")

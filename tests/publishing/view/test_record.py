@@ -189,6 +189,20 @@ def test_images_of_code_follow_those_of_the_question(run: Path, tmp_path: Path) 
     ]
 
 
+def test_points_and_boxes_are_numbered_over_all_turns(run: Path, tmp_path: Path) -> None:
+    point = '<points x1="{x}" y1="4" alt="cat">cat</points>'
+    texts = (point.format(x=3) + " <box>[1, 2, 3, 4]</box>", "<box>[5, 6, 7, 8]</box>" + point.format(x=9))
+    turns = [{"text": text, "code": "1", "status": "ok", "output": "", "images": 0} for text in texts]
+    off = {"name": "spatial", "value": 0.5, "failed": False, "reason": "", "evidence": []}
+    off["evidence"] = [json.dumps({"media_index": 0, "frame": None, "x": 9.0, "y": 4.0, "on": False})]
+    made = sft_row("turns", turns=turns, verdicts=[off])
+    record = shown(write_run(tmp_path / "run", run, {"sft": [made]}, turns=True), "turns")
+    marks = [[(each["kind"], each["n"], each["off"]) for each in turn["marks"]] for turn in record["turns"]]
+    assert marks == [[("point", 1, False), ("box", 1, False)], [("point", 2, True), ("box", 2, False)]]
+    parts = [[each["n"] for part in turn["parts"] for each in part["marks"]] for turn in record["turns"]]
+    assert parts == [[1, 1], [2, 2]]
+
+
 def test_frames_of_a_clip_have_their_times(run: Path, tmp_path: Path) -> None:
     images = [{"bytes": image(value=value), "path": f"{value}.png"} for value in (10, 20)]
     frames = [{"media_index": 0, "frame": each, "t_s": each / 2} for each in (0, 3)]

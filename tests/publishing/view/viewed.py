@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.arrow import OTHER_TRACES, REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 
 TURNS = pa.list_(
     pa.struct(
@@ -52,6 +52,8 @@ def write_run(folder: Path, like: Path, sets: Mapping[str, Sequence[Mapping[str,
     for name, rows in sets.items():
         (folder / name).mkdir()
         schema = SCHEMAS[name].append(pa.field("turns", TURNS)) if turns else SCHEMAS[name]
+        if any("other_traces" in row for row in rows):
+            schema = schema.append(pa.field("other_traces", OTHER_TRACES.type))
         full = [{column: row.get(column) for column in schema.names} for row in rows]
         pq.write_table(pa.Table.from_pylist(full, schema=schema), folder / name / "train-00000-of-00001.parquet")
     return folder
