@@ -7,21 +7,36 @@ threads end, functions registered with ``atexit`` run, and the output is flushed
 
 import atexit
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
 from typing import NoReturn
 
-from groundtrace.pipelines.commands.cli import main as run_command
 from groundtrace.pipelines.commands.streams import standard_streams
 
 
 def main() -> NoReturn:
-    """Run the command line of ``beam``, and end the process with the command's exit code."""
+    """Run the command line of ``beam``, and end the process with the command's exit code.
+
+    Ctrl-C is reported in one line, also while the command is imported.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the caller has closed it
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-    end_process(run_command())
+    try:
+        code = run_command()
+    except KeyboardInterrupt:  # later, the command handles it
+        print("beam: interrupted; run the same command again", file=sys.stderr)
+        code = 128 + signal.SIGINT
+    end_process(code)
+
+
+def run_command() -> int:
+    """Run the command line of ``beam``, and return its exit code."""
+    from groundtrace.pipelines.commands.cli import main as run
+
+    return run()
 
 
 def end_process(code: int) -> NoReturn:

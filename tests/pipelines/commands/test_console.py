@@ -56,6 +56,24 @@ def test_where_children_cannot_be_seen_python_ends_as_usual() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "main;pool;thread;atexit;", "freed;")
 
 
+def test_an_interrupt_while_the_command_is_imported_is_one_line() -> None:
+    script = """
+import sys
+from groundtrace.pipelines.commands import console
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == "groundtrace.pipelines.commands.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+console.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], text=True, check=False, timeout=60, capture_output=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "beam: interrupted; run the same command again\n"
+
+
 def test_an_error_of_the_command_is_raised_as_usual() -> None:
     done = ended(body="raise SystemExit(141)")
     assert (done.returncode, done.stderr) == (141, "freed;")
