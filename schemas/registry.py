@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.user_modules import check_modules, is_installed, remember_modules
+from groundtrace.schemas.user_modules import check_modules, file_of, is_installed, remember_modules
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
@@ -59,11 +59,12 @@ class Plugin:
     """Describes a part from outside this repository (a plug-in), such as a user's own scorer.
 
     ``path`` is where the part is defined, as ``module:NAME``. ``origin`` is the config or package that names the part,
-    for messages.
+    for messages. ``is_of_config`` states whether a config names the part.
     """
 
     path: str
     origin: str
+    is_of_config: bool = False
 
     def __str__(self) -> str:
         return f"{self.path} (from {self.origin})"
@@ -264,9 +265,10 @@ def load(path: str) -> Any:
         top = module.partition(".")[0]
         if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
             sys.path.append(str(Path.cwd()))
+        before = set(sys.modules)
         found = importlib.import_module(module)
         if (place := _place_of(module)) is not None:
-            remember_modules(*place)
+            remember_modules(*place, before)
         return getattr(found, name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
@@ -309,17 +311,16 @@ def _line_of(error: BaseException, module: str) -> str:
     return f", line {lines[-1].lineno}" if lines else ""
 
 
-def use_plugins(given: Any, where: str = "plugins") -> None:
+def use_plugins(given: Any, where: str = "plugins", is_of_config: bool = False) -> None:
     """Register parts from outside this repository (plug-ins) in this process, and import them at once.
 
     ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is the section ``[plugins]`` of a config or, in worker
     processes, the result of :func:`configured_plugins`. The module of a recipe (a file that defines a pipeline) may
     also call this function. If an earlier call gave the same name to another part, the new part replaces the earlier
-    part. ``where`` is the config key of the section, for messages. Raises RegistryError if a kind is unknown, or if a
-    part cannot be imported or used. Raises :class:`groundtrace.schemas.user_modules.StaleModule` if a module of the
-    user has changed since its import.
+    part. ``where`` is the config key of the section, for messages. ``is_of_config`` states whether a config names the
+    parts. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used. Raises
+    :class:`groundtrace.schemas.user_modules.StaleModule` if a module of the user has changed since its import.
     """
-    check_modules()
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
     for kind, parts in given.items():
@@ -338,9 +339,10 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
                 load(path)
             except RegistryError as error:
                 raise RegistryError(f"{where}.{kind}.{name} cannot be used, because {error}") from error
+            check_part(path)
     before = {kind: dict(parts) for kind, parts in _configured.items()}
     for kind, parts in given.items():
-        named = {name: Plugin(path, f"{where}.{kind}") for name, path in parts.items()}
+        named = {name: Plugin(path, f"{where}.{kind}", is_of_config) for name, path in parts.items()}
         _configured.setdefault(kind, {}).update(named)
     try:
         _check_parts(given, where)
@@ -381,13 +383,43 @@ def plugin_folders() -> set[Path]:
     return {folder for _, folder in plugin_files()}
 
 
-def plugin_files() -> set[tuple[Path, Path]]:
+def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Path]]:
     """Return the file of each module with a plug-in of the user, with the folder from which the module is imported.
 
-    Modules of Groundtrace and of installed packages are left out.
+    Modules of Groundtrace and of installed packages are left out. ``config`` are the values of a config. If it is
+    given, the result has the parts that this config names, in any of its sections, and the parts that a recipe has
+    registered, but no parts of other configs. An installed package whose files are elsewhere (``pip install -e``)
+    counts as the user's.
     """
-    paths = (path for parts in configured_plugins().values() for path in parts.values())
+    registered = [each for parts in _configured.values() for each in parts.values()]
+    paths = {each.path for each in registered if config is None or not each.is_of_config}
+    if config is not None:
+        texts = set(_texts_in(config))
+        paths |= {text for text in texts if is_path(text)}
+        paths |= {plugin.path for key, plugin in _entries() if key.partition(".")[2] in texts}
     return {found for path in paths if (found := _place_of(path.partition(":")[0])) is not None}
+
+
+def check_part(path: str) -> None:
+    """Raise StaleModule if Python has imported other code than that of the user's module with the part ``path``.
+
+    ``path`` has the form ``module:NAME``. Parts of Groundtrace and of installed packages are accepted.
+    """
+    if (place := _place_of(path.partition(":")[0])) is not None:
+        check_modules(*place)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """Yield the texts in a part of a config, and the names of its keys."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield str(name)
+            yield from _texts_in(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts_in(each)
+    elif isinstance(value, str):
+        yield value
 
 
 def _place_of(module: str) -> tuple[Path, Path] | None:
@@ -395,8 +427,8 @@ def _place_of(module: str) -> tuple[Path, Path] | None:
 
     The result is None for a module of Groundtrace or of an installed package.
     """
-    file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
-    if file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
+    file = file_of(sys.modules.get(module))
+    if file is None or file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
         return None
     is_package = file.name == "__init__.py"
     return file, file.parents[module.count(".") + is_package]

@@ -2,20 +2,41 @@
 
 Python imports a module once in each process. In a notebook, the user may change a file after its import, or use two
 recipes with different modules of one name. Python would then run other code than that of the file.
+
+A user's file is given as a pair of paths without symbolic links: the file, and the folder from which it is imported.
+The modules that a file uses are found by the import statements in its source. A module that is imported in another way,
+such as by ``importlib``, and a module from another folder are not checked.
 """
 
 import ast
-import contextlib
 import hashlib
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from groundtrace.schemas.errors import UserError
 
-_digests: dict[str, tuple[ModuleType, Path, str]] = {}
-"""Each module of a user, by its name, with its file and the SHA-256 of the file when it was imported."""
+_PYC_HEADER_BYTES = 16
+
+
+@dataclass(frozen=True)
+class _Imported:
+    """Describes a module when it was imported: the module, its spec, its file, and the SHA-256 of the file.
+
+    ``digest`` is "" if the file had already changed. A reload replaces the spec of a module.
+    """
+
+    module: ModuleType
+    spec: object
+    file: Path
+    digest: str
+
+
+_imports: dict[str, _Imported] = {}
+"""The modules of users that this process has imported, by name."""
 
 
 class StaleModule(UserError):
@@ -25,36 +46,45 @@ class StaleModule(UserError):
 def imported_files(folder: Path) -> set[Path]:
     """Return the files in a folder from which modules were imported, except Groundtrace's and installed packages'.
 
-    ``folder`` is the path of the folder, without symbolic links.
+    The script that Python executes is left out, since it is not imported. ``folder`` is the path of the folder, without
+    symbolic links.
     """
-    return {file for _, _, file in _imported(folder)}
+    ours = ("groundtrace", "__main__")
+    others = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
+    files = [file for module in others if (file := file_of(module)) is not None]
+    return {file for file in files if file.suffix == ".py" and is_own(file, folder)}
 
 
 def used_files(file: Path, folder: Path) -> set[Path]:
     """Return a Python file of a user, and the files of a folder that it imports, directly or through each other.
 
     The files are found by the import statements in their source, so the result does not depend on what else the
-    process has imported. ``file`` is the path of the file, and ``folder`` is the folder from which its module is
-    imported, both without symbolic links.
+    process has imported.
     """
-    found, left = set[Path](), [file]
+    return set(_used(file, folder))
+
+
+def _used(file: Path, folder: Path) -> dict[Path, set[str]]:
+    """Return the files of :func:`used_files`, each with the full names that it imports, such as ``a.b``."""
+    found, left = dict[Path, set[str]](), [file]
     while left:
         one = left.pop()
         if one not in found:
-            found.add(one)
-            left += [each for name in _names_imported(one, folder) for each in _files_of(name, folder)]
+            found[one] = set(_names_imported(one, folder))
+            left += [each for name in found[one] for each in _files_of(name, folder)]
     return found
 
 
 def _names_imported(file: Path, folder: Path) -> Iterator[str]:
     """Yield the full names that a file imports, such as ``a.b``; for ``from a import b``, both ``a`` and ``a.b``.
 
-    Nothing is yielded for a file that is not Python.
+    For ``from a import *``, all modules of the package ``a`` are yielded. Nothing is yielded for a file that is missing
+    or is not Python.
     """
     package = [*file.relative_to(folder).parts[:-1]]
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError, RecursionError):
+    except (OSError, SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -62,15 +92,35 @@ def _names_imported(file: Path, folder: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from (base, *(f"{base}.{each.name}".removeprefix(".") for each in node.names))
+            yield base
+            for each in node.names:
+                parts = folder.joinpath(*base.split(".")).glob("*.py") if each.name == "*" else ()
+                yield from (f"{base}.{name}".removeprefix(".") for name in (each.name, *(part.stem for part in parts)))
 
 
 def _files_of(name: str, folder: Path) -> list[Path]:
     """Return the files in a folder that Python executes to import a module: also those of the packages around it."""
     parts = [part for part in name.split(".") if part]
-    places = [folder.joinpath(*parts[: count + 1]) for count in range(len(parts))]
-    files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
-    return [file for file in files if file.is_file()]
+    found = list[Path]()
+    for count in range(len(parts)):
+        place = folder.joinpath(*parts[: count + 1])
+        try:
+            found += [each for each in (place / "__init__.py", place.with_suffix(".py")) if each.is_file()][:1]
+        except OSError:  # a name that is too long for a file
+            break
+    return found
+
+
+def _name_of(file: Path, folder: Path) -> str:
+    """Return the name under which a file is imported from a folder."""
+    parts = file.relative_to(folder).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def file_of(module: object) -> Path | None:
+    """Return the path of a module's file, without symbolic links; None if the module has no file."""
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if isinstance(file, str) else None
 
 
 def is_installed(file: Path) -> bool:
@@ -83,60 +133,103 @@ def is_own(file: Path, folder: Path) -> bool:
     return file.is_relative_to(folder) and not is_installed(file)
 
 
-def remember_modules(file: Path, folder: Path) -> None:
-    """Store digests of a recipe's or plug-in's file and of the files that it imports (:func:`used_files`), so that
-    :func:`check_modules` can detect later changes.
+def remember_modules(file: Path, folder: Path, before: Collection[str] = ()) -> None:
+    """Store digests of the modules that a user's file uses, so that :func:`check_modules` can detect later changes.
 
-    Other modules of the folder, such as a script that calls Groundtrace, may change.
+    ``before`` are the names of the modules that were imported earlier than the caller knows. If such a module has
+    another file than that from which Python compiled it, it counts as changed.
     """
-    used = used_files(file, folder)
-    for name, module, imported in _imported(folder):
-        if imported in used and (name not in _digests or _digests[name][0] is not module):
-            _digests[name] = (module, imported, _digest(imported))
+    for used in used_files(file, folder):
+        name = _name_of(used, folder)
+        module = sys.modules.get(name)
+        if module is not None and file_of(module) == used and not _is_remembered(name, module):
+            is_changed = name in before and _is_newer_than_compiled(module, used)
+            _imports[name] = _Imported(module, module.__spec__, used, "" if is_changed else _digest(used))
 
 
-def check_modules() -> None:
-    """Raise StaleModule if a file of a user has changed since a module was imported from it."""
-    for name, (module, file, digest) in _digests.items():
-        if sys.modules.get(name) is module and file.is_file() and _digest(file) != digest:
+def check_modules(file: Path, folder: Path) -> None:
+    """Raise StaleModule if Python has imported other code than that of a user's file and of the files that it uses.
+
+    This is the case if a file has changed or is gone, if a changed module was imported again but a module that imports
+    it was not, or if a module of the same name was imported from another folder.
+    """
+    used = _used(file, folder)
+    for each in used:
+        name = _name_of(each, folder)
+        module, users = sys.modules.get(name), [other for other, names in used.items() if name in names]
+        if module is not None and file_of(module) != each:
+            _refuse_other(name, module, each)
+        elif _is_changed(name, module, each, folder, users):
             raise StaleModule(
-                f"{file} has changed since Python imported it, so its old code would run: start Python again (in a "
+                f"{each} has changed since Python imported it, so its old code would run: start Python again (in a "
                 "notebook, restart the kernel)"
+            )
+    for name in set().union(*used.values()):
+        gone = file_of(sys.modules.get(name))
+        if gone is not None and is_own(gone, folder) and not gone.exists():
+            raise StaleModule(
+                f"{gone} is missing, but Python imported it before, so its old code would run: restore the file, or "
+                "start Python again (in a notebook, restart the kernel)"
             )
 
 
-@contextlib.contextmanager
-def modules_of(folder: Path) -> Iterator[None]:
-    """Import the modules beside a recipe from the recipe's folder, inside the ``with`` block.
+def _refuse_other(name: str, module: ModuleType, file: Path) -> None:
+    """Raise StaleModule if ``module``, which has the name of a user's file, is the module of another user's file.
 
-    An earlier recipe may have imported a module with the same name from its own folder. Raises StaleModule if the block
-    imports the module with this name from ``folder``, because a process can use only one of the two.
+    A module of Python or of an installed package is accepted, because it comes first on the import path.
     """
-    beside = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
-    taken = {name for name in beside if name in _digests and not is_own(_digests[name][1], folder)}
-    others = {name: sys.modules.pop(name) for name in taken if name in sys.modules}
+    other = file_of(module)
+    if name.partition(".")[0] in sys.stdlib_module_names or (other is not None and is_installed(other)):
+        return
+    raise StaleModule(
+        f"{file} cannot be imported, because {other or f'another module {name}'}, which has the same name, was "
+        "imported before: start Python again, or rename one of the two files"
+    )
+
+
+def _is_changed(name: str, module: ModuleType | None, file: Path, folder: Path, users: Collection[Path]) -> bool:
+    """Return whether old code of a user's file would run.
+
+    ``module`` is the present module of the file; None if it is not imported. ``users`` are the files that import it.
+    If it was imported again, or will be, the files that import it must be imported again, too.
+    """
+    held = _imports.get(name)
+    if held is not None and held.file != file:
+        held = None
+    if module is not None and _is_remembered(name, module):
+        return held is None or _digest(file) != held.digest
+    if module is not None and _is_newer_than_compiled(module, file):
+        return True
+    if held is None or _digest(file) == held.digest:
+        return False
+    names = [_name_of(user, folder) for user in users]
+    return any((user := sys.modules.get(each)) is not None and _is_remembered(each, user) for each in names)
+
+
+def _is_remembered(name: str, module: ModuleType) -> bool:
+    held = _imports.get(name)
+    return held is not None and held.module is module and held.spec is module.__spec__
+
+
+def _is_newer_than_compiled(module: ModuleType, file: Path) -> bool:
+    """Return whether a file has changed since Python compiled the module, according to the module's bytecode file.
+
+    The result is False if there is no such file, or if Python cannot or must not write it.
+    """
+    cached = getattr(module.__spec__, "cached", None)
+    if sys.dont_write_bytecode or not isinstance(cached, str):
+        return False
     try:
-        yield
-        for name, other in others.items():
-            if name in sys.modules:
-                raise StaleModule(
-                    f"{sys.modules[name].__file__} cannot be imported, because {other.__file__}, which has the same "
-                    "name, was imported before: start Python again, or rename one of the two files"
-                )
-    finally:
-        sys.modules.update(others)
-
-
-def _imported(folder: Path) -> list[tuple[str, ModuleType, Path]]:
-    """Return the name, the module and the file of each module that was imported from a folder or its subfolders.
-
-    The script that Python executes is left out, since it is not imported.
-    """
-    ours = ("groundtrace", "__main__")
-    others = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
-    files = [(name, module, Path(file)) for name, module in others if (file := getattr(module, "__file__", None))]
-    return [each for each in files if each[2].suffix == ".py" and is_own(each[2], folder)]
+        head, found = Path(cached).read_bytes()[:_PYC_HEADER_BYTES], file.stat()
+    except OSError:
+        return False
+    magic, flags, *numbers = head[:4], *(int.from_bytes(head[at : at + 4], "little") for at in (4, 8, 12))
+    is_dated = magic == importlib.util.MAGIC_NUMBER and flags == 0
+    return is_dated and numbers != [int(found.st_mtime) & 0xFFFFFFFF, found.st_size & 0xFFFFFFFF]
 
 
 def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return "missing"

@@ -166,7 +166,7 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
     Groundtrace, such as a scorer) that the section ``plugins`` names are registered first. Raises :class:`ConfigError`
     for an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
-    use_plugins(values.get("plugins", {}))
+    use_plugins(values.get("plugins", {}), is_of_config=True)
     return build(cls, values)
 
 

@@ -11,7 +11,14 @@ import pytest
 
 from groundtrace.grading.answers.answer_type import AnswerType
 from groundtrace.schemas import registry
-from groundtrace.schemas.registry import Registry, RegistryError, configured_plugins, use_plugins
+from groundtrace.schemas.registry import (
+    Registry,
+    RegistryError,
+    configured_plugins,
+    load,
+    plugin_files,
+    use_plugins,
+)
 
 OURS = {
     "text": "groundtrace.grading.answers.free_text:FREE_TEXT",
@@ -80,6 +87,23 @@ def test_the_part_that_a_config_names_and_that_it_names_next() -> None:
     use_plugins({"answer_types": {"angle": "parts:SECOND"}})
     assert TYPES["angle"].form == "In radians."
     assert configured_plugins() == {"answer_types": {"angle": "parts:SECOND"}}
+
+
+def test_the_files_of_the_parts_that_a_config_uses(folder: Path, install: Install) -> None:
+    install("protractor", "answer_types.angle = parts:ANGLE")
+    load("parts:ANGLE")
+    parts = {(folder / "parts.py", folder)}
+    for config in (
+        {"endpoints": {"a": {"kind": "parts:ANGLE"}}},
+        {"verify": {"scorers": {"parts:ANGLE": {}}}},
+        {"plugins": {"scorers": {"mine": "parts:WORD"}}},
+        {"input": {"answer_type": "angle"}},
+    ):
+        assert plugin_files(config) == parts
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}}, is_of_config=True)  # an earlier config of this process
+    assert plugin_files({"input": {"answer_type": "text"}}) == set() and plugin_files() == parts
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}})  # by a recipe
+    assert plugin_files({}) == parts
 
 
 def test_the_same_part_twice_is_one(install: Install) -> None:

@@ -1,13 +1,18 @@
 """Files of a user that change after their import, or that have the name of another recipe's module."""
 
+import importlib
+import os
+import py_compile
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file
 from groundtrace.schemas import user_modules
-from groundtrace.schemas.registry import load, use_plugins
+from groundtrace.schemas.registry import check_part, load
 from groundtrace.schemas.user_modules import StaleModule
 
 RECIPE = "from parts_beside import VALUE\nRECIPE = VALUE\n"
@@ -57,10 +62,13 @@ def test_a_plug_in_that_changes_after_its_import_is_refused(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_types.py").write_text("VALUE = 1\n")
     assert load("own_types:VALUE") == 1
-    use_plugins({})
+    check_part("own_types:VALUE")
     (tmp_path / "own_types.py").write_text("VALUE = 2\n")
     with pytest.raises(StaleModule, match=r"own_types\.py has changed since Python imported it"):
-        use_plugins({})
+        check_part("own_types:VALUE")
+    (tmp_path / "own_types.py").unlink()
+    with pytest.raises(StaleModule, match=r"own_types\.py has changed since Python imported it"):
+        check_part("own_types:VALUE")
 
 
 def test_two_recipes_with_different_modules_of_one_name(tmp_path: Path) -> None:
@@ -69,6 +77,109 @@ def test_two_recipes_with_different_modules_of_one_name(tmp_path: Path) -> None:
     with pytest.raises(StaleModule, match=r"b/parts_beside\.py cannot be imported, because .*a/parts_beside\.py"):
         adopt_file(str(second))
     assert adopt_file(str(first)).RECIPE == 1
+
+
+@pytest.mark.parametrize("first_imports", ["child", "namespace", "later", "notebook"])
+def test_a_module_of_another_folder_is_not_used(first_imports: str, tmp_path: Path) -> None:
+    """Whoever imported the other module: a recipe in a subfolder, from a package without __init__.py, in `build`, or
+    the user."""
+    name = "own_space.parts" if first_imports == "namespace" else "parts_beside"
+    folders = (tmp_path / "a/b", tmp_path / "a") if first_imports == "child" else (tmp_path / "a", tmp_path / "b")
+    for value, folder in enumerate(folders):
+        parts = folder / f"{name.replace('.', '/')}.py"
+        parts.parent.mkdir(parents=True, exist_ok=True)
+        parts.write_text(f"VALUE = {value}\n")
+    imports = f"def build():\n    import {name}" if first_imports == "later" else f"import {name}"
+    for folder, stem in zip(folders, ("own_recipe", "other_recipe"), strict=True):
+        (folder / f"{stem}.py").write_text(f"{imports}\nRECIPE = 1\n")
+    if first_imports == "notebook":
+        sys.path.insert(0, str(folders[0]))
+        importlib.import_module(name)
+    else:
+        module = adopt_file(str(folders[0] / "own_recipe.py"))
+        if first_imports == "later":
+            module.build()
+    with pytest.raises(StaleModule, match=rf"{folders[1]}/.* cannot be imported, because {folders[0]}/.*same name"):
+        adopt_file(str(folders[1] / "other_recipe.py"))
+
+
+def test_two_threads_with_modules_of_one_name(tmp_path: Path) -> None:
+    """One of the two recipes is refused; none gets the module of the other."""
+    files = [recipe(tmp_path / folder, value, f"recipe_{folder}.py") for folder, value in (("a", 1), ("b", 2))]
+    for file in files:
+        (file.parent / "parts_beside.py").write_text(f"import time\ntime.sleep(0.3)\nVALUE = {files.index(file) + 1}\n")
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(adopt_file, str(file)) for file in files]
+    ends = [each.exception() or each.result().RECIPE for each in found]
+    assert sorted(isinstance(end, StaleModule) for end in ends) == [False, True]
+    assert all(isinstance(end, StaleModule) or end == number for number, end in enumerate(ends, 1))
+
+
+def write_later(file: Path, text: str) -> None:
+    """Change a file, as if a minute had passed since it was written."""
+    file.write_text(text)
+    os.utime(file, (time.time() + 60, time.time() + 60))
+
+
+def test_a_module_that_a_notebook_imported_and_changed_before_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = recipe(tmp_path / "a", 1)
+    sys.path.insert(0, str(tmp_path / "a"))
+    importlib.import_module("parts_beside")
+    write_later(tmp_path / "a/parts_beside.py", "VALUE = 2\n")
+    with pytest.raises(StaleModule, match=r"parts_beside\.py has changed since Python imported it"):
+        adopt_file(str(file))
+
+
+def test_bytecode_that_is_older_than_the_first_import_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = recipe(tmp_path / "a", 1)
+    py_compile.compile(str(tmp_path / "a/parts_beside.py"))
+    write_later(tmp_path / "a/parts_beside.py", "VALUE = 2\n")
+    assert adopt_file(str(file)).RECIPE == 2 == adopt_file(str(file)).RECIPE
+
+
+@pytest.mark.parametrize("how", ["reloaded", "imported again", "a package now", "missing"])
+def test_a_changed_module_that_the_recipe_still_holds(how: str, tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    assert adopt_file(str(file)).RECIPE == 1
+    parts = tmp_path / "a/parts_beside.py"
+    parts.write_text("VALUE = 2\n")
+    if how == "reloaded":
+        importlib.reload(sys.modules["parts_beside"])
+    elif how == "imported again":
+        del sys.modules["parts_beside"]
+    else:
+        parts.unlink()
+    if how == "a package now":
+        (tmp_path / "a/parts_beside").mkdir()
+        (tmp_path / "a/parts_beside/__init__.py").write_text("VALUE = 2\n")
+    with pytest.raises(StaleModule, match="start Python again"):
+        adopt_file(str(file))
+
+
+def test_a_recipe_that_another_one_does_not_use_may_change(tmp_path: Path) -> None:
+    first = recipe(tmp_path / "a", 1)
+    second = recipe(tmp_path / "b", 2, "other_recipe.py", "more_parts.py")
+    second.write_text("from more_parts import VALUE\nRECIPE = VALUE\n")
+    adopt_file(str(first))
+    first.write_text("RECIPE = 3\n")
+    assert adopt_file(str(second)).RECIPE == 2
+
+
+def test_the_folder_of_a_recipe_may_be_a_link(tmp_path: Path) -> None:
+    recipe(tmp_path / "a", 1)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    sys.path.insert(0, str(tmp_path / "link"))
+    file = str(tmp_path / "a/own_recipe.py")
+    assert adopt_file(file).RECIPE == 1
+    (tmp_path / "a/parts_beside.py").write_text("VALUE = 2\n")
+    with pytest.raises(StaleModule, match=r"a/parts_beside\.py has changed"):
+        adopt_file(file)
 
 
 def test_the_folder_of_a_script_keeps_its_place_on_the_import_path(tmp_path: Path) -> None:
@@ -112,7 +223,8 @@ def test_a_fault_in_a_module_beside_the_recipe_names_this_module(text: str, mess
 
 def test_the_files_that_a_file_imports_from_its_folder(tmp_path: Path) -> None:
     texts = {
-        "recipe.py": "import json\nimport a.b as b\nfrom c import VALUE\ndef later():\n    import d\n",
+        "recipe.py": "import json\nimport a.b as b\nfrom c import VALUE\ndef later():\n    import d\nfrom g import *\n",
+        "g/h.py": "",
         "a/__init__.py": "",
         "a/b.py": "from . import e\nfrom .f import X\nfrom ..c import Y\n",
         "a/e.py": "import recipe\n",
@@ -123,6 +235,9 @@ def test_the_files_that_a_file_imports_from_its_folder(tmp_path: Path) -> None:
         "json.txt": "",
     }
     (tmp_path / "a").mkdir()
+    (tmp_path / "g").mkdir()
+    (tmp_path / "recipe.py").write_text(f"import {'x' * 300}")
+    assert user_modules.used_files(tmp_path / "recipe.py", tmp_path) == {tmp_path / "recipe.py"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     used = user_modules.used_files(tmp_path / "recipe.py", tmp_path)

@@ -155,7 +155,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
         say(f"groundtrace: {VARIABLE} names no config, so argos with the embedded engine is used", file=sys.stderr)
         return RemoteRewardSettings()
     values = given_values(config_file(named), (), CONFIGS)
-    use_plugins(values.get("plugins", {}))
+    use_plugins(values.get("plugins", {}), is_of_config=True)
     model = values.get("model")
     speech = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
     kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
-from groundtrace.schemas.user_modules import StaleModule, check_modules, is_own, modules_of, remember_modules
+from groundtrace.schemas.user_modules import check_modules, is_own, remember_modules
 
 if TYPE_CHECKING:
     from groundtrace.stages.plumbing.recipe import Recipe
@@ -115,6 +116,8 @@ def _add_folder(folder: Path) -> None:
     _folders.add(path)
 
 
+_importing = threading.RLock()
+"""Held while the recipe of a user is imported: two threads may run recipes with different modules of one name."""
 _folders: set[str] = set()
 """The folders of the recipes of users that were imported in this process."""
 
@@ -128,10 +131,8 @@ def adopt_file(path: str) -> ModuleType:
     user's folder.
 
     Raises :class:`PipelineError` if the file cannot be imported, or if another module has its name. Raises
-    :class:`groundtrace.schemas.user_modules.StaleModule` in two cases:
-
-    - The file, or a module beside it, has changed since it was imported.
-    - The file imports a module beside it, but a recipe in another folder has already imported a module of this name.
+    :class:`groundtrace.schemas.user_modules.StaleModule` if Python has imported other code than that of the file and
+    of the modules beside it (:func:`groundtrace.schemas.user_modules.check_modules`).
     """
     file = Path(path)
     if is_bundled(file):
@@ -147,23 +148,27 @@ def adopt_file(path: str) -> ModuleType:
         from groundtrace.prompts.loader import add_prompt_folder  # a wrong name does not need it
 
         add_prompt_folder(file.parent / "prompts")
-    check_modules()
+    with _importing:
+        return _adopted(file)
+
+
+def _adopted(file: Path) -> ModuleType:
+    """Import the file of a user's recipe, and return its module; see :func:`adopt_file`."""
+    check_modules(file, file.parent)
     _add_folder(file.parent)
-    known = sys.modules.get(file.stem)
+    before, known = set(sys.modules), sys.modules.get(file.stem)
     spec = known.__spec__ if known is not None else importlib.util.find_spec(file.stem)
     origin = spec.origin if spec is not None else None
     if origin is None or Path(origin).resolve() != file:
         raise PipelineError(f"{file}: another module is named {file.stem} ({origin}): rename the file")
     try:
-        with _no_bytecode(), modules_of(file.parent):
+        with _no_bytecode():
             module = importlib.import_module(file.stem)
-    except StaleModule:
-        sys.modules.pop(file.stem, None)
-        raise
     except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
         sys.modules.pop(file.stem, None)
         raise PipelineError(_fault(file, error)) from error
-    remember_modules(file, file.parent)
+    remember_modules(file, file.parent, before)
+    check_modules(file, file.parent)
     return module
 
 

@@ -3,7 +3,8 @@
 """
 
 import functools
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeli
 from groundtrace.pipelines.running.plan.workers import parts_of
 from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import code_revision
-from groundtrace.schemas.user_modules import used_files
+from groundtrace.schemas.user_modules import check_modules, remember_modules, used_files
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -96,6 +97,8 @@ class Plan:
         folder: The object that manages the run folder (the folder for the outputs).
         models: The settings of the models, for the roles (such as teacher) to which the stages send requests.
         context: The context that is passed to the recipe's ``build``.
+        own_code: The user's files with the recipe and with the parts that the config or the recipe names, each with the
+            folder from which it is imported. The files that they import are not in it.
     """
 
     arguments: RunArguments
@@ -108,6 +111,7 @@ class Plan:
     folder: LocalRun
     models: ModelsSettings
     context: RunContext
+    own_code: frozenset[tuple[Path, Path]] = frozenset()
 
     @property
     def is_local(self) -> bool:
@@ -141,12 +145,10 @@ class Plan:
     def revision(self) -> str:
         """Return the revision of the code that makes the rows: that of Groundtrace, and a digest of the user's code.
 
-        The user's code is the recipe's file, unless the recipe is a bundled one, and the files of plug-ins, each with
-        the files in its folder that it imports.
+        The user's code is the recipe's file, unless the recipe is a bundled one, and the files of the user's parts,
+        each with the files in its folder that it imports.
         """
-        recipe = (self.recipe_file, self.recipe_file.parent)
-        own = plugin_files() | (set() if is_bundled(self.recipe_file) else {recipe})
-        files = {used for file, folder in own for used in used_files(file, folder)}
+        files = {used for own in self.own_code for used in used_files(*own) if used.is_file()}
         if not files:
             return code_revision()
         digest = sha256_bytes("".join(sorted(sha256_bytes(file.read_bytes()) for file in files)).encode())
@@ -208,4 +210,18 @@ def make_plan(arguments: RunArguments) -> Plan:
         check_sandbox()
     models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))
     context = replace(context, models=models)
-    return Plan(arguments, options, recipe, file, settings, stages, found, folder, models, context)
+    own_code = _own_code(file, given)
+    return Plan(arguments, options, recipe, file, settings, stages, found, folder, models, context, own_code)
+
+
+def _own_code(recipe: Path, config: Mapping[str, Any]) -> frozenset[tuple[Path, Path]]:
+    """Return the user's files with the recipe and the parts of a run, each with the folder from which it is imported.
+
+    ``recipe`` is the recipe's file, and ``config`` are the values that the user has set. Raises StaleModule if Python
+    has imported other code than that of these files and of the files that they import.
+    """
+    found = plugin_files(config) | (set() if is_bundled(recipe) else {(recipe, recipe.parent)})
+    for own in found:
+        check_modules(*own)
+        remember_modules(*own, before=sys.modules)  # `build` may have imported further modules
+    return frozenset(found)

@@ -1,5 +1,6 @@
 """The revision in a run.json and in the rows: also that of the user's own code."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,12 @@ import pytest
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.schemas.revision import code_revision
 
+SCORER = """
+from groundtrace.rewards.scorer import Scorer
+async def score(case):
+    return None
+MINE = Scorer("mine", "everything", score)
+"""
 SAMPLE = str(Path(__file__).parents[4] / "data" / "sample")
 
 
@@ -37,6 +44,16 @@ def test_only_files_that_the_recipe_imports_count(tmp_path: Path, monkeypatch: p
     (folder / "not_imported.py").write_text("NUMBER = 2\n")
     arguments = RunArguments(str(folder / "recipe_mine.py"), SAMPLE, str(tmp_path / "run"))
     assert make_plan(arguments).revision == first
+
+
+def test_a_part_that_the_config_names_counts_only_for_this_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_brevity.py").write_text(SCORER)
+    plain = RunArguments("grounded_cot", SAMPLE, str(tmp_path / "run"))
+    for override in ("plugins.scorers.mine=own_brevity:MINE", 'verify.scorers={"own_brevity:MINE" = {}}'):
+        found = make_plan(replace(plain, overrides=(override,))).revision
+        assert found.startswith(f"{code_revision()} with own code ")
+        assert make_plan(plain).revision == code_revision()
 
 
 def test_the_users_code_changes_the_revision(tmp_path: Path) -> None:
