@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from groundtrace.inference.endpoint import EndpointError
 from groundtrace.inference.endpoints.keys import api_key, scrub
 from groundtrace.inference.endpoints.media_parts import media_bytes
-from groundtrace.inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s, status_of
+from groundtrace.inference.endpoints.wire import (
+    failure_of,
+    field_of,
+    json_bytes,
+    message_of,
+    read_body,
+    retry_after_s,
+    status_of,
+)
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.request import Reply, Request
@@ -104,7 +112,7 @@ class HttpEndpoint(abc.ABC):
         Raises CallError if the connection fails, the status is not 200, or the response is not JSON.
         """
         base = self.url.removesuffix("/v1") if path.startswith("/") else f"{self.url}/"
-        return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
+        return await self._answer("POST", f"{base}{path}", json_bytes(body))
 
     async def check(self) -> str:
         """Ask the server for the list of its models, and check that the endpoint's model is in it. Returns one line for

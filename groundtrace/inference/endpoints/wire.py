@@ -1,14 +1,16 @@
-"""Handles HTTP responses for all endpoints: reads bodies, classifies errors, and gets fields of JSON that may have any
-form.
+"""Handles HTTP requests and responses for all endpoints: writes and reads bodies, classifies errors, and gets fields of
+JSON that may have any form.
 """
 
 import json
 import math
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+
+from pydantic_core import to_json
 
 from groundtrace.inference.endpoints.keys import scrub
 from groundtrace.inference.errors import CallError, Failure
@@ -46,6 +48,18 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
     if data.count(b"{") + data.count(b"[") > MAX_REPLY_PARTS:
         raise CallError(Failure.GARBLED, f"the reply holds more than {MAX_REPLY_PARTS} objects and lists")
     return data
+
+
+def json_bytes(body: Mapping[str, Any]) -> bytes:
+    """Return the body of a request as JSON, in UTF-8.
+
+    With an image of 60 KB, pydantic's encoder takes a fifth of the time of :mod:`json`. It refuses texts with lone
+    surrogates, which :mod:`json` escapes.
+    """
+    try:
+        return to_json(body)
+    except ValueError:
+        return json.dumps(body).encode()
 
 
 def field_of(value: Any, name: str) -> Any:

@@ -1,13 +1,27 @@
 """What an error over HTTP means, whatever form the server gives it."""
 
+import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.inference.endpoints.wire import failure_of, message_of, retry_after_s, status_of
+from groundtrace.inference.endpoints.wire import failure_of, json_bytes, message_of, retry_after_s, status_of
 from groundtrace.inference.errors import Failure
+
+TEXTS = st.text(st.characters())  # with lone surrogates
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(TEXTS, parts, max_size=4),
+)
+
+
+@given(st.dictionaries(TEXTS, JSON, max_size=4))
+def test_a_body_is_the_same_json_for_every_encoder(body: dict[str, Any]) -> None:
+    assert json.loads(json_bytes(body)) == body
+
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
