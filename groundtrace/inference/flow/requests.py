@@ -249,17 +249,17 @@ class Flow:
         The guard is the object that handles a server that is down. ``n`` is the number of samples to request. ``rank``
         orders the requests that wait for a slot (a permit for one concurrent request): a lower number is first.
         """
-        guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "the attempt was cancelled")
+        guard, failed = guard_of_call(), None
         try:
-            reply = await self._send(request, n, send, rank)
+            return await self._send(request, n, send, rank)
         except CallError as error:
             failed = error
             if guard is not None:
                 guard.failed(error)
             raise
-        else:
-            failed = None
-            return reply
+        except BaseException:
+            failed = CallError(Failure.TIMEOUT, "the attempt was cancelled")
+            raise
         finally:
             if guard is not None:
                 guard.tried(id(request), failed)
