@@ -81,6 +81,19 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 
 
+def note_free_text(settings: RewardSettings, found: int, rows: int) -> str | None:
+    """Return a note for the user on the questions of an evaluation that no judge can grade; None if there are none.
+
+    ``found`` of the ``rows`` questions have free text as gold answer.
+    """
+    if not found or reads_text(settings):
+        return None
+    return (
+        f"{found} of {counted(rows, 'question')} have free text as gold answer: answers in other words are unscored, "
+        "since no judge grades text: set reward.roles.judge to a model"
+    )
+
+
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
     """Return a note for the user on the training rows that have only easy or only hard rubrics (criteria of grading).
 

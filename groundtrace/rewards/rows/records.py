@@ -4,8 +4,10 @@ A row is one question with its prompt, its images and the data for the reward. T
 prompts in shards (the Parquet files of a run).
 """
 
+import contextlib
 from pathlib import Path
 
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.grading.question_text import BOXES, POINTS, TEXTUAL, user_text
 from groundtrace.rewards.case import Context
@@ -62,6 +64,18 @@ class Records:
         (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
+
+    def count_free_text(self) -> int:
+        """Return the number of records whose gold answer is free text; only a judge can grade other wordings of it.
+
+        No images are read. Invalid records are not counted.
+        """
+        found = 0
+        for number, line in self._lines:
+            with contextlib.suppress(InvalidRecord):
+                record = parse_record(RawRecord(number, line))
+                found += answer_type_named(record.answer_type).needs_judge(record.answer, record.choices)
+        return found
 
     def __getitem__(self, index: int) -> TrainingRow:
         """Return the record with this index as a row.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from groundtrace.rewards.recipes.base import Recipe
-from groundtrace.rewards.rows.checks import check_recipe, missing_need
+from groundtrace.rewards.rows.checks import check_recipe, missing_need, note_free_text
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
@@ -56,6 +56,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     rows = Records(data, settings.eval.form) if is_records else shards_to_evaluate(data, output / "rows")
     recipe = _recipe(settings, rows)
     if note := note_few(min(settings.eval.questions or len(rows), len(rows)), "evaluation"):
+        print(f"trainer: {note}", file=sys.stderr)
+    if note := note_free_text(settings.reward, rows.count_free_text(), len(rows)):
         print(f"trainer: {note}", file=sys.stderr)
     settings.check_environment()
     settings = settings.at_evaluation()

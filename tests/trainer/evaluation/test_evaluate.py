@@ -53,6 +53,19 @@ def test_the_sample_data(folders: Any, tmp_path: Path) -> None:
     assert (run["command"], run["ended"]) == ("eval", "done")
 
 
+def test_questions_that_need_a_judge_are_told_in_advance(
+    folders: Any, scripted: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = [record | {"answer": "a blue triangle", "answer_type": "text"} for record in records(IDS[0])]
+    data = write_records(tmp_path / "q", [*free, *records(IDS[1])])
+    scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
+    evaluate(settings(folders), data, tmp_path / "out")
+    note = "1 of 2 questions have free text as gold answer: answers in other words are unscored"
+    assert note in capsys.readouterr().err
+    evaluate(settings(folders), write_records(tmp_path / "r", records(IDS[1])), tmp_path / "other")
+    assert "free text" not in capsys.readouterr().err
+
+
 def test_the_same_twice(folders: Any, tmp_path: Path) -> None:
     for name in ("a", "b"):
         evaluate(settings(folders, eval={"questions": 2}), SAMPLE, tmp_path / name)
