@@ -100,7 +100,8 @@ def test_the_command(run: Command, tmp_path: Path) -> None:
     ("path", "said"),
     [
         ("Qwen/Qwen3-VL-2B-Instruct", "architectures.toml"),
-        ("Qwen/Qwen3-VL-4B-Instruct", "its config.json in the Hub"),
+        ("Qwen/Qwen3-VL-4B-Instruct", "architectures.toml"),
+        ("Qwen/Qwen3-VL-4B-Thinking", "its config.json in the Hub"),
     ],
 )
 def test_the_head_names_the_source_of_the_sizes(path: str, said: str) -> None:

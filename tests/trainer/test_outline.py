@@ -14,7 +14,10 @@ from groundtrace.trainer.settings import ModelSettings
     ("name", "weights"),
     [
         ("Qwen/Qwen2.5-VL-7B-Instruct", 8_292_166_656),
+        ("Qwen/Qwen2.5-VL-3B-Instruct", 3_754_622_976),
         ("Qwen/Qwen3-VL-2B-Instruct", 2_127_532_032),
+        ("Qwen/Qwen3-VL-4B-Instruct", 4_437_815_808),
+        ("Qwen/Qwen3-VL-8B-Instruct", 8_767_123_696),
         ("Qwen/Qwen3-VL-32B-Instruct", 33_357_390_064),
     ],
 )
