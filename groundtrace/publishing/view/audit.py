@@ -6,9 +6,10 @@ right. About half of the sample are kept (SFT) rows, if the run has enough of th
 the verification rejected. Among these records, each reason of rejection has about the same share as in the whole run.
 Exception: the sample has at least five records for each reason (or all, if the run has fewer).
 
-``audit.json`` holds the sample. ``judgements.jsonl`` holds one line for each judgement, with the SHA-256 of the judged
-trace. If a repeated run has changed a trace, the old judgements of this trace are ignored, and it is judged again. If a
-repeated run keeps or rejects other rows, the sample is not a random sample of its rows, so a new one must be drawn.
+``audit.json`` holds the sample, with the time at which it was drawn. ``judgements.jsonl`` holds one line for each
+judgement, with its time and the SHA-256 of the judged trace. Only judgements after the draw are counted. If a repeated
+run has changed a trace, the old judgements of this trace are ignored, and it is judged again. If a repeated run keeps
+or rejects other rows, the sample is not a random sample of its rows, so a new one must be drawn.
 """
 
 from collections import Counter, defaultdict
@@ -76,6 +77,9 @@ class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
     In an audit, a person judges a sample of a run's traces (reasoning with answer). ``run`` is the run folder.
+    ``drawn_at`` is the time at which the sample was drawn, in UTC (:func:`groundtrace.schemas.text.utc_now`). Earlier
+    judgements are of another sample, so they are ignored. The rows that both samples have are no random part of this
+    sample: for example, they lack all rows that only the repeated run keeps.
 
     Attributes:
         strata: the number of rows in each stratum (group of records) of the run.
@@ -88,11 +92,18 @@ class Audit:
     """
 
     def __init__(
-        self, run: Path, strata: Mapping[str, int], rows: Sequence[AuditedRow], reviewer: str = "", note: str = ""
+        self,
+        run: Path,
+        strata: Mapping[str, int],
+        rows: Sequence[AuditedRow],
+        drawn_at: str,
+        reviewer: str = "",
+        note: str = "",
     ) -> None:
         self._run, self.note = run, note
-        self.strata, self.rows, self.reviewer = dict(strata), tuple(rows), reviewer
-        self._all = list(read_lines(run, JUDGEMENTS, _judgement))
+        self.strata, self.rows, self.reviewer, self._drawn_at = dict(strata), tuple(rows), reviewer, drawn_at
+        # Both times are texts of the same format in UTC, so the order of the texts is the order of the times.
+        self._all = [each for each in read_lines(run, JUDGEMENTS, _judgement) if each.at >= drawn_at]
 
     @property
     def verdicts(self) -> list[str]:
@@ -106,7 +117,7 @@ class Audit:
 
     @property
     def reviewers(self) -> list[str]:
-        """Return the names of all reviewers who have judged something, in alphabetical order."""
+        """Return the names of all reviewers who have judged something of this sample, in alphabetical order."""
         return sorted({each.reviewer for each in self._all})
 
     @property
@@ -114,10 +125,22 @@ class Audit:
         """Return the reviewer's valid judgements by (record id, subject).
 
         The subject is :data:`WHOLE` for the whole trace (reasoning with answer), or the name of a verdict (automatic
-        score of one aspect). Only the last judgement of a subject is valid. In two cases, even the last judgement is
-        not valid: the reviewer undid it, or a repeated run changed the trace after the judgement.
+        score of one aspect). Only the last judgement of a subject in the present trace is valid, and only if the
+        reviewer did not undo it.
         """
         return _last(self._all, self.reviewer, {row.id: row.trace for row in self.rows})
+
+    @property
+    def changed(self) -> list[str]:
+        """Return the ids of the records that the reviewer must judge again, because a repeated run changed their trace.
+
+        The reviewer judged an earlier trace (reasoning with answer) of such a record as a whole, but not the present
+        trace. Until these records are judged again, the other judged records are not a random sample of the run's rows.
+        """
+        mine = (each for each in self._all if each.reviewer == self.reviewer and each.about == WHOLE)
+        choices = {(each.id, each.trace): each.choice for each in mine}
+        judged = {record_id for (record_id, _), choice in choices.items() if choice}
+        return [row.id for row in self.rows if row.id in judged and not choices.get((row.id, row.trace))]
 
     def judge(self, record_id: str, about: str, choice: str) -> Judgement:
         """Store a judgement of the reviewer, and return it.
@@ -132,7 +155,8 @@ class Audit:
             raise ValueError(f"the record {record_id!r} is not in the sample: judge one of its records")
         if choice not in (*CHOICES, ""):
             raise ValueError(f"{choice!r} is not a judgement: use one of {', '.join(CHOICES)}")
-        made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now())
+        at = max(utc_now(), self._drawn_at)  # the clock may have been set back since the draw
+        made = Judgement(record_id, row.trace, about, choice, self.reviewer, at)
         append_line(self._run, JUDGEMENTS, asdict(made))
         self._all.append(made)
         return made
@@ -179,11 +203,12 @@ def _last(
     """Return a reviewer's last judgements by (record id, subject), one for each record and subject.
 
     The subject is :data:`WHOLE` for the whole trace, or the name of a verdict on the trace. ``traces`` holds the
-    SHA-256 of each record's present trace. A judgement is left out if the reviewer undid it, or if the trace has
-    changed since.
+    SHA-256 of each record's present trace. A judgement of another trace is left out, and so is a judgement that the
+    reviewer undid.
     """
-    found = {(each.id, each.about): each for each in judgements if each.reviewer == reviewer}
-    return {key: each for key, each in found.items() if each.choice and traces.get(each.id) == each.trace}
+    mine = (each for each in judgements if each.reviewer == reviewer and each.trace == traces.get(each.id))
+    found = {(each.id, each.about): each for each in mine}
+    return {key: each for key, each in found.items() if each.choice}
 
 
 def _pairs(
@@ -236,13 +261,13 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         raise InspectError(
             f"the sample of {counted(len(sample['ids']), 'row')} in {run / SAMPLE} was drawn with --audit "
             f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
-            "new sample"
+            "new sample, for which the judgements so far are not counted"
         )
     if sample.get("strata_sha256", digest) != digest:
         raise InspectError(
             f"the sample in {run / SAMPLE} is not a random sample of this run, because the run was repeated since and "
-            "now keeps or rejects other rows: move this file away to draw a new sample (judgements of unchanged traces "
-            "stay valid)"
+            "now keeps or rejects other rows: move this file away to draw a new sample, for which the judgements so "
+            "far are not counted"
         )
     audited = list[AuditedRow]()
     for record_id in sample["ids"]:
@@ -255,4 +280,5 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     note = size_note(count, len(sample["ids"]), len(strata[KEPT]))
     if gone := len(sample["ids"]) - len(audited):
         note = "; ".join(filter(None, [note, f"rows of the sample that are no longer in the run: {gone}"]))
-    return Audit(run, {name: len(ids) for name, ids in strata.items()}, audited, reviewer, note)
+    sizes = {name: len(ids) for name, ids in strata.items()}
+    return Audit(run, sizes, audited, sample["at"], reviewer, note)

@@ -10,9 +10,10 @@ from pathlib import Path
 from groundtrace.publishing.reading import InspectError, input_folder, read_summary
 from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
 from groundtrace.publishing.view.audit_estimate import Share, estimate
-from groundtrace.publishing.view.audit_sample import read_sample
+from groundtrace.publishing.view.audit_sample import SAMPLE, read_sample
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.schemas.text import counted
 from groundtrace.vision.media import MediaStore
 
 
@@ -45,14 +46,13 @@ def audit_figures(run: Path) -> AuditFigures:
 
     ``run`` is the run folder.
     Raises :class:`groundtrace.publishing.reading.InspectError` if the run has no audit, if no kept row was judged as
-    right or wrong, or if the run or its audit cannot be read.
+    right or wrong, if a repeated run changed judged traces that were not judged again, or if the run or its audit
+    cannot be read.
     """
     sample = read_sample(run)
-    advice = (
-        f"judge traces with `beam view {shlex.quote(str(run))} --audit {100 if sample is None else sample['count']}`"
-    )
+    command = f"beam view {shlex.quote(str(run))} --audit {100 if sample is None else sample['count']}"
     if sample is None:
-        raise InspectError(f"{run} has no audit: {advice}")
+        raise InspectError(f"{run} has no audit: judge traces with `{command}`")
     summary = read_summary(run)
     rows = ViewedRows(run, summary)
     try:
@@ -60,12 +60,19 @@ def audit_figures(run: Path) -> AuditFigures:
         audit = open_audit(run, rows, images, sample["count"], "")
     finally:
         rows.close()
-    audits = [Audit(run, audit.strata, audit.rows, reviewer) for reviewer in audit.reviewers]
+    audits = [Audit(run, audit.strata, audit.rows, sample["at"], reviewer) for reviewer in audit.reviewers]
     audit = max(audits, key=_judged, default=audit)
+    if audit.changed:
+        as_reviewer = f" --reviewer {shlex.quote(audit.reviewer)}" if audit.reviewer else ""
+        raise InspectError(
+            f"a repeated run has changed {counted(len(audit.changed), 'judged trace')} of the sample in "
+            f"{run / SAMPLE}, so the other judged traces are not a random sample: judge the changed traces again with "
+            f"`{command}{as_reviewer}`"
+        )
     strata = audit.counted()
     found = estimate(strata)
     if found.precision is None:
-        raise InspectError(f"no SFT row of {run} has been judged as right or wrong yet: {advice}")
+        raise InspectError(f"no SFT row of {run} has been judged as right or wrong yet: judge traces with `{command}`")
     kappas = tuple(sorted(audit.kappa().values(), key=lambda each: (-each[1], -each[0])))
     decided, left = sum(each.decided for each in strata), sum(each.open for each in strata)
     return AuditFigures(len(audit.rows), decided, left, found.precision, found.recall, kappas)

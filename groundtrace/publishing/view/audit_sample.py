@@ -83,6 +83,8 @@ def _check(found: Any) -> None:
         raise TypeError("ids")
     if type(count) is not int or count < 1:
         raise TypeError("count")
+    if not isinstance(found["at"], str):
+        raise TypeError("at")
     if not isinstance(found.get("strata_sha256", ""), str):
         raise TypeError("strata_sha256")
 

@@ -37,6 +37,8 @@ from .viewed import image, sft_row, write_run
 
 ROWS = [AuditedRow("a", KEPT, "ta"), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
 STRATA = {"verify: low": 7, KEPT: 40}
+DRAWN = "2001-01-01T00:00:00+00:00"
+"""A time at which a sample was drawn, before all judgements of the tests."""
 POINT = '<points x1="10" y1="12" alt="cat">cat</points>'
 OFF = json.dumps({"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": False})
 """The evidence that the point is not on its object."""
@@ -138,6 +140,20 @@ def test_a_sample_is_of_no_use_for_a_run_that_keeps_other_rows(folder: Path, run
     assert {row.stratum for row in opened(again, 24).rows} == {KEPT, "verify: low_grounding"}
 
 
+def test_judgements_of_an_earlier_draw_are_kept_but_not_counted(folder: Path) -> None:
+    """The rows that both samples have are no random part of the later one."""
+    audit = opened(folder, 24)
+    audit.judge(audit.rows[0].id, WHOLE, "right")
+    assert len(opened(folder, 24).judgements) == 1
+    sample = json.loads((folder / SAMPLE).read_text("utf-8"))
+    (folder / SAMPLE).write_text(json.dumps(sample | {"at": "2999-01-01T00:00:00+00:00"}), "utf-8")
+    later = opened(folder, 24)
+    assert (later.judgements, later.reviewers, later.changed) == ({}, [], [])
+    assert len((folder / JUDGEMENTS).read_text("utf-8").splitlines()) == 1
+    later.judge(later.rows[0].id, WHOLE, "wrong")  # by a clock that has been set back
+    assert len(opened(folder, 24).judgements) == 1
+
+
 def test_rows_that_have_left_the_run_are_counted_for_a_sample_of_an_earlier_version(folder: Path) -> None:
     opened(folder, 24)
     sample = json.loads((folder / SAMPLE).read_text("utf-8"))
@@ -147,42 +163,61 @@ def test_rows_that_have_left_the_run_are_counted_for_a_sample_of_an_earlier_vers
 
 
 def test_the_last_judgement_counts_and_can_be_undone(tmp_path: Path) -> None:
-    audit = Audit(tmp_path, STRATA, ROWS)
+    audit = Audit(tmp_path, STRATA, ROWS, DRAWN)
     audit.judge("a", WHOLE, "wrong")
     audit.judge("a", WHOLE, "right")
     audit.judge("b", WHOLE, "unclear")
     audit.judge("c", WHOLE, "wrong")
     audit.judge("c", WHOLE, "")
     audit.judge("a", "spatial", "wrong")
-    for each in (audit, Audit(tmp_path, STRATA, ROWS)):
+    for each in (audit, Audit(tmp_path, STRATA, ROWS, DRAWN)):
         assert each.counted() == [Judged(KEPT, 40, 1, 0, 1, 0), Judged("verify: low", 7, 0, 0, 0, 1)]
         assert each.judgements["a", "spatial"].choice == "wrong"
 
 
 def test_a_judgement_does_not_pass_to_another_trace(tmp_path: Path) -> None:
-    Audit(tmp_path, STRATA, ROWS).judge("a", WHOLE, "right")
+    Audit(tmp_path, STRATA, ROWS, DRAWN).judge("a", WHOLE, "right")
     changed = [AuditedRow("a", KEPT, "other"), *ROWS[1:]]
-    assert Audit(tmp_path, STRATA, changed).judgements == {}
-    assert Audit(tmp_path, STRATA, ROWS).judgements["a", WHOLE].choice == "right"
+    assert Audit(tmp_path, STRATA, changed, DRAWN).judgements == {}
+    assert Audit(tmp_path, STRATA, ROWS, DRAWN).judgements["a", WHOLE].choice == "right"
+
+
+def test_a_judged_trace_that_has_changed_is_named_until_it_is_judged_again(tmp_path: Path) -> None:
+    first = Audit(tmp_path, STRATA, ROWS, DRAWN)
+    for record_id in ("a", "b", "c"):
+        first.judge(record_id, WHOLE, "right")
+    first.judge("b", WHOLE, "")
+    first.judge("b", "spatial", "wrong")
+    assert first.changed == []
+    rows = [AuditedRow(row.id, row.stratum, f"new {row.trace}") for row in ROWS]
+    again = Audit(tmp_path, STRATA, rows, DRAWN)
+    assert again.changed == ["a", "c"] and Audit(tmp_path, STRATA, rows, DRAWN, "another").changed == []
+    again.judge("a", WHOLE, "wrong")
+    again.judge("c", WHOLE, "unclear")
+    assert again.changed == []
+    again.judge("c", WHOLE, "")
+    assert again.changed == ["c"]
+    back = Audit(tmp_path, STRATA, ROWS, DRAWN)  # a third run has made the first traces again
+    assert back.changed == [] and back.judgements.keys() == {("a", WHOLE), ("b", "spatial"), ("c", WHOLE)}
 
 
 @pytest.mark.parametrize(("record_id", "choice"), [("x", "right"), ("a", "maybe"), ("", "")])
 def test_what_is_not_in_the_sample_is_not_judged(tmp_path: Path, record_id: str, choice: str) -> None:
     with pytest.raises(ValueError, match=r"not in the sample|is not a judgement"):
-        Audit(tmp_path, STRATA, ROWS).judge(record_id, WHOLE, choice)
+        Audit(tmp_path, STRATA, ROWS, DRAWN).judge(record_id, WHOLE, choice)
     assert not (tmp_path / JUDGEMENTS).exists()
 
 
 def test_two_reviewers_judge_apart_and_their_agreement_is_kappa(tmp_path: Path) -> None:
     rows = [AuditedRow(str(n), KEPT, f"t{n}") for n in range(4)]
-    ana, ben = (Audit(tmp_path, {KEPT: 4}, rows, name) for name in ("ana", "ben"))
+    ana, ben = (Audit(tmp_path, {KEPT: 4}, rows, DRAWN, name) for name in ("ana", "ben"))
     for n, (one, other) in enumerate([("right", "right"), ("right", "wrong"), ("wrong", "wrong"), ("right", "right")]):
         ana.judge(str(n), WHOLE, one)
         ben.judge(str(n), WHOLE, other)
     assert ana.counted()[0].right == 3 and ben.counted()[0].right == 2
     # by hand: agreed .75, by chance .75·.5 + .25·.5 = .5
-    assert Audit(tmp_path, {KEPT: 4}, rows, "ana").kappa() == {"ben": (pytest.approx(0.5), 4)}
-    assert Audit(tmp_path, {KEPT: 4}, rows, "cy").kappa() == {}
+    assert Audit(tmp_path, {KEPT: 4}, rows, DRAWN, "ana").kappa() == {"ben": (pytest.approx(0.5), 4)}
+    assert Audit(tmp_path, {KEPT: 4}, rows, DRAWN, "cy").kappa() == {}
 
 
 @pytest.mark.parametrize(
@@ -197,6 +232,8 @@ def test_two_reviewers_judge_apart_and_their_agreement_is_kappa(tmp_path: Path) 
         '{"ids": "ab", "count": 2}',
         '{"ids": ["a"], "count": true}',
         '{"ids": ["a"], "count": -3}',
+        '{"ids": ["a"], "count": 2}',
+        '{"ids": ["a"], "count": 2, "at": 5}',
         "[" * 100_000,
     ],
     ids=lambda content: content[:30],
@@ -279,7 +316,7 @@ def test_a_damaged_judgement_is_named_by_its_line(tmp_path: Path, line: str) -> 
     (tmp_path / JUDGEMENTS).parent.mkdir()
     (tmp_path / JUDGEMENTS).write_text(f"{line}\n", "utf-8")
     with pytest.raises(InspectError, match="is damaged at line 1"):
-        Audit(tmp_path, {KEPT: 1}, [])
+        Audit(tmp_path, {KEPT: 1}, [], DRAWN)
 
 
 @pytest.mark.parametrize("link", ["reviews", "reviews/judgements.jsonl", "reviews/audit.json"])

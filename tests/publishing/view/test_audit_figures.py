@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.card import write_card
@@ -72,6 +74,27 @@ def test_a_run_without_judgements_is_refused_in_one_line(folder: Path, rows: int
     with pytest.raises(InspectError, match=re.escape(message)) as caught:
         audit_figures(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_traces_that_have_changed_must_be_judged_again(folder: Path) -> None:
+    audit = judge(folder, "ana", wrong=1)
+    [shard] = (folder / "sft").iterdir()
+    table, changed = pq.read_table(shard).to_pylist(), [row.id for row in audit.rows if row.stratum == KEPT][:3]
+    for row in table:
+        if row["id"] in changed:
+            row["messages"][1]["content"] = "<think>There.</think><answer>1</answer>"
+    pq.write_table(pa.Table.from_pylist(table, schema=pq.read_schema(shard)), shard)
+    with pytest.raises(InspectError) as caught:
+        audit_figures(folder)
+    assert str(caught.value) == (
+        f"a repeated run has changed 3 judged traces of the sample in {folder}/reviews/audit.json, so the other judged "
+        "traces are not a random sample: judge the changed traces again with "
+        f"`beam view {folder} --audit 20 --reviewer ana`"
+    )
+    again = audited(folder, "ana")
+    for record_id in again.changed:
+        again.judge(record_id, WHOLE, "right")
+    assert audit_figures(folder).decided == 20
 
 
 def test_single_verdicts_and_undone_judgements_do_not_count(folder: Path) -> None:
