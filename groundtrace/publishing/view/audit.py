@@ -85,8 +85,7 @@ class Audit:
         strata: the number of rows in each stratum (group of records) of the run.
         rows: the records of the sample.
         reviewer: the name of the person who judges now.
-        note: a line for the user if the sample is larger or smaller than requested, or if the run no longer has some
-            of its rows; else "".
+        note: a line for the user if the sample is larger or smaller than requested; else "".
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
     """
@@ -241,9 +240,8 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     run's rows and their images. ``reviewer`` is the name of the person who judges.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` in three cases: the stored sample was drawn with another
-    ``count``; since the draw, the run was repeated, and now keeps or rejects other rows; or the run has no kept row
-    with a trace. For a sample of an earlier version of the code, the second case is not detected: rows of the sample
-    that are no longer in the run are then left out.
+    ``count``, or was edited; since the draw, the run was repeated, and now keeps or rejects other rows; or the run has
+    no kept row with a trace.
     """
     strata: dict[str, list[str]] = defaultdict(list)
     of = dict(rows.strata())
@@ -263,22 +261,28 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
             "new sample, for which the judgements so far are not counted"
         )
-    if sample.get("strata_sha256", digest) != digest:
+    if sample.get("strata_sha256") != digest:
         raise InspectError(
             f"the sample in {run / SAMPLE} is not a random sample of this run, because the run was repeated since and "
             "now keeps or rejects other rows: move this file away to draw a new sample, for which the judgements so "
             "far are not counted"
         )
-    audited = list[AuditedRow]()
-    for record_id in sample["ids"]:
-        n = rows.number_of(record_id) if record_id in of else None
-        place = None if n is None else rows.place_of(n)
-        if place is not None:
-            trace = record_of(place, images)["traces"][0]
-            named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
-            audited.append(AuditedRow(record_id, of[record_id], trace["sha256"], named))
-    note = size_note(count, len(sample["ids"]), len(strata[KEPT]))
-    if gone := len(sample["ids"]) - len(audited):
-        note = "; ".join(filter(None, [note, f"rows of the sample that are no longer in the run: {gone}"]))
+    if unknown := [each for each in sample["ids"] if each not in of]:
+        raise InspectError(
+            f"{run / SAMPLE} is damaged (the run has no verified trace of {unknown[0]!r:.200}): move it away to draw "
+            "another sample"
+        )
+    audited = [_audited_row(each, of[each], rows, images) for each in sample["ids"]]
+    note = size_note(count, len(audited), len(strata[KEPT]))
     sizes = {name: len(ids) for name, ids in strata.items()}
     return Audit(run, sizes, audited, sample["at"], reviewer, note)
+
+
+def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImages) -> AuditedRow:
+    """Return a record of the sample, with its stratum (group of records), its best trace and the trace's verdicts."""
+    n = rows.number_of(record_id)
+    place = None if n is None else rows.place_of(n)
+    assert place is not None
+    trace = record_of(place, images)["traces"][0]
+    named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
+    return AuditedRow(record_id, stratum, trace["sha256"], named)

@@ -58,9 +58,8 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
 
     In an audit, a person judges a sample of a run's records. The content is the ids of the sample, the requested number
     of ids, the seed, the time of the draw, and the digest of the strata (groups of records) from which the ids were
-    drawn. Earlier versions of the code wrote no digest. Return None if there is no such file. Raises InspectError if
-    the file is damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it
-    is a pipe.
+    drawn. Return None if there is no such file. Raises InspectError if the file is damaged, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it is a pipe.
     """
     file = run / SAMPLE
     refuse_links(run, str(SAMPLE))

@@ -154,12 +154,22 @@ def test_judgements_of_an_earlier_draw_are_kept_but_not_counted(folder: Path) ->
     assert len(opened(folder, 24).judgements) == 1
 
 
-def test_rows_that_have_left_the_run_are_counted_for_a_sample_of_an_earlier_version(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("lacking", "added", "message"),
+    [
+        ("strata_sha256", [], "is not a random sample of this run"),
+        ("", ["gone"], r"is damaged \(the run has no verified trace of 'gone'\): move it away"),
+        ("", ["left-0"], r"is damaged \(the run has no verified trace of 'left-0'\)"),
+    ],
+)
+def test_a_sample_that_was_edited_is_refused(folder: Path, lacking: str, added: list[str], message: str) -> None:
     opened(folder, 24)
-    sample = json.loads((folder / SAMPLE).read_text("utf-8"))
-    del sample["strata_sha256"]
-    (folder / SAMPLE).write_text(json.dumps(sample | {"ids": [*sample["ids"][1:], "gone"]}), "utf-8")
-    assert opened(folder, 24).note == "rows of the sample that are no longer in the run: 1"
+    sample = json.loads((folder / SAMPLE).read_text("utf-8")) | {lacking: None}
+    del sample[lacking]
+    (folder / SAMPLE).write_text(json.dumps(sample | {"ids": [*sample["ids"], *added]}), "utf-8")
+    for reading in (lambda: opened(folder, 24), lambda: audit_figures(folder)):
+        with pytest.raises(InspectError, match=message):
+            reading()
 
 
 def test_the_last_judgement_counts_and_can_be_undone(tmp_path: Path) -> None:
