@@ -5,6 +5,7 @@ from pathlib import Path
 
 from groundtrace.publishing.reading import SHARDS, InspectError
 from groundtrace.schemas.run_files import shards_of
+from groundtrace.schemas.safe_files import MAX_JSON_BYTES, read_regular
 
 
 class RunChanged(InspectError):
@@ -16,16 +17,26 @@ class OpenedRun:
 
     A view holds the places of the rows in the shards. In other shards, these places have other rows, so the page would
     show the texts and images of other records.
+
+    Make this object before ``run.json`` and the rows are read: a run that is replaced while they are read is then
+    noticed, too. ``run`` is the run folder; it may be missing. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if ``run.json`` or a shard is a pipe or a device, or if a shard
+    is a link to a file outside the run folder.
     """
 
     def __init__(self, run: Path) -> None:
         self._run, self._file = run, run / "run.json"
         self._shards = {file: _state(file) for name in SHARDS for file in shards_of(run, name)}
         self._summary, self._digest = _state(self._file), _digest(self._file)
+        self._is_changed = False
 
     def check(self) -> None:
-        """Raise RunChanged if the run folder holds other files than at first, or no finished run."""
-        if any(_state(file) != state for file, state in self._shards.items()):
+        """Raise RunChanged if the run folder holds other files than at first, or no finished run.
+
+        After the first RunChanged, each call raises it, also if the first files are back: since then, images of the
+        other run may have been read and kept in memory.
+        """
+        if self._is_changed or any(_state(file) != state for file, state in self._shards.items()):
             self._refuse()
         summary = _state(self._file)
         if summary == self._summary:
@@ -35,21 +46,26 @@ class OpenedRun:
         self._summary = summary  # the file was written again with the same content
 
     def _refuse(self) -> None:
+        self._is_changed = True
         raise RunChanged(f"{self._run} was changed after `beam view` had read it: start `beam view` again")
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
-    """Return values that differ if a file was written again; None without the file."""
+def _state(file: Path) -> tuple[int, ...] | None:
+    """Return values that differ if a file was written again; None without the file.
+
+    The time of the last change of the file's metadata (``st_ctime_ns``) is one of them, because a program that writes a
+    file, such as rsync, may set its time of modification to the earlier one.
+    """
     try:
         found = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size
 
 
 def _digest(file: Path) -> str:
-    """Return the SHA-256 of a file; "" if the file cannot be read."""
+    """Return the SHA-256 of a file; "" if the file cannot be read. Raises UnsafeFile for a pipe or a device."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(file, MAX_JSON_BYTES)).hexdigest()
     except OSError:
         return ""
