@@ -98,7 +98,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.pipelines.running.comparing import recipe_defaults
     from groundtrace.pipelines.running.plan.loading import recipe_file
     from groundtrace.publishing.comparison.setting_changes import setting_changes
-    from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder, read_summary
+    from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.copying import export_view
     from groundtrace.publishing.view.filters import BadFilter, read_filters
@@ -117,14 +117,14 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     run = local_copy(parsed.run).absolute()
     if is_unfinished(run) and not (parsed.other or parsed.at or parsed.export or parsed.audit or "://" in parsed.run):
         return _follow(run, parsed.port, cache)
-    summary = read_summary(run)
-    rows = ViewedRows(run, summary)
+    rows = ViewedRows(run)
+    summary = rows.summary
     other = None
     if parsed.other is not None:
         other_run = local_copy(parsed.other).absolute()
-        there = read_summary(other_run)
-        differ = setting_changes((other_run, there), (run, summary), lambda: recipe_defaults(summary.recipe))
-        other = compare(rows, other_run, ViewedRows(other_run, there), differ.shown)
+        there = ViewedRows(other_run)
+        differ = setting_changes((other_run, there.summary), (run, summary), lambda: recipe_defaults(summary.recipe))
+        other = compare(rows, other_run, there, differ.shown)
     state = state_of(parsed.at)
     try:
         filters = read_filters(filter_items(state), rows.dimensions)

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from groundtrace.publishing.reading import InspectError, input_folder, read_summary
+from groundtrace.publishing.reading import InspectError, input_folder
 from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
 from groundtrace.publishing.view.audit_estimate import Share, estimate
 from groundtrace.publishing.view.audit_sample import SAMPLE, read_sample
@@ -53,10 +53,9 @@ def audit_figures(run: Path) -> AuditFigures:
     command = f"beam view {shlex.quote(str(run))} --audit {100 if sample is None else sample['count']}"
     if sample is None:
         raise InspectError(f"{run} has no audit: judge traces with `{command}`")
-    summary = read_summary(run)
-    rows = ViewedRows(run, summary)
+    rows = ViewedRows(run)
     try:
-        images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
+        images = RowImages(MediaStore(input_folder(rows.summary.input), str(run), cache_bytes=0))
         audit = open_audit(run, rows, images, sample["count"], "")
     finally:
         rows.close()

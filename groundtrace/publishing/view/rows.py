@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from groundtrace.publishing.columns import columns_added
-from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line
+from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line, read_summary
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
 from groundtrace.publishing.view.opened_run import OpenedRun
@@ -23,7 +23,6 @@ from groundtrace.publishing.view.row_columns import (
     dimensions_of,
     selections,
 )
-from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.views import quoted_name
 
 BINS = 20
@@ -57,17 +56,19 @@ class Bins:
 class ViewedRows:
     """Holds all rows of a run in memory, without images, and filters, sorts and counts them.
 
-    Several threads may use one instance. ``run`` is the run folder, and ``summary`` is the content of its ``run.json``.
+    Several threads may use one instance. ``run`` is the run folder. ``summary`` is the content of its ``run.json``.
     ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
     ``meanings`` maps the name of each column that stages have added, or that the user kept, to its description.
     Each row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the
     rejected rows; within a set, rows have the order of the shards. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if a shard cannot be read.
+    :class:`groundtrace.publishing.reading.InspectError` if the folder holds no finished run, or if a shard cannot be
+    read. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of these files is a pipe, a device, or a link
+    to a file outside the run folder.
     """
 
-    def __init__(self, run: Path, summary: RunSummary) -> None:
-        self.summary = summary
-        self._opened = OpenedRun(run)
+    def __init__(self, run: Path) -> None:
+        self._opened = OpenedRun(run)  # before the files are read: a run that is replaced meanwhile is noticed
+        self.summary = read_summary(run)
         self._writing = threading.Lock()
         self._db = duckdb.connect(":memory:", config=CLOSED | {"memory_limit": MEMORY, "temp_directory": ""})
         try:

@@ -19,7 +19,6 @@ from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub import client
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.publication import rows_text
-from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import WHOLE, open_audit
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.images import RowImages
@@ -149,7 +148,7 @@ def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path, tmp_path: 
 def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, run: Path) -> None:
     refused = beam("publish", run, "--repo", REPO, "--with", "audit")
     assert refused.returncode == 2 and "has no audit: judge traces with `beam view" in refused.stderr
-    rows = ViewedRows(run, read_summary(run))
+    rows = ViewedRows(run)
     audit = open_audit(run, rows, RowImages(MediaStore(str(run), str(run))), 8, "ana-maria")
     for row in audit.rows:
         audit.judge(row.id, WHOLE, "right" if row.stratum == KEPT else "wrong")

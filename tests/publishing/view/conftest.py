@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 
 from groundtrace.publishing.comparison.setting_changes import setting_changes
-from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.audit import open_audit
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
@@ -29,7 +28,7 @@ def run(demo: Path) -> Path:
 @pytest.fixture
 def rows(run: Path) -> Iterator[ViewedRows]:
     """The rows of that run."""
-    rows = ViewedRows(run, read_summary(run))
+    rows = ViewedRows(run)
     yield rows
     rows.close()
 
@@ -64,16 +63,15 @@ def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
     """Serves runs, and returns the address with the token."""
 
     def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
-        summary = read_summary(folder)
-        rows, guard, reviews = ViewedRows(folder, summary), Guard(), Reviews(folder)
+        rows, guard, reviews = ViewedRows(folder), Guard(), Reviews(folder)
         rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
-        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
+        images = RowImages(MediaStore(rows.summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
         other = None
         if beside:
-            there = read_summary(beside)
-            settings = setting_changes((beside, there), (folder, summary)).shown
-            other = compare(rows, beside, ViewedRows(beside, there), settings)
+            there = ViewedRows(beside)
+            settings = setting_changes((beside, there.summary), (folder, rows.summary)).shown
+            other = compare(rows, beside, there, settings)
         replays = Replays(folder)
         address = serve_app(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app())
         return f"{address}/?token={guard.token}"

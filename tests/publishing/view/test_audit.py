@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.audit import (
     JUDGEMENTS,
     WHOLE,
@@ -54,7 +54,7 @@ def rejected(row_id: str, reason: str = "low_grounding", **values: Any) -> dict[
 
 
 def opened(run: Path, count: int = 12, reviewer: str = "") -> Audit:
-    rows = ViewedRows(run, read_summary(run))
+    rows = ViewedRows(run)
     images = RowImages(MediaStore(str(run), str(run), cache_bytes=0))
     return open_audit(run, rows, images, count, reviewer)
 
@@ -264,8 +264,7 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
     shutil.rmtree(folder / "reviews", ignore_errors=True)
 
     async def work() -> None:
-        summary = read_summary(folder)
-        rows, guard = ViewedRows(folder, summary), Guard()
+        rows, guard = ViewedRows(folder), Guard()
         images = RowImages(MediaStore(str(folder), str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, 12, "ana")
         app = ViewServer(folder, rows, images, Reviews(folder), guard, audit).app()

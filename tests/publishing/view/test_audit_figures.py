@@ -41,7 +41,7 @@ def folder(run: Path, tmp_path: Path) -> Path:
 
 
 def audited(folder: Path, reviewer: str, count: int = 20) -> Audit:
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     return open_audit(folder, rows, RowImages(MediaStore(str(folder), str(folder))), count, reviewer)
 
 

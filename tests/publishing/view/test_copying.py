@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view import copying
 from groundtrace.publishing.view.copying import export_view
 from groundtrace.publishing.view.filters import read_filters
@@ -31,7 +31,7 @@ def folder(run: Path, tmp_path: Path) -> Path:
 
 
 def copied(folder: Path, target: Path, *state: tuple[str, str]) -> dict[str, Any]:
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     about = {
         "name": "run", "path": str(folder), "input": "/home/me", "dimensions": [{"name": "k", "is_number": True}],
         "other": None,

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
@@ -42,7 +41,7 @@ def folders(run: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def compared(folders: tuple[Path, Path]) -> Iterator[tuple[ViewedRows, OtherRun]]:
-    new, old = (ViewedRows(each, read_summary(each)) for each in folders)
+    new, old = (ViewedRows(each) for each in folders)
     yield new, compare(new, folders[1], old)
     new.close()
     old.close()
@@ -70,7 +69,7 @@ def test_a_rejection_by_another_scorer_is_a_change(run: Path, tmp_path: Path, is
     if not is_named_there:  # as in runs of earlier versions
         (shard,) = (old / "rejected").glob("*.parquet")
         pq.write_table(pq.read_table(shard).drop_columns(["rejected_by"]), shard)
-    rows, other = (ViewedRows(each, read_summary(each)) for each in (new, old))
+    rows, other = (ViewedRows(each) for each in (new, old))
     compare(rows, old, other)
     _, [row] = rows.page(Filters(), 0, 10)
     assert row[CHANGE] == ("other reason" if is_named_there else "none")
@@ -98,7 +97,7 @@ def test_the_columns_filter_and_sort(
 
 def test_a_real_run_beside_itself_has_no_change(run: Path, rows: ViewedRows) -> None:
     before = {each.name for each in rows.dimensions}
-    other = ViewedRows(run, read_summary(run))
+    other = ViewedRows(run)
     assert compare(rows, run, other).only_there == 0
     assert {each.name for each in rows.dimensions} == before | {THERE, CHANGE, DIFFERENCE}
     assert rows.counts(Filters())[CHANGE] == [("none", len(rows))]
@@ -129,8 +128,8 @@ def test_the_first_settings_that_differ_are_served(
 def test_a_record_is_served_with_its_other_outcome(folders: tuple[Path, Path]) -> None:
     async def use() -> dict[str, Any]:
         new, old = folders
-        rows, guard = ViewedRows(new, read_summary(new)), Guard()
-        other = compare(rows, old, ViewedRows(old, read_summary(old)))
+        rows, guard = ViewedRows(new), Guard()
+        other = compare(rows, old, ViewedRows(old))
         images = RowImages(MediaStore(str(new), str(new), cache_bytes=0))
         app = ViewServer(new, rows, images, Reviews(new), guard, other=other).app()
         async with TestClient(TestServer(app)) as client:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.publishing.reading import SHARDS, InspectError, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
 from groundtrace.publishing.view.record import NO_INPUT_ROW, record_of, traces_of
@@ -26,7 +26,7 @@ TRACE = (
 
 
 def opened(folder: Path, input_root: Path | None = None) -> tuple[ViewedRows, RowImages]:
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     return rows, RowImages(MediaStore(str(input_root or folder), str(folder), cache_bytes=0))
 
 

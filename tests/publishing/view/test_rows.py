@@ -1,5 +1,7 @@
 """The rows of a run as a view filters, sorts and counts them, held against DuckDB over the shards."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +10,12 @@ import pytest
 
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
+from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import compare
 from groundtrace.publishing.view.row_columns import MAX_SEARCHED_CHARS, MAX_SHOWN_CHARS
 from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import UnsafeFile
 
 from .viewed import sft_row, write_run
 
@@ -110,7 +115,7 @@ def test_the_best_trace_of_a_rejected_record_has_its_scores(run: Path, tmp_path:
     }
     made = [{"id": name, "traces": traces, **rejected} for name, traces in rows_of.items()]
     folder = write_run(tmp_path / "run", run, {"rejected": made})
-    found = ViewedRows(folder, read_summary(folder)).page(Filters(), 0, 10)[1]
+    found = ViewedRows(folder).page(Filters(), 0, 10)[1]
     scores = {row["id"]: (row["score final"], row["score spatial"], row["trace characters"]) for row in found}
     assert scores == {"several": (0.7, 0.6, 20.0), "unscored": (None, 0.4, 21.0), "none": (None, None, None)}
 
@@ -119,7 +124,7 @@ def test_hostile_names_and_texts_are_only_values(run: Path, tmp_path: Path) -> N
     hostile = "'; DROP TABLE rows; --\" \x00 ? %"
     made = [sft_row(hostile, source=hostile), sft_row("plain", source="plain")]
     folder = write_run(tmp_path / "run", run, {"sft": made})
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     assert rows.ids(filtered(rows, ("source", hostile), ("q", "DROP table"))) == [hostile]
     assert rows.number_of(hostile) is not None and len(rows) == 2
 
@@ -128,14 +133,14 @@ def test_a_column_of_the_user_may_have_the_name_filename(run: Path, tmp_path: Pa
     folder = write_run(tmp_path / "run", run, {"sft": [sft_row("one"), sft_row("two")]})
     [file] = (folder / "sft").iterdir()
     pq.write_table(pq.read_table(file).append_column("filename", pa.array(["a.csv", "b.csv"])), file)
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     assert rows.ids(filtered(rows, ("filename", "b.csv"))) == ["two"]
     found = rows.place_of(rows.number_of("two") or 0)
     assert found is not None and found.file == file
 
 
 def test_marks_can_be_filtered_by(run: Path) -> None:
-    rows = ViewedRows(run, read_summary(run))
+    rows = ViewedRows(run)
     first, second, *_ = rows.ids(Filters())
     rows.mark({first: (True, "odd"), second: (False, "odd, dark")})
     assert rows.ids(filtered(rows, ("flagged", "true"))) == [first]
@@ -144,9 +149,36 @@ def test_marks_can_be_filtered_by(run: Path) -> None:
 
 def test_a_run_without_rows_has_an_empty_view(run: Path, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", run, {})
-    rows = ViewedRows(folder, read_summary(folder))
+    rows = ViewedRows(folder)
     assert len(rows) == 0 and rows.page(Filters(), 0, 10) == (0, [])
     assert rows.counts(Filters()).keys() == {each.name for each in rows.dimensions}
+
+
+def test_a_run_that_is_replaced_while_its_rows_are_read_is_noticed(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("a")]})
+    write_run(tmp_path / "later", run, {"sft": [sft_row("b")]})
+
+    def replaced(run: Path) -> RunSummary:
+        found = read_summary(run)
+        folder.rename(tmp_path / "earlier")
+        (tmp_path / "later").rename(folder)
+        return found
+
+    monkeypatch.setattr("groundtrace.publishing.view.rows.read_summary", replaced)
+    rows = ViewedRows(folder)
+    with pytest.raises(RunChanged, match="was changed after `beam view` had read it"):
+        rows.check_run()
+    rows.close()
+
+
+def test_a_pipe_in_place_of_the_summary_is_not_waited_for(run: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("a")]})
+    (folder / "run.json").unlink()
+    os.mkfifo(folder / "run.json")
+    with pytest.raises(UnsafeFile, match="is not a regular file, but a pipe"):
+        ViewedRows(folder)
 
 
 def test_a_damaged_shard_is_one_line(run: Path, tmp_path: Path) -> None:
@@ -154,7 +186,7 @@ def test_a_damaged_shard_is_one_line(run: Path, tmp_path: Path) -> None:
     file = folder / "sft/train-00000-of-00001.parquet"
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(InspectError, match="repeat the run") as caught:
-        ViewedRows(folder, read_summary(folder))
+        ViewedRows(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -170,7 +202,7 @@ def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path
         described = {b"added": b"here", b"description": b"kept"}
         table = table.append_column(pa.field(name, pa.string(), metadata=described), pa.array([f"own {name}"]))
     pq.write_table(table, file)
-    rows, other = (ViewedRows(folder, read_summary(folder)) for _ in range(2))
+    rows, other = (ViewedRows(folder) for _ in range(2))
     compare(rows, folder, other)
     rows.mark({"one": (True, "odd")})
     (row,) = rows.page(Filters(), 0, 5)[1]
@@ -183,7 +215,10 @@ def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path
     other.close()
 
 
-def test_texts_of_great_length_are_cut_in_the_table_only(run: Path, tmp_path: Path) -> None:
+def test_texts_of_great_length_are_cut_in_the_table_only(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundtrace.publishing.view.rows.read_summary", partial(read_summary, checked=False))
     long, late = "x" * MAX_SEARCHED_CHARS, "y" * MAX_SEARCHED_CHARS
     rejected = [
         {"id": "q", "stage": "s", "reason": "r", "question": f"{long} never", "detail": f"{long} never"},
@@ -191,7 +226,7 @@ def test_texts_of_great_length_are_cut_in_the_table_only(run: Path, tmp_path: Pa
     ]
     sets = {"sft": [sft_row("a", question=f"{long} never", trace=f"found {late} never")], "rejected": rejected}
     folder = write_run(tmp_path / "run", run, sets)
-    rows = ViewedRows(folder, read_summary(folder, checked=False))
+    rows = ViewedRows(folder)
     for row in rows.page(Filters(), 0, 10)[1]:
         assert all(len(row[name] or "") <= MAX_SHOWN_CHARS for name in ("question", "answer", "detail"))
     assert rows.ids(filtered(rows, ("q", "found"))) == ["a", "t"]
@@ -201,7 +236,8 @@ def test_texts_of_great_length_are_cut_in_the_table_only(run: Path, tmp_path: Pa
 
 def test_rows_that_need_too_much_memory_are_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groundtrace.publishing.view.rows.MEMORY", "30MB")
+    monkeypatch.setattr("groundtrace.publishing.view.rows.read_summary", partial(read_summary, checked=False))
     rejected = [{"id": f"{n}{'x' * 30_000}", "stage": "s", "reason": "r", "question": "Why?"} for n in range(1000)]
     folder = write_run(tmp_path / "run", run, {"rejected": rejected})
     with pytest.raises(InspectError, match=r"^the rows of .* need more memory than .*: query the rows with "):
-        ViewedRows(folder, read_summary(folder, checked=False))
+        ViewedRows(folder)

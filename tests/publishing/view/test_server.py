@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from groundtrace.publishing.reading import read_summary
 from groundtrace.publishing.view.guard import HEADERS, Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.replays import Replays
@@ -31,9 +30,8 @@ def served(run: Path, tmp_path: Path) -> Callable[[Use], Any]:
     shutil.copytree(run, folder, ignore=shutil.ignore_patterns("cache"))
 
     async def use(work: Use) -> Any:
-        summary = read_summary(folder)
-        rows, guard = ViewedRows(folder, summary), Guard()
-        images = RowImages(MediaStore(summary.input, str(folder), cache_bytes=0))
+        rows, guard = ViewedRows(folder), Guard()
+        images = RowImages(MediaStore(rows.summary.input, str(folder), cache_bytes=0))
         app = ViewServer(folder, rows, images, Reviews(folder), guard).app()
         async with TestClient(TestServer(app)) as client:
             return await work(client, guard)
@@ -220,7 +218,7 @@ def test_a_state_is_read_from_an_address(given: str, items: list[tuple[str, str]
 
 def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> None:
     async def work() -> None:
-        rows, guard = ViewedRows(run, read_summary(run)), Guard()
+        rows, guard = ViewedRows(run), Guard()
         images = RowImages(MediaStore("", str(run), cache_bytes=0))
         app = ViewServer(run, rows, images, Reviews(run), guard, replays=Replays(run, "/no_such_pipeline.py")).app()
         async with TestClient(TestServer(app)) as client:
