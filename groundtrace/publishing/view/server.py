@@ -122,12 +122,27 @@ class ViewServer:
 
     @web.middleware
     async def _check_runs(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
-        """Raise RunChanged instead of serving rows or images of a run that another run has replaced."""
-        if request.path not in _STATIC:
-            self._rows.check_run()
-            if self._other is not None:
-                self._other.rows.check_run()
-        return await handler(request)
+        """Raise RunChanged instead of serving rows or images of a run that another run has replaced.
+
+        The run is checked again after the handler, which may have read other files: it opens shards and starts replays
+        some time after the first check.
+        """
+        if request.path in _STATIC:
+            return await handler(request)
+        self.check_runs()
+        try:
+            response = await handler(request)
+        except (web.HTTPException, InspectError, UnsafeFile):
+            self.check_runs()  # the change of the run may be the cause of the error
+            raise
+        self.check_runs()
+        return response
+
+    def check_runs(self) -> None:
+        """Raise RunChanged if another run has replaced the viewed run or the second run since its rows were read."""
+        self._rows.check_run()
+        if self._other is not None:
+            self._other.rows.check_run()
 
     async def _get_run(self, _: web.Request) -> web.Response:
         return json_response(self.about())

@@ -11,8 +11,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from groundtrace.publishing.reading import InspectError
+from groundtrace.publishing.view.filters import Filters
 from groundtrace.publishing.view.guard import HEADERS, Guard
-from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.images import NoImage, RowImages
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.reviews import FILE, Reviews
 from groundtrace.publishing.view.rows import ViewedRows
@@ -37,6 +39,12 @@ def served(run: Path, tmp_path: Path) -> Callable[[Use], Any]:
             return await work(client, guard)
 
     return lambda work: asyncio.run(use(work))
+
+
+def rewrite_shard(folder: Path) -> None:
+    """Write a shard again, as a repeated run does."""
+    shard = next((folder / "sft").glob("*.parquet"))
+    shard.write_bytes(shard.read_bytes())
 
 
 async def enter(client: Client, guard: Guard) -> None:
@@ -71,21 +79,61 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
         text = summary.read_text("utf-8")
         summary.write_text(text, "utf-8")  # the same run, for example fetched again from a store
         assert (await client.get("/api/rows")).status == 200
-        shard = next((tmp_path / "run" / "sft").glob("*.parquet"))
-        changes = (
-            lambda: shard.write_bytes(shard.read_bytes()),
-            lambda: summary.write_text(text + "\n", "utf-8"),
-            summary.unlink,
-        )
-        for change in changes:
-            change()
-            for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
-                response = await client.get(path)
-                assert response.status == 410, path
-                assert "was changed after `beam view` had read it: start `beam view` again" in await response.text()
-            assert (await client.get("/page.js")).status == 200
+        rewrite_shard(tmp_path / "run")
+        for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
+            response = await client.get(path)
+            assert response.status == 410, path
+            assert "was changed after `beam view` had read it: start `beam view` again" in await response.text()
+        assert (await client.get("/page.js")).status == 200
 
     served(work)
+
+
+@pytest.mark.parametrize("error", [None, NoImage("gone"), InspectError("cannot read")])
+def test_what_was_read_while_the_run_was_replaced_is_not_shown(
+    served: Callable[[Use], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    def thumbnail(*_: Any) -> tuple[str, bytes]:
+        rewrite_shard(tmp_path / "run")
+        if error is not None:
+            raise error
+        return "image/png", b"of another run"
+
+    monkeypatch.setattr(RowImages, "thumbnail", thumbnail)
+
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        response = await client.get("/thumbnail/0")
+        assert response.status == 410 and "start `beam view` again" in await response.text()
+
+    served(work)
+
+
+def test_a_replay_of_a_run_that_was_replaced_meanwhile_is_not_shown(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder, ignore=shutil.ignore_patterns("cache"))
+
+    async def replayed(*_: Any) -> dict[str, Any]:
+        rewrite_shard(folder)
+        return {"set": "rejected"}
+
+    monkeypatch.setattr(Replays, "of", replayed)
+
+    async def work() -> None:
+        rows, guard = ViewedRows(folder), Guard()
+        images = RowImages(MediaStore("", str(folder), cache_bytes=0))
+        app = ViewServer(folder, rows, images, Reviews(folder), guard, replays=Replays(folder)).app()
+        async with TestClient(TestServer(app)) as client:
+            await enter(client, guard)
+            (record_id, *_) = rows.ids(Filters())
+            headers = {"Origin": f"http://{client.host}:{client.port}"}
+            response = await client.post("/api/replay", json={"id": record_id}, headers=headers)
+            assert response.status == 410 and "start `beam view` again" in await response.text()
+        rows.close()
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize(
