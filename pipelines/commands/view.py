@@ -136,8 +136,8 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
     if parsed.export is not None:
         _check_export(parsed)
-        about = ViewServer(run, rows, images, reviews, guard, other=other).about()
-        count = export_view(about, rows, images, reviews, filters, Path(parsed.export))
+        server = ViewServer(run, rows, images, reviews, guard, other=other)
+        count = export_view(server.about(), rows, images, reviews, filters, Path(parsed.export), server.check_runs)
         say(f"{counted(count, 'row')} copied: open {Path(parsed.export) / 'index.html'} in a browser")
         return 0
     audit = None

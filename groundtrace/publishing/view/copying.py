@@ -6,6 +6,8 @@ server that serves files. The copy has the rows that pass the filters in ``--at`
 
 import json
 import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -16,9 +18,10 @@ from groundtrace.publishing.view.answers import finite
 from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import Filters
 from groundtrace.publishing.view.images import NoImage, RowImages
+from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reviews import Reviews
-from groundtrace.publishing.view.rows import RowPlace, ViewedRows
+from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.schemas.text import counted
 
 MAX_ROWS = 2000
@@ -28,16 +31,24 @@ _KINDS = {"image/jpeg": "jpg", "image/png": "png", "image/gif": "gif"}
 
 
 def export_view(
-    run: dict[str, Any], rows: ViewedRows, images: RowImages, reviews: Reviews, filters: Filters, folder: Path
+    run: dict[str, Any],
+    rows: ViewedRows,
+    images: RowImages,
+    reviews: Reviews,
+    filters: Filters,
+    folder: Path,
+    check_runs: Callable[[], None],
 ) -> int:
     """Write the rows that pass the filters as a page with its data and images, and return their number.
 
     ``run`` holds the facts about the run that the server sends to the page. ``rows`` and ``images`` read the run's rows
     and images. ``reviews`` holds the flags, tags and notes that a person set on records. ``folder`` is a new or empty
-    folder. Images that cannot be read are left out.
+    folder. Images that cannot be read are left out. ``check_runs`` raises RunChanged if the run has changed since its
+    rows were read (:meth:`groundtrace.publishing.view.server.ViewServer.check_runs`). Everything that was written is
+    then removed, because it may be of two runs.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if the folder is not empty or cannot be written, if no
-    row or more than :data:`MAX_ROWS` rows pass the filters, or if a shard cannot be read.
+    row or more than :data:`MAX_ROWS` rows pass the filters, if a shard cannot be read, or if the run has changed.
     """
     total, found = rows.page(filters, 0, MAX_ROWS)
     if not 0 < total <= MAX_ROWS:
@@ -45,23 +56,22 @@ def export_view(
             f"{counted(total, 'row')} of the run pass the filters, but the page that --export writes must have 1 to "
             f"{MAX_ROWS} rows: change the filters in --at"
         )
+    bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
+    private = {"path": "", "input": ""}  # places on this machine
+    about = run | private | {"rows": total, "has_audit": False, "has_replay": False, "other": None}
+    about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
     try:
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InspectError(f"the folder of --export {folder} is not empty: choose a new folder")
-        (folder / "images").mkdir()
-        records: dict[str, Any] = {}
-        for row in found:
-            place = rows.place_of(row["n"])
-            assert place is not None
-            records[row["id"]] = _record(row, place, images, folder) | {"mark": asdict(reviews.of(row["id"]))}
-        bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
-        private = {"path": "", "input": ""}  # places on this machine
-        about = run | private | {"rows": total, "has_audit": False, "has_replay": False, "other": None}
-        about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
-        data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
-        (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
-        _put_page(folder)
+        with _removed_if_changed(folder, made, check_runs):
+            (folder / "images").mkdir()
+            marks = {row["id"]: {"mark": asdict(reviews.of(row["id"]))} for row in found}
+            records = {row["id"]: _record(row, rows, images, folder) | marks[row["id"]] for row in found}
+            data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
+            (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")
+            _put_page(folder)
     except OSError as error:
         raise InspectError(
             f"the copy cannot be written to --export {folder} ({error.strerror or error}): choose another folder, "
@@ -70,8 +80,31 @@ def export_view(
     return total
 
 
-def _record(row: dict[str, Any], place: RowPlace, images: RowImages, folder: Path) -> dict[str, Any]:
+@contextmanager
+def _removed_if_changed(folder: Path, made: Sequence[Path], check_runs: Callable[[], None]) -> Iterator[None]:
+    """Check at the end of the block, which writes into an empty folder, whether a run has changed.
+
+    If it has, remove what was written, and raise the RunChanged of ``check_runs``, also in place of an error of the
+    block. ``made`` are the folders that were made for the copy, the innermost first; they are removed, too.
+    """
+    try:
+        try:
+            yield
+        finally:
+            check_runs()
+    except RunChanged:
+        for each in folder.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+        with suppress(OSError):  # another program may have written into a folder above
+            for each in made:
+                each.rmdir()
+        raise
+
+
+def _record(row: dict[str, Any], rows: ViewedRows, images: RowImages, folder: Path) -> dict[str, Any]:
     """Write the images of a record and a thumbnail to the folder, and return the record as the page shows it."""
+    place = rows.place_of(row["n"])
+    assert place is not None
     record, n = record_of(place, images) | {"n": row["n"], "other": None}, row["n"]
     for image in record["images"]:
         name = f"images/{n}-{image['column']}-{image['index']}"

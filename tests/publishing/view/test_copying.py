@@ -12,6 +12,7 @@ from groundtrace.publishing.view import copying
 from groundtrace.publishing.view.copying import export_view
 from groundtrace.publishing.view.filters import read_filters
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.vision.hashing import sha256_bytes
@@ -39,7 +40,8 @@ def copied(folder: Path, target: Path, *state: tuple[str, str]) -> dict[str, Any
     reviews = Reviews(folder)
     reviews.keep(Mark("row-1", "", True, ("odd",), "look"))
     filters = read_filters(state, rows.dimensions)
-    count = export_view(about, rows, RowImages(MediaStore(str(folder), str(folder))), reviews, filters, target)
+    images = RowImages(MediaStore(str(folder), str(folder)))
+    count = export_view(about, rows, images, reviews, filters, target, rows.check_run)
     rows.close()
     data = json.loads((target / "data.js").read_text("utf-8").removeprefix("const VIEW_COPY = ").rstrip(";\n"))
     assert count == data["run"]["rows"] == len(data["rows"]) == len(data["records"])
@@ -92,6 +94,27 @@ def test_a_copy_has_only_images_that_the_run_has_read(
     assert (private in copies, len(copies)) == ((True, 2) if is_own else (False, 0))
     assert is_own or "is not the file that the run read" in (tmp_path / "copy/data.js").read_text("utf-8")
     assert "1 row copied" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [None, InspectError("cannot read")])
+@pytest.mark.parametrize(("made", "target"), [("", "new/copy"), ("copy", "copy")])
+def test_nothing_is_left_of_a_copy_during_which_the_run_was_replaced(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, target: str, error: Exception | None
+) -> None:
+    (tmp_path / made).mkdir(exist_ok=True)
+    there, shard = sorted(tmp_path.rglob("*")), folder / "sft/train-00000-of-00001.parquet"
+
+    def original(*_: Any) -> tuple[str, bytes]:
+        shard.write_bytes(shard.read_bytes())
+        if error is not None:
+            raise error
+        return "image/png", b"of another run"
+
+    monkeypatch.setattr(RowImages, "original", original)
+    with pytest.raises(RunChanged, match=r"was changed after `beam view` had read it: start `beam view` again$"):
+        copied(folder, tmp_path / target)
+    left = [file for file in sorted(tmp_path.rglob("*")) if "reviews" not in file.parts]
+    assert left == there
 
 
 def test_what_cannot_be_copied_is_refused(
