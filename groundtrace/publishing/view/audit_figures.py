@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundtrace.publishing.reading import InspectError, input_folder
-from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
+from groundtrace.publishing.view.audit import Audit, open_audit
 from groundtrace.publishing.view.audit_estimate import Share, estimate
 from groundtrace.publishing.view.audit_sample import SAMPLE, read_sample
 from groundtrace.publishing.view.images import RowImages
@@ -19,7 +19,10 @@ from groundtrace.vision.media import MediaStore
 
 @dataclass(frozen=True)
 class AuditFigures:
-    """Holds the result of an audit, from the judgements of the reviewer who judged the most traces.
+    """Holds the result of an audit, from the judgements of one reviewer.
+
+    This is the reviewer who judged the most traces as right or wrong. Reviewers who judged no kept row as right or
+    wrong come last, because nothing can be estimated from their judgements.
 
     Attributes:
         sample: the number of traces in the sample.
@@ -29,8 +32,8 @@ class AuditFigures:
         recall: the share of all right rows that were kept. It is None in three cases: the verification rejected no row,
             no trace was judged as right, or there is a reason of rejection with no trace that was judged as right or
             wrong.
-        kappas: for each other reviewer, Cohen's kappa (the agreement with the reviewer who judged the most traces), and
-            the number of traces that both reviewers judged.
+        kappas: for each other reviewer, Cohen's kappa (the agreement with this reviewer), and the number of traces that
+            both reviewers judged.
     """
 
     sample: int
@@ -42,9 +45,10 @@ class AuditFigures:
 
 
 def audit_figures(run: Path) -> AuditFigures:
-    """Return the result of a run's audit, from the judgements of the reviewer who judged the most whole traces.
+    """Return the result of a run's audit, from the judgements of one reviewer (:class:`AuditFigures`).
 
     ``run`` is the run folder.
+
     Raises :class:`groundtrace.publishing.reading.InspectError` if the run has no audit, if no kept row was judged as
     right or wrong, if a repeated run changed judged traces that were not judged again, or if the run or its audit
     cannot be read.
@@ -60,7 +64,7 @@ def audit_figures(run: Path) -> AuditFigures:
     finally:
         rows.close()
     audits = [Audit(run, audit.strata, audit.rows, sample["at"], reviewer) for reviewer in audit.reviewers]
-    audit = max(audits, key=_judged, default=audit)
+    audit = max(audits, key=_decided, default=audit)
     if audit.changed:
         as_reviewer = f" --reviewer {shlex.quote(audit.reviewer)}" if audit.reviewer else ""
         raise InspectError(
@@ -77,6 +81,10 @@ def audit_figures(run: Path) -> AuditFigures:
     return AuditFigures(len(audit.rows), decided, left, found.precision, found.recall, kappas)
 
 
-def _judged(audit: Audit) -> int:
-    """Return how many whole traces the reviewer has judged."""
-    return sum(about == WHOLE for _, about in audit.judgements)
+def _decided(audit: Audit) -> tuple[bool, int]:
+    """Return whether the reviewer judged a kept row as right or wrong, and how many traces were judged so in total.
+
+    Without such a kept row, nothing can be estimated.
+    """
+    kept, *rejected = audit.counted()
+    return kept.decided > 0, kept.decided + sum(each.decided for each in rejected)

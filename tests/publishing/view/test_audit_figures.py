@@ -55,6 +55,16 @@ def judge(folder: Path, reviewer: str, wrong: int, rows: int = 20) -> Audit:
     return audit
 
 
+def test_judgements_as_unclear_or_of_rejected_traces_alone_do_not_hide_those_of_others(folder: Path) -> None:
+    audit = judge(folder, "ana", wrong=1, rows=6)
+    unclear, rejected = audited(folder, "bob"), audited(folder, "cy")
+    for row in audit.rows:
+        unclear.judge(row.id, WHOLE, "unclear")
+        if row.stratum != KEPT:
+            rejected.judge(row.id, WHOLE, "wrong")
+    assert audit_figures(folder).precision == estimate(audit.counted()).precision
+
+
 def test_the_figures_are_those_of_the_reviewer_with_the_most_judgements(folder: Path) -> None:
     judge(folder, "ana", wrong=5, rows=6)
     audit = judge(folder, "", wrong=1)
