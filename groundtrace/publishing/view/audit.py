@@ -145,13 +145,16 @@ class Audit:
         """Store a judgement of the reviewer, and return it.
 
         ``record_id`` is a record of the sample. ``about`` is what is judged: :data:`WHOLE` for the whole trace
-        (reasoning with answer), or the name of a verdict (automatic score of one aspect). ``choice`` is "right",
-        "wrong" or "unclear", or "" to undo the earlier judgement. Raises ValueError for a record outside the sample or
-        an unknown choice.
+        (reasoning with answer), or one of :attr:`verdicts` (names of automatic scores of one aspect). ``choice`` is
+        "right", "wrong" or "unclear", or "" to undo the earlier judgement. Raises ValueError for a record outside the
+        sample, or an unknown subject or choice.
         """
         row = next((each for each in self.rows if each.id == record_id), None)
         if row is None:
             raise ValueError(f"the record {record_id!r} is not in the sample: judge one of its records")
+        if about not in (WHOLE, *self.verdicts):
+            subjects = ", ".join((WHOLE, *self.verdicts))
+            raise ValueError(f"{about!r:.60} is not a part of the trace that can be judged: use one of {subjects}")
         if choice not in (*CHOICES, ""):
             raise ValueError(f"{choice!r} is not a judgement: use one of {', '.join(CHOICES)}")
         at = max(utc_now(), self._drawn_at)  # the clock may have been set back since the draw

@@ -35,7 +35,7 @@ from groundtrace.vision.media import MediaStore
 
 from .viewed import image, sft_row, write_run
 
-ROWS = [AuditedRow("a", KEPT, "ta"), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
+ROWS = [AuditedRow("a", KEPT, "ta", ("spatial",)), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
 STRATA = {"verify: low": 7, KEPT: 40}
 DRAWN = "2001-01-01T00:00:00+00:00"
 """A time at which a sample was drawn, before all judgements of the tests."""
@@ -211,10 +211,13 @@ def test_a_judged_trace_that_has_changed_is_named_until_it_is_judged_again(tmp_p
     assert back.changed == [] and back.judgements.keys() == {("a", WHOLE), ("b", "spatial"), ("c", WHOLE)}
 
 
-@pytest.mark.parametrize(("record_id", "choice"), [("x", "right"), ("a", "maybe"), ("", "")])
-def test_what_is_not_in_the_sample_is_not_judged(tmp_path: Path, record_id: str, choice: str) -> None:
-    with pytest.raises(ValueError, match=r"not in the sample|is not a judgement"):
-        Audit(tmp_path, STRATA, ROWS, DRAWN).judge(record_id, WHOLE, choice)
+@pytest.mark.parametrize(
+    ("record_id", "about", "choice"),
+    [("x", WHOLE, "right"), ("a", WHOLE, "maybe"), ("", WHOLE, ""), ("a", "nonsense", "right"), ("a", "", "")],
+)
+def test_what_the_page_does_not_offer_is_not_judged(tmp_path: Path, record_id: str, about: str, choice: str) -> None:
+    with pytest.raises(ValueError, match=r"not in the sample|is not a judgement|: use one of whole trace, spatial$"):
+        Audit(tmp_path, STRATA, ROWS, DRAWN).judge(record_id, about, choice)
     assert not (tmp_path / JUDGEMENTS).exists()
 
 
@@ -300,7 +303,8 @@ def test_a_reviewer_sees_no_verdict_before_judging_and_the_result_after(folder: 
                 assert (await client.post("/api/audit/judge", json=body)).status == 403
                 assert (await client.post("/api/audit/judge", json=body, headers=origin)).status == 200
             assert len(shapes) == 1  # fields that only kept rows have would give the verdict away
-            for wrong in ({"id": "x", "about": WHOLE, "choice": "right"}, {"id": listed["rows"][0][0]}, []):
+            nonsense = {"id": listed["rows"][0][0], "about": "nonsense", "choice": "right"}
+            for wrong in ({"id": "x", "about": WHOLE, "choice": "right"}, {"id": listed["rows"][0][0]}, nonsense, []):
                 assert (await client.post("/api/audit/judge", json=wrong, headers=origin)).status == 400
             assert (await client.get("/api/audit/record?id=left-0")).status == 404
             result = await (await client.get("/api/audit/result")).json()

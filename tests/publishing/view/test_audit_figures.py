@@ -36,7 +36,8 @@ def rejected(row_id: str) -> dict[str, object]:
 @pytest.fixture
 def folder(run: Path, tmp_path: Path) -> Path:
     """A run with 40 kept rows and 20 rejected ones."""
-    kept = [sft_row(f"kept-{n:02}") for n in range(40)]
+    verdict = {"name": "spatial", "value": 1.0, "failed": False, "reason": "", "evidence": []}
+    kept = [sft_row(f"kept-{n:02}", verdicts=[verdict]) for n in range(40)]
     return write_run(tmp_path / "run", run, {"sft": kept, "rejected": [rejected(f"no-{n:02}") for n in range(20)]})
 
 
