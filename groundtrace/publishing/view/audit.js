@@ -109,14 +109,15 @@ function onAuditKey(key) {
 
 function resultOf(result) {
   const percent = value => `${(100 * value).toFixed(1)} %`;
-  const lacking = result.strata.length > 1 ? "not yet: judge at least one row of each line below" : "not measured: the verification rejected no record of this run";
+  const judgeAgain = result.changed ? `not yet: ${result.changed} judged traces have changed since, so judge them again` : "";
+  const lacking = judgeAgain ? judgeAgain : result.strata.length > 1 ? "not yet: judge at least one row of each line below" : "not measured: the verification rejected no record of this run";
   const range = (share, else_) => share ? `${percent(share.value)} (${percent(share.low)} to ${percent(share.high)})` : else_;
   const rows = result.strata.map(each => element("tr", {},
     ...[each.stratum, each.rows.toLocaleString("en"), each.right, each.wrong, each.unclear, each.open, each.interval ? `${percent(each.interval[0])} to ${percent(each.interval[1])}` : "–"].map(value => element("td", { class: "t" }, String(value)))));
   const head = ["rows", "in the run", "right", "wrong", "cannot tell", "not judged", "right, 95 % interval"].map(each => element("th", { scope: "col" }, each));
   return element("section", {},
     element("h3", {}, "how often \"verified\" is right"),
-    element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, "not yet: judge at least one kept row"))),
+    element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, judgeAgain || "not yet: judge at least one kept row"))),
     element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall, lacking))),
     [result.precision, result.recall].some(each => each && each.low === each.high) ? element("p", { class: "t", id: "exact" }, "An interval from a number to the same number means that (nearly) all rows of the run were judged, so that the figure does not depend on the sample.") : "",
     ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from groundtrace.publishing.view.answers import apart, image_response, json_response
 from groundtrace.publishing.view.audit import WHOLE, Audit
-from groundtrace.publishing.view.audit_estimate import estimate
+from groundtrace.publishing.view.audit_estimate import Estimate, estimate
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
@@ -88,12 +88,14 @@ class AuditRoutes:
         """Return the results of the audit: counts, estimates and the agreement of reviewers.
 
         The counts state how many rows of each stratum (group of rows) were judged as right, wrong or unclear. The
-        estimates are precision and recall of the run's verification, with intervals.
+        estimates are precision and recall of the run's verification, with intervals. ``changed`` is the number of
+        judged traces that a repeated run has changed. Until they are judged again, there are no estimates, because the
+        other judged traces are not a random sample.
         """
-        counted = self._audit.counted()
-        found = await apart(lambda: estimate(counted))
+        counted, changed = self._audit.counted(), len(self._audit.changed)
+        found = Estimate(None, None) if changed else await apart(lambda: estimate(counted))
         strata = [asdict(each) | {"interval": each.interval} for each in counted]
-        return json_response({"strata": strata, "kappa": self._audit.kappa()} | asdict(found))
+        return json_response({"strata": strata, "kappa": self._audit.kappa(), "changed": changed} | asdict(found))
 
     async def _post_judge(self, request: web.Request) -> web.Response:
         """Store a judgement, and return it."""

@@ -23,6 +23,7 @@ from groundtrace.publishing.view.audit import (
 )
 from groundtrace.publishing.view.audit_estimate import KEPT, Judged
 from groundtrace.publishing.view.audit_figures import audit_figures
+from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.audit_sample import MIN_PER_REASON, SAMPLE, draw
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
@@ -209,6 +210,24 @@ def test_a_judged_trace_that_has_changed_is_named_until_it_is_judged_again(tmp_p
     assert again.changed == ["c"]
     back = Audit(tmp_path, STRATA, ROWS, DRAWN)  # a third run has made the first traces again
     assert back.changed == [] and back.judgements.keys() == {("a", WHOLE), ("b", "spatial"), ("c", WHOLE)}
+
+
+def test_the_result_has_no_estimates_until_changed_traces_are_judged_again(tmp_path: Path) -> None:
+    first = Audit(tmp_path, STRATA, ROWS, DRAWN)
+    for row in ROWS:
+        first.judge(row.id, WHOLE, "right")
+
+    async def result(audit: Audit) -> dict[str, Any]:
+        app, unused = web.Application(), Any
+        AuditRoutes(audit, unused, unused).add_to(app.router)  # type: ignore[arg-type]
+        async with TestClient(TestServer(app)) as client:
+            return await (await client.get("/api/audit/result")).json()
+
+    found = asyncio.run(result(first))
+    assert found["changed"] == 0 and found["precision"]["value"] == 1.0
+    rows = [AuditedRow("a", ROWS[0].stratum, "new"), *ROWS[1:]]
+    found = asyncio.run(result(Audit(tmp_path, STRATA, rows, DRAWN)))
+    assert (found["changed"], found["precision"], found["recall"]) == (1, None, None)
 
 
 @pytest.mark.parametrize(
