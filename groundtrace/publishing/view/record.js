@@ -160,7 +160,7 @@ function turnsOf(record) {
 
 function facts(record, viewer) {
   const pairs = record.facts.flatMap(([name, value]) => [element("dt", { title: run.meanings[name] }, name), element("dd", {}, value)]);
-  return element("section", { class: "facts" }, element("h3", {}, "facts"), element("dl", {}, ...pairs), COPY ? null : repliesOf(record), run.has_replay ? replayOf(record, viewer) : null);
+  return element("section", { class: "facts" }, COPY ? null : repliesOf(record), run.has_replay ? replayOf(record, viewer) : null, element("h3", {}, "facts"), element("dl", {}, ...pairs));
 }
 
 // The replies of models that made the record; they are read from the run's cache when the list is opened.
