@@ -12,7 +12,7 @@ a time.
 import functools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -70,6 +70,7 @@ def check_shards(files: Sequence[Path]) -> None:
     - A file is not a readable Parquet file.
     - There is no column ``id``, or a row has no id.
     - A column has another type than in the shards that a pipeline writes, or two columns have the same name.
+    - The items of a list are not stored under the name ``element``, by which other code reads them.
     - A list of a core column has an item without a value, or a text is not UTF-8.
     - A file has more than :data:`MAX_COLUMNS` columns, or a column whose values are nested too deeply.
     - A single row has more than :data:`MAX_ROW_BYTES`.
@@ -86,6 +87,7 @@ def check_shards(files: Sequence[Path]) -> None:
                     _check_types(file, shard.schema_arrow)
                     added_columns(shard.schema_arrow)
                     kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
+                    _check_lists(file, kinds, shard.metadata.schema)
                 check_images(file)
                 _check_rows(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:
@@ -127,6 +129,32 @@ def _check_types(file: Path, schema: pa.Schema) -> None:
             )
     if "id" not in schema.names:
         raise ShardFault(f"{file} has no column 'id', which all shards must have: repeat the run")
+
+
+def _check_lists(file: Path, kinds: pa.Schema, stored: pq.ParquetSchema) -> None:
+    """Raise ShardFault if the items of a list are not stored under the name ``element``.
+
+    Some programs store them as ``item``. Code that reads a part of a list, such as ``images.list.element.path``, would
+    find no values there. ``kinds`` are the types of the columns, and ``stored`` names their parts.
+    """
+    written = ((field.name, path) for field in kinds for path in _paths(field.name, field.type))
+    for (column, path), place in zip(written, range(len(stored)), strict=False):
+        if stored.column(place).path != path:
+            raise ShardFault(
+                f"the lists in the column {excerpt(column)} of {file} are not stored as `list.element`, the form that "
+                "a run writes: repeat the run, or write the file with use_compliant_nested_type=True of pyarrow"
+            )
+
+
+def _paths(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the Parquet paths under which a run stores the parts of a value. ``path`` is the path of the value."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _paths(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _paths(f"{path}.{field.name}", field.type)
+    else:
+        yield path
 
 
 def _depth(kind: pa.DataType) -> int:

@@ -135,6 +135,28 @@ def test_a_core_column_of_another_type_is_refused(column: str, values: list[Any]
 
 
 @pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("images", pa.array([[{"bytes": b"a", "path": "a"}, None]], OVERLAYS)),
+        ("choices", [["a", "b"]]),
+        ("lineage", [{"models": [{"role": "teacher", "model": "a"}]}]),
+        ("note", [[["a"]]]),
+    ],
+)
+def test_lists_in_another_form_are_refused(column: str, values: Any, tmp_path: Path) -> None:
+    """The form with `item`, which pyarrow writes if it is asked for."""
+    made = pa.table({"id": ["a"], column: values})
+    pq.write_table(made, tmp_path / "a.parquet", use_compliant_nested_type=False)
+    with pytest.raises(
+        ShardFault,
+        match=rf"^the lists in the column '{column}' of .*a\.parquet are not stored as `list\.element`, .*: rep",
+    ):
+        check_shards([tmp_path / "a.parquet"])
+    pq.write_table(made.select(["id"]), tmp_path / "a.parquet", use_compliant_nested_type=False)
+    check_shards([tmp_path / "a.parquet"])
+
+
+@pytest.mark.parametrize(
     "values",
     [
         pa.array([1], pa.date32()),
