@@ -24,6 +24,7 @@ from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.stages.plumbing.malloc import release_memory
+from groundtrace.storage.image_check import ROWS_AT_ONCE
 from groundtrace.vision.media import MediaStore
 
 SHOWN_ROWS = {"sft": 24, "rl": 12}
@@ -139,7 +140,7 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
             columns = [name for name in (*_COLUMNS, *added) if name in shard.schema_arrow.names]
             for group in range(shard.num_row_groups):
                 held = set(shard.read_row_group(group, columns=["id"])["id"].to_pylist()) & set(ids)
-                batches = shard.iter_batches(16, row_groups=[group], columns=columns) if held else ()
+                batches = shard.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=columns) if held else ()
                 for batch in batches:
                     found |= {row["id"]: row for row in batch.to_pylist() if row["id"] in held}
                     if held <= found.keys():

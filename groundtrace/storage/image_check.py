@@ -1,68 +1,172 @@
 """Checks the images of shards (Parquet files of rows) before other code reads them."""
 
 import itertools
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from groundtrace.storage.row_sizes import ITEM_BYTES, ROWS, STRUCT_BYTES, check_sizes
 from groundtrace.storage.shard_fault import ShardFault
 
 IMAGES = ("images", "overlays")
 """The columns with lists of images."""
-MAX_EXPANSION = 200
-"""The maximum size of the values of a shard, as a multiple of the size of their part of the file.
-
-Usual texts become about 20 times smaller by compression, and images not at all.
-"""
 MAX_NAME_BYTES = 2**16
 """The maximum length of the name of an image."""
-MAX_GROUP_BYTES = 2**28
-"""The size of the images of a block of rows (row group) up to which their compression is not checked."""
+MAX_IMAGE_BYTES = 2**29
+"""The maximum size of the images of :data:`ROWS_AT_ONCE` rows, and of a block of rows (row group).
+
+A run writes an image of at most 256 MiB, and row groups of at most 100 MB or one row. The rows of a file may have
+larger images if the file itself is large (:data:`MAX_IMAGE_EXPANSION`).
+"""
+MAX_IMAGE_EXPANSION = 8
+"""The size of the images above :data:`MAX_IMAGE_BYTES`, as a multiple of the size of the file. PNG and JPEG files
+hardly become smaller by compression, and raw pixels of photos 2 to 3 times smaller.
+"""
+ROWS_AT_ONCE = 8
+"""The number of rows for whose images together the size is limited. Most code reads at most so many rows with their
+images at once; `beam publish` reads twice as many.
+"""
+_REMEDY = "use PNG or JPEG instead of raw pixels in the input, and repeat the run"
+
+_Sizes = npt.NDArray[np.int64]
 
 
 def check_images(file: Path) -> None:
-    """Raise ShardFault for images that would fill the memory, or that a run never writes. The images are not read.
+    """Raise ShardFault for images that would fill the memory, or that a run never writes.
 
     The images of a block of rows (row group) fill the memory if the file holds them well compressed, because a program
-    decompresses all of them to read one. The names of the images are read as a dictionary, so that a name that many
-    rows share needs no memory.
+    may have to decompress all of them to read one. The images of a row also do if the row has very many, or if the file
+    holds an image once and the row names it many times. Such images, and the names of images, are read as a dictionary,
+    so that a value that is named many times needs no memory.
+
+    The images are not read if the metadata show that they are small enough. Those of a file with one image for each row
+    always are, unless they are compressed many times.
     """
     metadata = pq.read_metadata(file)
-    _check_compression(file, metadata)
-    held = {metadata.schema.column(place).path for place in range(len(metadata.schema))}
-    paths = {name: path for name in IMAGES if (path := f"{name}.list.element.path") in held}
-    with pq.ParquetFile(file, metadata=metadata, read_dictionary=[*paths.values()]) as shard:
-        for name, path in paths.items():
-            batches = (shard.iter_batches(row_groups=[group], columns=[path]) for group in range(shard.num_row_groups))
-            for batch in itertools.chain.from_iterable(batches):  # each row group has a dictionary of its own
-                images = batch.column(0).flatten()
+    limit = MAX_IMAGE_BYTES + MAX_IMAGE_EXPANSION * file.stat().st_size
+    for name in IMAGES:
+        chunks = _chunks(file, metadata, name)
+        sizes = {field: [chunk.total_uncompressed_size for chunk in of_field] for field, of_field in chunks.items()}
+        largest = max(itertools.chain.from_iterable(sizes.values()), default=0)
+        if largest > limit:
+            raise _too_large(file, f"a block of rows has images of {largest / 2**20:,.0f} MiB", name, limit)
+        if chunks:
+            items = sum(chunk.num_values for chunk in chunks["path"]) - metadata.num_rows
+            most = _check_names(file, metadata, name, items)
+            if sum(sizes["bytes"]) + ROWS_AT_ONCE * most * max(sizes["bytes"], default=0) > limit:
+                _check_bytes(file, metadata, name, limit)
+
+
+def _path(name: str, field: str) -> str:
+    """Return the Parquet path of a field of the images in the column ``name``."""
+    return f"{name}.list.element.{field}"
+
+
+def _chunks(file: Path, metadata: pq.FileMetaData, name: str) -> dict[str, list[pq.ColumnChunkMetaData]]:
+    """Return the metadata of the fields of the images in the column ``name``, by field: those of all blocks of rows.
+
+    The dictionary is empty if the file has no such column. Raises ShardFault if an image has other fields than a run
+    writes.
+    """
+    paths = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+    places = {path.removeprefix(_path(name, "")): at for path, at in paths.items() if path.startswith(_path(name, ""))}
+    if places and places.keys() != {"bytes", "path"}:
+        raise ShardFault(
+            f"the images in the column {name} of {file} have more fields than bytes and path: repeat the run"
+        )
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return {field: [group.column(place) for group in groups] for field, place in places.items()}
+
+
+def _check_names(file: Path, metadata: pq.FileMetaData, name: str, items: int) -> int:
+    """Check the number of the images in a column, their names, and that each of them has a value. Return the largest
+    number of images of a row. ``items`` is the number of all images, as the metadata state it.
+    """
+    part, remedy = f"in the column {name}, without the bytes of the images", "Use fewer images in a record of the input"
+    each = ITEM_BYTES + STRUCT_BYTES
+    check_sizes(file, 0, 0, each * items, part, f"{remedy}, and repeat the run")
+    most = largest = rows = 0
+    blocks = Counter[int]()
+    for counts, lengths in _read(file, metadata, name, "path"):
+        if lengths.max(initial=0) > MAX_NAME_BYTES:
+            raise ShardFault(
+                f"the file name of an image has more than {MAX_NAME_BYTES} bytes (column {name} of {file}): "
+                "shorten the name of this file in the input, and repeat the run"
+            )
+        sizes = _by_row(counts, lengths + each)
+        most, largest = max(most, int(counts.max(initial=0))), max(largest, int(sizes.max(initial=0)))
+        in_blocks = np.bincount((rows % ROWS + np.arange(len(sizes))) // ROWS, weights=sizes)
+        for number, size in enumerate(in_blocks, rows // ROWS):
+            blocks[number] += int(size)
+        rows += len(sizes)
+    check_sizes(file, largest, max(blocks.values(), default=0), blocks.total(), part, f"{remedy}, and repeat the run")
+    return most
+
+
+def _check_bytes(file: Path, metadata: pq.FileMetaData, name: str, limit: int) -> None:
+    """Check the size of the images of all :data:`ROWS_AT_ONCE` rows that follow each other."""
+    before: _Sizes = np.zeros(ROWS_AT_ONCE - 1, np.int64)
+    for counts, lengths in _read(file, metadata, name, "bytes"):
+        sizes = np.concatenate([before, _by_row(counts, lengths)])
+        sums = np.concatenate([[0], np.cumsum(sizes)])
+        largest = int((sums[ROWS_AT_ONCE:] - sums[:-ROWS_AT_ONCE]).max())
+        if largest > limit:
+            raise _too_large(file, f"{ROWS_AT_ONCE} rows have images of {largest / 2**20:,.0f} MiB", name, limit)
+        before = sizes[1 - ROWS_AT_ONCE :]
+
+
+def _read(file: Path, metadata: pq.FileMetaData, name: str, field: str) -> Iterator[tuple[_Sizes, _Sizes]]:
+    """Read a field of the images in the column ``name``, and yield two arrays for each part of the rows: the number of
+    the images of each row, and the length in bytes of the field of each image. The field is ``bytes`` or ``path``.
+
+    Raises ShardFault if an image has no value.
+    """
+    path = _path(name, field)
+    with pq.ParquetFile(file, metadata=metadata, read_dictionary=[path]) as shard:
+        for group in range(shard.num_row_groups):  # each has a dictionary of its own
+            for batch in shard.iter_batches(row_groups=[group], columns=[path]):
+                lists = batch.column(0)
+                images = lists.flatten()
                 if images.null_count:
                     raise ShardFault(f"{file} has an image without a value in the column {name}: repeat the run")
-                names = images.field("path")
-                lengths = pc.call_function("binary_length", [names.dictionary]) if _is_shared(names) else ()
-                if any(length.is_valid and length.as_py() > MAX_NAME_BYTES for length in lengths):
-                    raise ShardFault(
-                        f"the file name of an image has more than {MAX_NAME_BYTES} bytes (column {name} of {file}): "
-                        "shorten the name of this file in the input, and repeat the run"
-                    )
+                yield _numbers(pc.call_function("list_value_length", [lists])), _lengths(images.field(field))
 
 
-def _is_shared(names: pa.Array) -> bool:
-    """Return whether an array holds its texts as a dictionary; it does not if the column has no values."""
-    return pa.types.is_dictionary(names.type)
+def _lengths(values: pa.Array) -> _Sizes:
+    """Return the length in bytes of each value. The array has a dictionary unless the column has no type."""
+    if not pa.types.is_dictionary(values.type):
+        return np.zeros(len(values), np.int64)
+    lengths = pc.call_function("binary_length", [values.dictionary])
+    return _numbers(lengths.take(values.indices))
 
 
-def _check_compression(file: Path, metadata: pq.FileMetaData) -> None:
-    """Raise ShardFault if a block of rows holds images that are far larger than their part of the file."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for chunk in map(group.column, range(group.num_columns)):
-            size, stored = chunk.total_uncompressed_size, max(chunk.total_compressed_size, 1)
-            is_image = chunk.path_in_schema.split(".")[0] in IMAGES
-            if is_image and size > MAX_GROUP_BYTES and size > MAX_EXPANSION * stored:
-                raise ShardFault(
-                    f"the images in {file} have {size / 2**20:,.0f} MiB uncompressed, more than {MAX_EXPANSION} times "
-                    "their compressed size, so they would fill the memory: use PNG or JPEG instead of raw pixels in "
-                    "the input, and repeat the run"
-                )
+def _numbers(values: Any) -> _Sizes:
+    """Return integers as a NumPy array. A null becomes 0.
+
+    `fill_null` and `to_numpy` are not used, because they import pandas, which takes 0.3 s.
+    """
+    found = np.zeros(len(values), np.int64)
+    is_valid = pc.call_function("is_valid", [values]).cast(pa.uint8())
+    found[np.from_dlpack(is_valid) == 1] = np.from_dlpack(pc.call_function("drop_null", [values]))
+    return found
+
+
+def _by_row(counts: _Sizes, sizes: _Sizes) -> _Sizes:
+    """Return the sum of the sizes of the images of each row. ``counts`` holds the number of images of each row."""
+    sums, ends = np.concatenate([[0], np.cumsum(sizes)]), np.cumsum(counts)
+    return sums[ends] - sums[ends - counts]
+
+
+def _too_large(file: Path, what: str, name: str, limit: int) -> ShardFault:
+    return ShardFault(
+        f"the images of {file} would fill the memory: {what} in the column {name}, but the limit is "
+        f"{limit // 2**20:,} MiB ({MAX_IMAGE_BYTES // 2**20:,} MiB and {MAX_IMAGE_EXPANSION} times the size of the "
+        f"file): {_REMEDY}"
+    )

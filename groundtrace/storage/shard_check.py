@@ -5,8 +5,7 @@ Parquet file can hold a long text once and use it in many rows, so that a file o
 program that reads it. Second, a column can have types or values that a pipeline never writes, so that code that reads
 them fails.
 
-The sizes of images are not checked, because their bytes would have to be read. Code that reads images reads few rows at
-a time.
+Images are checked by :mod:`groundtrace.storage.image_check`. Code that reads images reads few rows at a time.
 """
 
 import functools
@@ -21,20 +20,11 @@ import pyarrow.parquet as pq
 
 from groundtrace.schemas.arrow import CORE, IMAGE, TURN, added_columns
 from groundtrace.schemas.text import counted, excerpt
-from groundtrace.storage.image_check import IMAGES, MAX_EXPANSION, check_images
+from groundtrace.storage.image_check import IMAGES, check_images
+from groundtrace.storage.row_sizes import ITEM_BYTES, NUMBER_BYTES, ROWS, STRUCT_BYTES, check_sizes
 from groundtrace.storage.shard_fault import ShardFault
 from groundtrace.storage.views import quoted_path
 
-MAX_ROW_BYTES = 64 * 2**20
-"""The maximum size of a row without its images. A row with many long traces has about a megabyte."""
-MAX_ROWS_BYTES = 2**30
-"""The maximum size of :data:`ROWS` rows that follow each other, without their images."""
-ROWS = 1000
-"""The largest number of rows that the code reads at once."""
-MAX_FILE_BYTES = 2**30
-"""The maximum size of all rows of a file, without their images. A file may have larger rows in total if it is large
-itself (:data:`MAX_EXPANSION`).
-"""
 MAX_COLUMNS = 500
 MAX_DEPTH = 12
 """The maximum number of lists and structs around a value. The rows of a run have at most 5. For each further list,
@@ -52,18 +42,14 @@ _FIELDS = {
 """The fields that the structs in lists must have."""
 _WITH_NULLS = ("media_names",)
 """The core columns whose lists may have items without a value."""
-_NUMBER_BYTES, _ITEM_BYTES, _STRUCT_BYTES = 8, 32, 256
-"""The memory of a number in a column, of an item in a list, and of a struct in a list. Python needs more for the latter
-two than Parquet.
-"""
 
 
 def check_shards(files: Sequence[Path]) -> None:
     """Check the types of the columns of shards, their values, and the sizes of their rows.
 
     Core columns are those that rows of every pipeline can have. A column other than ``id`` may be missing, because an
-    earlier version of the code may have written the file. The bytes of images are not read, and do not count as a part
-    of a row's size.
+    earlier version of the code may have written the file. The bytes of images do not count as a part of a row's
+    size, and are read only if they may be too large.
 
     Raises :class:`ShardFault` in these cases:
 
@@ -73,10 +59,9 @@ def check_shards(files: Sequence[Path]) -> None:
     - The items of a list are not stored under the name ``element``, by which other code reads them.
     - A list of a core column has an item without a value, or a text is not UTF-8.
     - A file has more than :data:`MAX_COLUMNS` columns, or a column whose values are nested too deeply.
-    - A single row has more than :data:`MAX_ROW_BYTES`.
-    - A block of :data:`ROWS` rows (the file is divided into such blocks) has more than :data:`MAX_ROWS_BYTES` in total.
-    - All rows of a file together have more than :data:`MAX_FILE_BYTES`, and more than :data:`MAX_EXPANSION` times the
-      size of the file.
+    - A row, a block of :data:`ROWS` rows (the file is divided into such blocks), or all rows of a file together are
+      larger than the limits in :mod:`groundtrace.storage.row_sizes`.
+    - The images of the rows would fill the memory (:func:`groundtrace.storage.image_check.check_images`).
     """
     if not files:
         return
@@ -235,19 +220,7 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> 
         FROM {rows}) GROUP BY part)"""
     [found] = db.execute(query).fetchall()
     largest, total, whole, is_wrong = (each or 0 for each in found)
-    of_file = max(MAX_FILE_BYTES, MAX_EXPANSION * file.stat().st_size)
-    block = f"a block of {ROWS} rows"
-    limits = (
-        ("a row", largest, MAX_ROW_BYTES),
-        (block, total, MAX_ROWS_BYTES),
-        ("the sum of its rows", whole, of_file),
-    )
-    for what, size, limit in limits:
-        if size > limit:
-            raise ShardFault(
-                f"{file} is too large to be read: without images, {what} has {size / 2**20:,.0f} MiB, but the limit is "
-                f"{limit // 2**20:,} MiB. Shorten the texts of the input, and repeat the run"
-            )
+    check_sizes(file, largest, total, whole)
     for name, fault in faults.items() if is_wrong else ():
         [(count,)] = db.execute(f"SELECT count(*) FROM {rows} WHERE {fault}").fetchall()
         if count:
@@ -275,7 +248,7 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
         return f"coalesce(octet_length({value}), 0)"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         size = _size(f"x{depth}", kind.value_type, depth + 1)
-        each = _STRUCT_BYTES if pa.types.is_struct(kind.value_type) else _ITEM_BYTES
+        each = STRUCT_BYTES if pa.types.is_struct(kind.value_type) else ITEM_BYTES
         if size.isdecimal():
             return f"coalesce(len({value}), 0) * {int(size) + each}"
         items = f"coalesce(list_sum(list_transform({value}, lambda x{depth}: {size})), 0)"
@@ -288,4 +261,4 @@ def _size(value: str, kind: pa.DataType, depth: int = 0) -> str:
         numbers = sum(int(part) for part in parts if part.isdecimal())
         texts = [part for part in parts if not part.isdecimal()]
         return f"({' + '.join([*texts, str(numbers)])})" if texts else str(numbers)
-    return str(_NUMBER_BYTES)
+    return str(NUMBER_BYTES)

@@ -10,9 +10,10 @@ import pytest
 
 from groundtrace.publishing.reading import SHARDS
 from groundtrace.schemas.arrow import CORE
-from groundtrace.storage import image_check
+from groundtrace.storage import row_sizes
 from groundtrace.storage import shard_check as module
-from groundtrace.storage.shard_check import ROWS, check_shards
+from groundtrace.storage.row_sizes import ROWS
+from groundtrace.storage.shard_check import check_shards
 from groundtrace.storage.shard_fault import ShardFault
 
 KIB = "a" * 2**10
@@ -34,9 +35,8 @@ def shard(folder: Path, **columns: Any) -> list[Path]:
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets a thousandth of the limits, so that a test needs a thousandth of the memory."""
-    monkeypatch.setattr(module, "MAX_ROW_BYTES", module.MAX_ROW_BYTES // 2**10)
-    monkeypatch.setattr(module, "MAX_ROWS_BYTES", module.MAX_ROWS_BYTES // 2**10)
-    monkeypatch.setattr(module, "MAX_FILE_BYTES", module.MAX_FILE_BYTES // 2**10)
+    for name in ("MAX_ROW_BYTES", "MAX_ROWS_BYTES", "MAX_FILE_BYTES"):
+        monkeypatch.setattr(row_sizes, name, getattr(row_sizes, name) // 2**10)
 
 
 REMEDY = "Shorten the texts of the input, and repeat the run"
@@ -203,31 +203,6 @@ def test_a_text_that_is_not_utf_8_is_refused(column: str, tmp_path: Path) -> Non
         check_shards(shard(tmp_path, **{column: text}))
 
 
-def test_images_that_fill_the_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of many zeros, and many that share a long name."""
-    monkeypatch.setattr(image_check, "MAX_GROUP_BYTES", 2**20)
-    zeros = pa.array([[{"bytes": b"0" * 2**21, "path": "a.png"}]], OVERLAYS)
-    pq.write_table(pa.table({"id": ["a"], "images": zeros}), tmp_path / "a.parquet", compression="zstd")
-    with pytest.raises(
-        ShardFault,
-        match=r"the images in .*a\.parquet have 2 MiB uncompressed, more than 200 times their compressed size",
-    ):
-        check_shards([tmp_path / "a.parquet"])
-    named = pa.array([[{"bytes": b"a", "path": "b" * (image_check.MAX_NAME_BYTES + 1)}]] * 9, OVERLAYS)
-    with pytest.raises(ShardFault, match=r"the file name of an image has more than 65536 bytes \(column images of "):
-        check_shards(shard(tmp_path, images=named))
-    named = pa.array([[{"bytes": b"a", "path": "b" * image_check.MAX_NAME_BYTES}]] * 9, OVERLAYS)
-    check_shards(shard(tmp_path, images=named))
-
-
-@pytest.mark.parametrize("options", [{}, {"row_group_size": 700}, {"use_dictionary": False}])
-def test_images_with_many_names_in_several_row_groups(options: dict[str, Any], tmp_path: Path) -> None:
-    """Each row group has its own dictionary, and a dictionary that becomes too large is continued as plain texts."""
-    images = pa.array([[{"bytes": b"a", "path": f"{row}" * 200}] for row in range(3000)], OVERLAYS)
-    pq.write_table(pa.table({"id": ["a"] * 3000, "images": images}), tmp_path / "a.parquet", **options)
-    check_shards([tmp_path / "a.parquet"])
-
-
 def test_many_small_items_count_as_the_objects_that_python_makes_of_them(tmp_path: Path) -> None:
     """For Parquet, an item without values needs a byte."""
     point = pa.array([[{"label": None, "x": None}] * 300_000], pa.list_(CORE["points"].type.value_type))
@@ -266,7 +241,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_the_rows_of_a_large_file_may_be_larger(small_limits: None, monkeypatch: Any, tmp_path: Path) -> None:
     files = shard(tmp_path, question=shared(KIB, 4 * ROWS))
-    monkeypatch.setattr(module, "MAX_EXPANSION", 4 * ROWS * 2**10 // files[0].stat().st_size + 10)
+    monkeypatch.setattr(row_sizes, "MAX_EXPANSION", 4 * ROWS * 2**10 // files[0].stat().st_size + 10)
     check_shards(files)
 
 
