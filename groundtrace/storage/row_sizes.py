@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from groundtrace.storage.shard_fault import ShardFault
 
 MAX_ROW_BYTES = 64 * 2**20
@@ -49,3 +51,13 @@ def check_sizes(
                 f"{file} is too large to be read: {part}, {what} has {size / 2**20:,.0f} MiB, but the limit is "
                 f"{limit // 2**20:,} MiB. {remedy}"
             )
+
+
+def check_items(file: Path, metadata: pq.FileMetaData) -> None:
+    """Raise ShardFault if the lists of a column have so many items that even the check of the rows would fill the
+    memory. Only the metadata of the file are read.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    values = (sum(group.column(place).num_values for group in groups) for place in range(metadata.num_columns))
+    items = max(values, default=0) - metadata.num_rows  # a row without items has one value in the metadata
+    check_sizes(file, 0, 0, items * ITEM_BYTES)

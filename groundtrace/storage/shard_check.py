@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from groundtrace.schemas.arrow import CORE, IMAGE, TURN, added_columns
 from groundtrace.schemas.text import counted, excerpt
 from groundtrace.storage.image_check import IMAGES, check_images
-from groundtrace.storage.row_sizes import ITEM_BYTES, NUMBER_BYTES, ROWS, STRUCT_BYTES, check_sizes
+from groundtrace.storage.row_sizes import ITEM_BYTES, NUMBER_BYTES, ROWS, STRUCT_BYTES, check_items, check_sizes
 from groundtrace.storage.shard_fault import ShardFault
 from groundtrace.storage.views import quoted_path
 
@@ -73,6 +73,7 @@ def check_shards(files: Sequence[Path]) -> None:
                     added_columns(shard.schema_arrow)
                     kinds = shard.metadata.schema.to_arrow_schema()  # without what the writer noted about the types
                     _check_lists(file, kinds, shard.metadata.schema)
+                    check_items(file, shard.metadata)
                 check_images(file)
                 _check_rows(db, file, kinds)
             except (OSError, ValueError, MemoryError, RecursionError, pa.ArrowException, duckdb.Error) as error:

@@ -210,6 +210,18 @@ def test_many_small_items_count_as_the_objects_that_python_makes_of_them(tmp_pat
         check_shards(shard(tmp_path, points=point))
 
 
+def test_lists_with_more_items_than_the_memory_holds_are_not_read(
+    small_limits: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would need a multiple of the limit to count the items."""
+    files = shard(tmp_path, deep=pa.array([[[]] * 400] * 100, pa.list_(pa.list_(pa.string()))))
+    monkeypatch.setattr(module, "_check_rows", lambda *_: pytest.fail("the rows are read"))
+    with pytest.raises(
+        ShardFault, match=r"too large to be read: without images, the sum of its rows has 1 MiB, but the l"
+    ):
+        check_shards(files)
+
+
 def nested(depth: int) -> list[Any]:
     return ["a"] if depth == 0 else [nested(depth - 1)]
 
