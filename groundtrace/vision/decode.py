@@ -22,6 +22,7 @@ import cv2
 import numpy as np
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
+from groundtrace.vision.jpeg_scans import MAX_SCANS, has_many_scans
 from groundtrace.vision.samples import Pixels, Samples, to_rgb, upright
 
 # Runs already work on several images at once. OpenCV's own threads would only wait for work, in a busy loop.
@@ -232,6 +233,10 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_size(*image.size, _pixel_bytes(image), limits)
         name = "JPEG" if image.format == "MPO" else (image.format or "?")
+        if name == "JPEG" and has_many_scans(data):
+            raise UndecodableMedia(
+                "too_large", f"the JPEG file has more than {MAX_SCANS} scans: save the image again as JPEG or PNG"
+            )
         # The further images of an MPO are previews or the second view of a stereo pair; viewers show only the first.
         if image.format != "MPO" and getattr(image, "is_animated", False):
             raise UndecodableMedia(  # the number of frames is not read: that takes minutes for a stranger's file
