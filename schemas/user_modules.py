@@ -26,7 +26,8 @@ _PYC_HEADER_BYTES = 16
 class _Imported:
     """Describes a module when it was imported: the module, its spec, its file, and the SHA-256 of the file.
 
-    ``digest`` is "" if the file had already changed. A reload replaces the spec of a module.
+    ``digest`` is "" if the file had changed between the import and the time at which it was hashed. ``spec`` shows
+    whether the module was reloaded since, because a reload replaces the spec of a module.
     """
 
     module: ModuleType

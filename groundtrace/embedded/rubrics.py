@@ -126,7 +126,7 @@ class _AttemptEvidence:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """Return the claims in the attempt's text about visible objects."""
+        """Return the claims about visible objects that the text of the policy's attempt (a response) makes."""
         return read_claims(self.prose)
 
     @cached_property

@@ -50,7 +50,7 @@ def _endpoint(url: str) -> str:
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
             "must not hold a user, password, query or fragment (#…): write only the server's URL, and give the store's "
-            "keys in environment variables"
+            "keys in other environment variables"
         )
     return url
 

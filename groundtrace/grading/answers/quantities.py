@@ -235,8 +235,8 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
     ``unit`` is the unit of ``wanted``. The result is undecided in these cases:
 
     - The numbers are the same, but the unit of ``given`` is unknown.
-    - ``given`` has no unit but a scale word, and the numbers are the same only without this word ("5 million" for a
-      gold of 5 km).
+    - ``given`` has a scale word in place of the unit, and the numbers are the same without this word. E.g. "5 million"
+      for a gold of 5 km: the word may be a part of the number, or a wrong unit.
     - The units may measure the same thing or not (months and days). There is one exception: "20 degrees" is the same
       as a gold of 20 °C.
     - The numbers are the same, but only ``wanted`` is a rate ("$5" for "$5 per hour").

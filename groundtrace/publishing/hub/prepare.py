@@ -105,7 +105,7 @@ class Prepared:
 
     @property
     def tag(self) -> str:
-        """Return the tag that marks this content in the repository, such as ``run-0123456789ab``."""
+        """Return the tag of the published content in the repository, such as ``run-0123456789ab``."""
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:

@@ -301,8 +301,8 @@ class RowReward:
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
                 raise BadReference(
-                    f"the export does not name the prompt of the row {reference.id!r:.80} that a response answers, but "
-                    f"reward.recipe = {self.recipe.name!r} must know this prompt: export the run again"
+                    f"the export does not tell which of the {len(streams)} prompts of the row {reference.id!r:.80} a "
+                    f"response answers, but reward.recipe = {self.recipe.name!r} must know it: export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]

@@ -117,10 +117,9 @@ async def score_spatial(case: Case) -> Verdict:
     """Return the verdict on the points of one response, which ``case`` holds; its value is at most 1.
 
     The value is computed from the numbers of right and wrong points
-    (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. It is 0 if
-    the question has targets (objects to point at) and the response has no points. If the response
-    has no points, or only points that count neither as right nor as wrong, the value is None in two cases: the question
-    has no targets, or it is unknown whether it has targets.
+    (:func:`groundtrace.rewards.pointing_score.pointing_score`). It is negative if all points are wrong. If the
+    response has no points, or only points that count neither as right nor as wrong, the value depends on the targets
+    (objects to point at): it is 0 if the question has targets, and None if it has none or if this is unknown.
 
     The evidence is one :class:`PointView` for each distinct point. A point is wrong if no object of its label is found,
     or if its label cannot be searched for. If a server does not answer, or its reply cannot be parsed, the verdict has

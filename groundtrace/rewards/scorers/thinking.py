@@ -99,9 +99,10 @@ async def score_thinking(
     The judge decides whether the reasoning is coherent (d1) and true (d2), and whether the reasoning leads to the
     answer (d3). The verdict has failed (value None) if the judge fails on d1, d2 or d3.
 
-    If the response has no reasoning, the judge is not called. The paper gives 0 to a response that decides to think and
-    does not think (§3.3). It does not define the reward of a direct answer. Here a direct answer gets 1 if the answer
-    is right and the question is simple, else 0: a response must gain nothing by leaving out the thinking.
+    If the response has no reasoning, the judge is not called. The value is then 1 if the answer is right and the
+    question is simple, and 0 otherwise, so that leaving out the reasoning brings no gain for a complex question. This
+    is our rule: the paper gives 0 to a response that decides to think and has no reasoning (§3.3), and does not define
+    the value of a response that decides to answer directly.
 
     Args:
         question: the question.
