@@ -51,4 +51,4 @@ def test_a_file_of_that_name_goes_first(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_bundled_config_serves_the_command(run: Command, rl_data: Path, tmp_path: Path) -> None:
     words = ["grpo", "--config", "ivgr", "--data", str(rl_data), "--output", str(tmp_path / "out")]
     ran = run.words([*words, "--set", f"model.path={run.model}"], tmp_path / "out")
-    ran.check_refused(2, "reward.recipe = 'ivgr' needs the stream that each response was asked for in")
+    ran.check_refused(2, "none of them has this: the stream that each response was asked for in")

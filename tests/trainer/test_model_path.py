@@ -140,7 +140,8 @@ def test_an_estimate_without_the_hub(is_offline: bool, hub: Hub, monkeypatch: py
     assert str(refused.value).endswith(
         f"{reason}. To estimate the memory without the Hub, put the model's config.json into a folder and set "
         "model.path to this folder, or set model.path to one of these models: "
-        "Qwen/Qwen2.5-VL-7B-Instruct, Qwen/Qwen3-VL-2B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
+        "Qwen/Qwen2.5-VL-3B-Instruct, Qwen/Qwen2.5-VL-7B-Instruct, Qwen/Qwen3-VL-2B-Instruct, "
+        "Qwen/Qwen3-VL-4B-Instruct, Qwen/Qwen3-VL-8B-Instruct, Qwen/Qwen3-VL-32B-Instruct"
     )
     assert len(hub.asked) == (0 if is_offline else 1)
 

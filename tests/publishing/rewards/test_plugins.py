@@ -271,7 +271,9 @@ def test_a_judge_that_is_not_there_is_said_at_the_start(
     found.config.write_text(text.replace("wait_s = 0.0", "wait_s = 600.0"), "utf-8")
     monkeypatch.setenv(VARIABLE, str(found.config))
     start = {"trl": lambda: trl.reward_funcs(str(found.config)), "swift": Verified}
-    with pytest.raises(NotServed, match=r"endpoint judge \(judge\), judge at .*: cannot be reached.*Start the server"):
+    with pytest.raises(
+        NotServed, match=r"endpoint judge .judge., model judge at .*: cannot be reached.*Start the server"
+    ):
         start[plugin]() if plugin in start else LISTS[plugin](found)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
+from groundtrace.schemas import registry
 from groundtrace.schemas.revision import code_revision
 
 SCORER = """
@@ -48,6 +49,7 @@ def test_only_files_that_the_recipe_imports_count(tmp_path: Path, monkeypatch: p
 
 def test_a_part_that_the_config_names_counts_only_for_this_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_configured", {})
     (tmp_path / "own_brevity.py").write_text(SCORER)
     plain = RunArguments("grounded_cot", SAMPLE, str(tmp_path / "run"))
     for override in ("plugins.scorers.mine=own_brevity:MINE", 'verify.scorers={"own_brevity:MINE" = {}}'):
