@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -342,8 +342,10 @@ def use_plugins(given: Any, where: str = "plugins", is_of_config: bool = False) 
             check_part(path)
     before = {kind: dict(parts) for kind, parts in _configured.items()}
     for kind, parts in given.items():
+        held = _configured.setdefault(kind, {})
         named = {name: Plugin(path, f"{where}.{kind}", is_of_config) for name, path in parts.items()}
-        _configured.setdefault(kind, {}).update(named)
+        # a part that a recipe has registered stays one of the recipe, also if a config names it
+        held |= {name: each for name, each in named.items() if held.get(name) != replace(each, is_of_config=False)}
     try:
         _check_parts(given, where)
     except RegistryError:
@@ -409,6 +411,15 @@ def check_part(path: str) -> None:
         check_modules(*place)
 
 
+def check_parts(config: Mapping[str, Any]) -> None:
+    """Raise StaleModule if Python has imported other code than that of the parts that a config names.
+
+    ``config`` are the values of the config. A part that is not imported yet is not checked.
+    """
+    for own in plugin_files(config):
+        check_modules(*own)
+
+
 def _texts_in(value: object) -> Iterator[str]:
     """Yield the texts in a part of a config, and the names of its keys."""
     if isinstance(value, Mapping):
@@ -425,10 +436,11 @@ def _texts_in(value: object) -> Iterator[str]:
 def _place_of(module: str) -> tuple[Path, Path] | None:
     """Return the file of a module, and the folder from which it is imported.
 
-    The result is None for a module of Groundtrace or of an installed package.
+    The result is None for a module of Groundtrace, of Python or of an installed package.
     """
     file = file_of(sys.modules.get(module))
-    if file is None or file.suffix != ".py" or is_installed(file) or module.partition(".")[0] == "groundtrace":
+    others = ("groundtrace", *sys.stdlib_module_names)
+    if file is None or file.suffix != ".py" or is_installed(file) or module.partition(".")[0] in others:
         return None
     is_package = file.name == "__init__.py"
     return file, file.parents[module.count(".") + is_package]

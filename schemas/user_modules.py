@@ -11,6 +11,7 @@ such as by ``importlib``, and a module from another folder are not checked.
 import ast
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -52,8 +53,10 @@ def imported_files(folder: Path) -> set[Path]:
     """
     ours = ("groundtrace", "__main__")
     others = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
-    files = [file for module in others if (file := file_of(module)) is not None]
-    return {file for file in files if file.suffix == ".py" and is_own(file, folder)}
+    files = [Path(file) for module in others if isinstance(file := getattr(module, "__file__", None), str)]
+    # the folder of a file may be a link, and the file itself a link to another folder
+    inside = [file.parent.resolve() / file.name for file in files if file.suffix == ".py"]
+    return {file for file in inside if is_own(file, folder)}
 
 
 def used_files(file: Path, folder: Path) -> set[Path]:
@@ -66,12 +69,15 @@ def used_files(file: Path, folder: Path) -> set[Path]:
 
 
 def _used(file: Path, folder: Path) -> dict[Path, set[str]]:
-    """Return the files of :func:`used_files`, each with the full names that it imports, such as ``a.b``."""
+    """Return the files of :func:`used_files`, each with the full names that it imports, such as ``a.b``.
+
+    Modules of Groundtrace are left out; a folder with a checkout of it has their files.
+    """
     found, left = dict[Path, set[str]](), [file]
     while left:
         one = left.pop()
         if one not in found:
-            found[one] = set(_names_imported(one, folder))
+            found[one] = {name for name in _names_imported(one, folder) if name.partition(".")[0] != "groundtrace"}
             left += [each for name in found[one] for each in _files_of(name, folder)]
     return found
 
@@ -143,7 +149,7 @@ def remember_modules(file: Path, folder: Path, before: Collection[str] = ()) -> 
     for used in used_files(file, folder):
         name = _name_of(used, folder)
         module = sys.modules.get(name)
-        if module is not None and file_of(module) == used and not _is_remembered(name, module):
+        if module is not None and file_of(module) == used.resolve() and not _is_remembered(name, module):
             is_changed = name in before and _is_newer_than_compiled(module, used)
             _imports[name] = _Imported(module, module.__spec__, used, "" if is_changed else _digest(used))
 
@@ -158,7 +164,7 @@ def check_modules(file: Path, folder: Path) -> None:
     for each in used:
         name = _name_of(each, folder)
         module, users = sys.modules.get(name), [other for other, names in used.items() if name in names]
-        if module is not None and file_of(module) != each:
+        if module is not None and file_of(module) != each.resolve():
             _refuse_other(name, module, each)
         elif _is_changed(name, module, each, folder, users):
             raise StaleModule(
@@ -218,7 +224,7 @@ def _is_newer_than_compiled(module: ModuleType, file: Path) -> bool:
     The result is False if there is no such file, or if Python cannot or must not write it.
     """
     cached = getattr(module.__spec__, "cached", None)
-    if sys.dont_write_bytecode or not isinstance(cached, str):
+    if sys.dont_write_bytecode or not isinstance(cached, str) or not os.access(cached, os.W_OK):
         return False
     try:
         head, found = Path(cached).read_bytes()[:_PYC_HEADER_BYTES], file.stat()

@@ -24,7 +24,7 @@ from groundtrace.config.config_file import read_config
 from groundtrace.config.errors import ConfigError, UnknownKeys, config_error
 from groundtrace.config.fields import default_of, section_class
 from groundtrace.config.renamed import renamed_keys
-from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
+from groundtrace.schemas.registry import KINDS, Registry, check_parts, near, use_plugins
 
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -167,6 +167,7 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
     for an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
     use_plugins(values.get("plugins", {}), is_of_config=True)
+    check_parts(values)
     return build(cls, values)
 
 

@@ -23,6 +23,8 @@ MIN_GAIN = 0.02
 """A change is named only if it lowers the estimate by more than this share."""
 
 _ELSEWHERE = "with the server on other GPUs"
+SMALLER = "Use a smaller model"
+"""The advice if no change of the config helps."""
 
 
 class DoesNotFit(UserError):
@@ -122,7 +124,7 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
     best = [_best(step, changes, available) for changes in _changes(step) if changes]
     helpful = [(change, total) for change, total in best if total < (1 - MIN_GAIN) * needed]
     if not helpful:
-        return "Use a smaller model"
+        return SMALLER
     enough = [f"{change.text} ({_gib(total)})" for change, total in helpful if total <= available]
     others = [f"{change.text} ({_gib(total)})" for change, total in helpful if total > available]
     sentences = [f"Each of these changes is enough: {', '.join(enough)}."] if enough else []
@@ -132,10 +134,10 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
         total = after.estimate().total
         sentences += [f"All of them together need {_gib(total)}."] if len(others) > 1 else []
         if total > available:
-            more = "Even then the step does not fit: use a smaller model"
-            if not is_last:
-                more = f"In addition to these changes: {advice(after, total, available, True)}"
-            return " ".join([*sentences, more])
+            more = SMALLER if is_last else advice(after, total, available, True)
+            if more == SMALLER:
+                return " ".join([*sentences, "Even then the step does not fit: use a smaller model"])
+            return " ".join([*sentences, "In addition to these changes:", more])
     return " ".join([*sentences, "Or use a smaller model"])
 
 

@@ -14,11 +14,13 @@ from groundtrace.schemas import registry
 from groundtrace.schemas.registry import (
     Registry,
     RegistryError,
+    check_parts,
     configured_plugins,
     load,
     plugin_files,
     use_plugins,
 )
+from groundtrace.schemas.user_modules import StaleModule
 
 OURS = {
     "text": "groundtrace.grading.answers.free_text:FREE_TEXT",
@@ -104,6 +106,17 @@ def test_the_files_of_the_parts_that_a_config_uses(folder: Path, install: Instal
     assert plugin_files({"input": {"answer_type": "text"}}) == set() and plugin_files() == parts
     use_plugins({"answer_types": {"angle": "parts:ANGLE"}})  # by a recipe
     assert plugin_files({}) == parts
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}}, is_of_config=True)
+    assert plugin_files({}) == parts, "a part of a recipe stays one if a config names it, too"
+    assert plugin_files({"kind": "json:loads"}) == parts, "Python's own modules are no parts"
+
+
+def test_a_part_in_place_that_has_changed_is_refused(folder: Path) -> None:
+    load("parts:ANGLE")
+    check_parts({"verify": {"scorers": {"parts:ANGLE": {}}}})
+    (folder / "parts.py").write_text(f"{CODE}# changed", "utf-8")
+    with pytest.raises(StaleModule, match=r"parts\.py has changed"):
+        check_parts({"verify": {"scorers": {"parts:ANGLE": {}}}})
 
 
 def test_the_same_part_twice_is_one(install: Install) -> None:

@@ -182,6 +182,58 @@ def test_the_folder_of_a_recipe_may_be_a_link(tmp_path: Path) -> None:
         adopt_file(file)
 
 
+def test_a_module_beside_the_recipe_may_be_a_link(tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    (tmp_path / "common").mkdir()
+    (tmp_path / "a/parts_beside.py").rename(tmp_path / "common/helpers.py")
+    (tmp_path / "a/parts_beside.py").symlink_to(tmp_path / "common/helpers.py")
+    assert adopt_file(str(file)).RECIPE == 1 == adopt_file(str(file)).RECIPE
+    assert user_modules.imported_files(tmp_path / "a") == {file, tmp_path / "a/parts_beside.py"}
+    (tmp_path / "common/helpers.py").write_text("VALUE = 2\n")
+    with pytest.raises(StaleModule, match=r"a/parts_beside\.py has changed"):
+        adopt_file(str(file))
+
+
+def test_a_recipe_in_a_checkout_of_groundtrace(tmp_path: Path) -> None:
+    """The folder of the recipe has files of Groundtrace, under other paths than those that Python imported."""
+    (tmp_path / "groundtrace").symlink_to(Path(__file__).parents[2] / "groundtrace")
+    file = tmp_path / "own_recipe.py"
+    file.write_text("from groundtrace.stages.ingest_records import IngestRecords as RECIPE\n")
+    assert adopt_file(str(file)).RECIPE.__name__ == "IngestRecords"
+    assert user_modules.used_files(file, tmp_path) == {file}
+
+
+def test_a_module_of_a_recipe_that_could_not_be_imported(tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    file.write_text(f"{RECIPE}no_such_name\n")
+    with pytest.raises(PipelineError, match="no_such_name"):
+        adopt_file(str(file))
+    file.write_text(RECIPE)
+    assert adopt_file(str(file)).RECIPE == 1
+    del sys.modules["own_recipe"]
+    file.write_text(f"{RECIPE}no_such_name\n")
+    with pytest.raises(PipelineError, match="no_such_name"):
+        adopt_file(str(file))
+    file.write_text(RECIPE)
+    (tmp_path / "a/parts_beside.py").write_text("VALUE = 2\n")
+    with pytest.raises(StaleModule, match=r"parts_beside\.py has changed"):
+        adopt_file(str(file))
+
+
+def test_bytecode_that_python_cannot_write_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be older than the file although Python has just imported the file."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = recipe(tmp_path / "a", 1)
+    py_compile.compile(str(tmp_path / "a/parts_beside.py"))
+    write_later(tmp_path / "a/parts_beside.py", "VALUE = 2\n")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    sys.path.insert(0, str(tmp_path / "a"))
+    importlib.import_module("parts_beside")
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(user_modules.os, "access", lambda *_: False)
+    assert adopt_file(str(file)).RECIPE == 2
+
+
 def test_the_folder_of_a_script_keeps_its_place_on_the_import_path(tmp_path: Path) -> None:
     file = recipe(tmp_path / "a", 1)
     sys.path.insert(0, str(tmp_path / "a"))

@@ -100,9 +100,7 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
     unless both runs name them, as runs of earlier versions do not. The table ``pairs`` joins both tables by id. A
     record that only one run has read has a row in ``pairs``, with null for the other run.
     """
-    rejected = _REJECTED | (
-        _SCORER if all("rejected_by" in _columns(tables, f"{run}.rejected") for run in "ab") else {}
-    )
+    rejected = _REJECTED | (_SCORER if all(_names_scorers(tables, f"{run}.rejected") for run in "ab") else {})
     for run in ("a", "b"):
         parts = []
         for name in SHARDS:
@@ -123,6 +121,13 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
                (a.set_, a.stage, a.reason, a.rejected_by)
                    IS DISTINCT FROM (b.set_, b.stage, b.reason, b.rejected_by) AS is_changed
         FROM ends_a a FULL JOIN ends_b b ON a.id = b.id""")
+
+
+def _names_scorers(tables: duckdb.DuckDBPyConnection, view: str) -> bool:
+    """Return whether any rejected row of a run names the scorer that rejected it."""
+    if "rejected_by" not in _columns(tables, view):
+        return False
+    return bool(tables.execute(f"SELECT exists(SELECT 1 FROM {view} WHERE rejected_by IS NOT NULL)").fetchall()[0][0])
 
 
 def _columns(tables: duckdb.DuckDBPyConnection, view: str) -> set[str]:

@@ -20,7 +20,7 @@ from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.executed_turns import SandboxEnvironmentSettings
 from groundtrace.rewards.rows.settings import CONFIGS, RewardSettings, config_file
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
-from groundtrace.schemas.registry import use_plugins
+from groundtrace.schemas.registry import check_parts, use_plugins
 from groundtrace.schemas.text import say
 
 VARIABLE = "GROUNDTRACE_REWARD"
@@ -156,6 +156,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
         return RemoteRewardSettings()
     values = given_values(config_file(named), (), CONFIGS)
     use_plugins(values.get("plugins", {}), is_of_config=True)
+    check_parts(values)
     model = values.get("model")
     speech = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
     kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}

@@ -119,7 +119,7 @@ function resultOf(result) {
     element("h3", {}, "how often \"verified\" is right"),
     element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, judgeAgain || "not yet: judge at least one kept row"))),
     element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall, lacking))),
-    [result.precision, result.recall].some(each => each && each.low === each.high) ? element("p", { class: "t", id: "exact" }, "An interval from a number to the same number means that (nearly) all rows of the run were judged, so that the figure does not depend on the sample.") : "",
+    [result.precision, result.recall].some(each => each && each.low === each.high) ? element("p", { class: "t", id: "exact" }, "An interval from a number to the same number means that (nearly) all rows that the figure is about were judged, so that it does not depend on the sample.") : "",
     ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),
     result.precision ? element("p", { class: "t" }, "To put both figures on the data card: ", element("code", { id: "publish" }, `beam publish ${quoted(run.path)} --repo ORG/NAME --with audit --dry-run`), " (without --dry-run, the command publishes the run)") : "",
     element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));

@@ -264,7 +264,12 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
             "new sample, for which the judgements so far are not counted"
         )
-    if sample.get("strata_sha256") != digest:
+    if "strata_sha256" not in sample:
+        raise InspectError(
+            f"the sample in {run / SAMPLE} does not show whether the run was repeated since: move this file away to "
+            "draw a new sample, for which the judgements so far are not counted"
+        )
+    if sample["strata_sha256"] != digest:
         raise InspectError(
             f"the sample in {run / SAMPLE} is not a random sample of this run, because the run was repeated since and "
             "now keeps or rejects other rows: move this file away to draw a new sample, for which the judgements so "

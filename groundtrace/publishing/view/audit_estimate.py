@@ -63,7 +63,7 @@ class Share:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether the interval has the width 0, because (nearly) all rows of the run were judged."""
+        """Return whether the interval has the width 0, because (nearly) all rows of the share were judged."""
         return self.low == self.high
 
 

@@ -4,6 +4,7 @@ In an audit, a reviewer judges whether traces (reasoning with answer) are right.
 automatic scores and grades, because these could influence the reviewer.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
@@ -116,9 +117,8 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     are left out, too: only kept rows have overlays, so an overlay would show that the row was kept.
     """
     trace = record["traces"][0]
-    marks = [{name: value for name, value in mark.items() if name != "off"} for mark in trace["marks"]]
     shown = {name: trace[name] for name in ("parts", "sha256")} | {
-        "marks": marks,
+        "marks": _blind(trace["marks"]),
         "score": None,
         "answer": None,
         "verdicts": [],
@@ -126,7 +126,13 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     images = [
         each | {"caption": f"image {n}"} for n, each in enumerate(record["images"], 1) if each["kind"] != "overlay"
     ]
-    turns = [turn | {"status": ""} for turn in record["turns"]]  # only kept rows have a status
+    # only kept rows have a status
+    turns = [turn | {"status": "", "marks": _blind(turn["marks"])} for turn in record["turns"]]
     kept = {name: record[name] for name in ("id", "question", "choices", "answer", "answer_type", "gold")}
     empty = {name: [] for name in ("attempts", "facts", "pointed")}
     return kept | empty | {"turns": turns, "traces": [shown], "images": images}
+
+
+def _blind(marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return marks without what a verdict states about them: whether a point is off its object."""
+    return [{name: value for name, value in mark.items() if name != "off"} for mark in marks]

@@ -73,10 +73,12 @@ class Viewer {
     this.switches.replaceChildren(...made, this.layers.length ? hide : "", element("button", { type: "button", onclick: () => zoom(1.4), "aria-label": "zoom in" }, "+"), element("button", { type: "button", onclick: () => zoom(1 / 1.4), "aria-label": "zoom out" }, "−"), element("button", { type: "button", onclick: () => this.fit() }, "fit"));
   }
 
-  // Shows a mark of a layer that is off as long as the words about it are lit.
-  reveal(name, isOn) {
-    if (this.revealed.has(name) === isOn || !this.layers.some(layer => !layer.on && layer.marks.some(mark => nameOf(layer, mark) === name))) return;
-    this.revealed[isOn ? "add" : "delete"](name);
+  // Shows marks of layers that are off as long as the words about them are lit.
+  reveal(names, isOn) {
+    const isOff = name => this.layers.some(layer => !layer.on && layer.marks.some(mark => nameOf(layer, mark) === name));
+    const changed = names.filter(name => this.revealed.has(name) !== isOn && (!isOn || isOff(name)));
+    if (!changed.length) return;
+    for (const name of changed) this.revealed[isOn ? "add" : "delete"](name);
     this.draw();
   }
 
@@ -193,8 +195,8 @@ const SHAPES = {
   mask: (mark, about, title) => [drawn("path", { ...about, "fill-rule": "evenodd", d: mark.rings.map(ring => `M${ring.join(" ")}Z`).join("") }, title)],
 };
 
-function light(name, isOn) {
-  if (!name) return;
-  viewer?.reveal(name, isOn);
-  for (const each of document.querySelectorAll(`[data-mark="${CSS.escape(name)}"]`)) each.classList.toggle("lit", isOn);
+function light(names, isOn) {
+  const given = [names].flat().filter(Boolean);
+  viewer?.reveal(given, isOn);
+  for (const name of given) for (const each of document.querySelectorAll(`[data-mark="${CSS.escape(name)}"]`)) each.classList.toggle("lit", isOn);
 }

@@ -64,9 +64,11 @@ function text(response, layer) {
 
 // Words about marks of the image, which light while the pointer is on them or they have the focus.
 function tag(kind, words, marks) {
-  const numbers = marks.map(mark => element("sup", { title: mark.at, "data-mark": mark.name, onpointerenter: () => light(mark.name, true), onpointerleave: () => light(mark.name, false) }, String(mark.n)));
-  const all = isOn => marks.forEach(mark => light(mark.name, isOn));
-  return element("span", { class: `tag ${kind}`, tabindex: 0, onpointerenter: () => all(true), onpointerleave: () => all(false), onfocus: () => all(true), onblur: () => all(false) }, words, ...numbers);
+  const all = isOn => light(marks.map(mark => mark.name), isOn);
+  const leave = mark => { light(mark.name, false); if (made.matches(":hover, :focus")) all(true); };  // still on the tag
+  const numbers = marks.map(mark => element("sup", { title: mark.at, "data-mark": mark.name, onpointerenter: () => light(mark.name, true), onpointerleave: () => leave(mark) }, String(mark.n)));
+  const made = element("span", { class: `tag ${kind}`, tabindex: 0, onpointerenter: () => all(true), onpointerleave: () => all(false), onfocus: () => all(true), onblur: () => all(false) }, words, ...numbers);
+  return made;
 }
 
 // Evidence as words: scorers write JSON objects, of which one with a place is about a point; other texts stay.

@@ -25,8 +25,7 @@ function replayOf(record, viewer) {
     try {
       const done = await fetched("/api/replay", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: record.id }), signal: replaying.signal });
       list.replaceChildren(...replayed(record, done));
-      const marks = done.traces.flatMap((each, index) => namedMarks(each.marks, `replayed${index}`));
-      viewer.add([...layersOf(done.marks), ...(marks.length ? [{ name: "rest", title: "traces of the replay", marks, on: false }] : [])]);
+      viewer.add(layersOf(done.marks, done.traces));
     } catch (error) {
       list.replaceChildren(element("p", { class: "t" }, error.message));
     }
@@ -34,10 +33,12 @@ function replayOf(record, viewer) {
   return box;
 }
 
-// The layers of the marks, each of which is drawn in all places of its image.
-function layersOf(marks) {
+// The layers of the models' marks, each of which is drawn in all places of its image, and that of the traces' marks.
+function layersOf(marks, traces) {
   const placed = marks.flatMap(({ places, ...mark }) => places.map(([media_index, frame]) => ({ ...mark, media_index, frame })));
-  return Object.entries(MODEL_LAYERS).map(([role, [name, title, on]]) => ({ name, title, on, marks: placed.filter(each => each.role === role) })).filter(each => each.marks.length);
+  const ofModels = Object.entries(MODEL_LAYERS).map(([role, [name, title, on]]) => ({ name, title, on, marks: placed.filter(each => each.role === role) }));
+  const ofTraces = traces.flatMap((each, index) => namedMarks(each.marks, `replayed${index}`));
+  return [...ofModels, { name: "rest", title: "traces of the replay", marks: ofTraces, on: false }].filter(each => each.marks.length);
 }
 
 function replayed(record, done) {
@@ -50,7 +51,7 @@ function replayed(record, done) {
     element("p", { class: "t" }, `passed: ${done.passed.join(" → ")}`)];
   if (done.traces.some(each => each.count > 1) || done.traces.length > 1) parts.push(element("details", {}, element("summary", {}, tracesOf(done.traces)), element("div", { class: "traces" },
     ...done.traces.map((trace, index) => element("div", {}, ...verdicts(trace), text(trace, `replayed${index}`))))));
-  const layers = layersOf(done.marks);
+  const layers = layersOf(done.marks, done.traces);
   if (layers.length) parts.push(element("p", {}, `The image has new layers: ${layers.map(each => `${each.title} (${each.marks.length})`).join(", ")}.`));
   parts.push(...done.notes.map(each => element("p", { class: "muted t" }, each)));
   parts.push(...sent.map(each => sentPrompt(each, done.marks.filter(mark => each.keys.includes(mark.key)))));

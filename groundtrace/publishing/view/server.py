@@ -132,7 +132,7 @@ class ViewServer:
         self.check_runs()
         try:
             response = await handler(request)
-        except (web.HTTPException, InspectError, UnsafeFile):
+        except Exception:
             self.check_runs()  # the change of the run may be the cause of the error
             raise
         self.check_runs()

@@ -12,6 +12,7 @@ from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.inference.endpoint import is_real
 from groundtrace.rewards.blindness import blind_figures, blind_text
 from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
@@ -81,16 +82,16 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     return f"{problem} and are left out, since no judge grades text: set reward.roles.judge to a model"
 
 
-def note_free_text(settings: RewardSettings, found: int, rows: int) -> str | None:
-    """Return a note for the user on the questions of an evaluation that no judge can grade; None if there are none.
-
-    ``found`` of the ``rows`` questions have free text as gold answer.
+def note_free_text(settings: RewardSettings, data: Records | Shards) -> str | None:
+    """Return a note for the user on the questions in the data of an evaluation that no judge can grade; None if there
+    are none.
     """
-    if not found or reads_text(settings):
+    found = 0 if reads_text(settings) else data.count_free_text()
+    if not found:
         return None
     return (
-        f"{found} of {counted(rows, 'question')} have free text as gold answer: answers in other words are unscored, "
-        "since no judge grades text: set reward.roles.judge to a model"
+        f"{found} of {counted(len(data), 'question')} in the data have free text as gold answer: answers in other "
+        "words are unscored, since no judge grades text: set reward.roles.judge to a model"
     )
 
 

@@ -57,7 +57,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     recipe = _recipe(settings, rows)
     if note := note_few(min(settings.eval.questions or len(rows), len(rows)), "evaluation"):
         print(f"trainer: {note}", file=sys.stderr)
-    if note := note_free_text(settings.reward, rows.count_free_text(), len(rows)):
+    if note := note_free_text(settings.reward, rows):
         print(f"trainer: {note}", file=sys.stderr)
     settings.check_environment()
     settings = settings.at_evaluation()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
-from groundtrace.schemas.user_modules import check_modules, is_own, remember_modules
+from groundtrace.schemas.user_modules import StaleModule, check_modules, is_own, remember_modules
 
 if TYPE_CHECKING:
     from groundtrace.stages.plumbing.recipe import Recipe
@@ -164,11 +164,15 @@ def _adopted(file: Path) -> ModuleType:
     try:
         with _no_bytecode():
             module = importlib.import_module(file.stem)
+        remember_modules(file, file.parent, before)
+        check_modules(file, file.parent)
+    except StaleModule:
+        sys.modules.pop(file.stem, None)
+        raise
     except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
+        remember_modules(file, file.parent, before)  # those that the recipe had imported before the error
         sys.modules.pop(file.stem, None)
         raise PipelineError(_fault(file, error)) from error
-    remember_modules(file, file.parent, before)
-    check_modules(file, file.parent)
     return module
 
 

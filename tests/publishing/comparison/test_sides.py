@@ -76,6 +76,8 @@ def test_a_run_that_does_not_name_scorers_is_compared_without_them(make_run: Mak
     (shard,) = (old / "rejected").glob("*.parquet")
     pq.write_table(pq.read_table(shard).drop_columns(["rejected_by"]), shard)
     assert all_moved(named, old) == [] == all_moved(old, named)
+    nameless = make_run("c", {"rejected": [out("x")]})
+    assert all_moved(named, nameless) == [], "no row of this run names a scorer"
 
 
 def test_a_limit_leaves_no_transition_out_that_it_has_room_for(make_run: MakeRun) -> None:

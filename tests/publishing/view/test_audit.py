@@ -158,7 +158,7 @@ def test_judgements_of_an_earlier_draw_are_kept_but_not_counted(folder: Path) ->
 @pytest.mark.parametrize(
     ("lacking", "added", "message"),
     [
-        ("strata_sha256", [], "is not a random sample of this run"),
+        ("strata_sha256", [], "does not show whether the run was repeated since: move this file away"),
         ("", ["gone"], r"is damaged \(the run has no verified trace of 'gone'\): move it away"),
         ("", ["left-0"], r"is damaged \(the run has no verified trace of 'left-0'\)"),
     ],

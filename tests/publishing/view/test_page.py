@@ -24,7 +24,7 @@ TRACE = (
 )
 
 
-SECOND = '<think>One <points x1="20" y1="9" alt="cat">cat</points></think><answer>3</answer>'
+SECOND = '<think>Two <points x1="20" y1="9" x2="28" y2="9" alt="cat">cats</points></think><answer>3</answer>'
 
 
 @pytest.fixture
@@ -122,8 +122,15 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
         assert page.page.evaluate(places) == [place]
         page.page.evaluate(f"{number}.dispatchEvent(new Event('pointerleave'))")
         assert page.page.evaluate("document.querySelectorAll('.stage circle').length") == 2
+    both = "document.querySelector('.tag:has(sup[data-mark=other1-point-1])')"
+    page.page.evaluate(f"{both}.dispatchEvent(new Event('pointerenter'))")
+    assert page.page.evaluate(places) == ["20", "28"]
     page.page.check(".layers >> text=other traces")
-    assert page.page.evaluate("document.querySelectorAll('.stage circle.rest').length") == 1
+    page.page.uncheck(".layers >> text=other traces")
+    page.page.evaluate(f"{both}.dispatchEvent(new Event('pointerleave'))")
+    assert page.page.evaluate("document.querySelectorAll('.stage circle').length") == 2
+    page.page.check(".layers >> text=other traces")
+    assert page.page.evaluate("document.querySelectorAll('.stage circle.rest').length") == 2
     page.page.keyboard.press("m")
     page.wait("document.querySelectorAll('.stage rect, .stage circle').length == 0")
     page.page.click(".layers button:text('hide marks')")

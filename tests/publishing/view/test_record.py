@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.reading import SHARDS, InspectError
+from groundtrace.publishing.view.audit_routes import _without_verdicts
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.images import THUMBNAIL_SIDE_PX, NoImage, RowImages
 from groundtrace.publishing.view.record import NO_INPUT_ROW, record_of, traces_of
@@ -201,6 +202,8 @@ def test_points_and_boxes_are_numbered_over_all_turns(run: Path, tmp_path: Path)
     assert marks == [[("point", 1, False), ("box", 1, False)], [("point", 2, True), ("box", 2, False)]]
     parts = [[each["n"] for part in turn["parts"] for each in part["marks"]] for turn in record["turns"]]
     assert parts == [[1, 1], [2, 2]]
+    blind = json.dumps(_without_verdicts(record))
+    assert '"n": 2' in blind and '"off"' not in blind, "a reviewer of an audit must not see the verdicts"
 
 
 def test_frames_of_a_clip_have_their_times(run: Path, tmp_path: Path) -> None:

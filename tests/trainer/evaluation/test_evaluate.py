@@ -60,7 +60,7 @@ def test_questions_that_need_a_judge_are_told_in_advance(
     data = write_records(tmp_path / "q", [*free, *records(IDS[1])])
     scripted({"662-1-0-c0": [RIGHT, WRONG], "662-1-0-c1": [WRONG, WRONG]})
     evaluate(settings(folders), data, tmp_path / "out")
-    note = "1 of 2 questions have free text as gold answer: answers in other words are unscored"
+    note = "1 of 2 questions in the data have free text as gold answer: answers in other words are unscored"
     assert note in capsys.readouterr().err
     evaluate(settings(folders), write_records(tmp_path / "r", records(IDS[1])), tmp_path / "other")
     assert "free text" not in capsys.readouterr().err
