@@ -49,9 +49,10 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """Holds the sampling settings of the teacher model's traces (judge section, reasoning and answer).
+    """Holds the sampling settings of the teacher model's traces.
 
-    The paper SAIL-RL does not give these values; its training uses sequences of up to 20K tokens.
+    A trace has three sections: judgement, reasoning and answer. The paper SAIL-RL does not give these values. It only
+    states that sequences of training have up to 20K tokens.
     """
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6

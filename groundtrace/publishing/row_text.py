@@ -92,7 +92,7 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
 
 
 def _cut(title: str, text: str) -> list[str]:
-    """Return the first :data:`MAX_LINES` lines of ``title: text``, and the number of lines that are left out.
+    """Return the first :data:`MAX_LINES` lines of ``title: text``, and a last line with the number of lines left out.
 
     A line has at most :data:`WIDTH` characters. All lines but the first are indented.
     """

@@ -292,8 +292,9 @@ def _judged(
 def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], original: Pixels) -> bool:
     """Return whether a call only gives an overview: it shows only the whole unchanged image, or prints a fixed text.
 
-    ``reason`` is the reason why the call did not look at the question's objects. ``shown`` is the call's output for the
-    image ``original``. ``elsewhere`` are its outputs for images that were changed only outside these objects. A text is
+    A call is the code of one turn. ``reason`` states why the call did not look at the question's objects; only
+    :data:`SHOWS_ALL` and :data:`IGNORES_OBJECTS` can be an overview. ``shown`` is the call's output for the image
+    ``original``. ``elsewhere`` are its outputs for images that were changed only outside these objects. A text is
     fixed if ``shown`` and all of ``elsewhere`` have the same text.
     """
     if reason == IGNORES_OBJECTS:

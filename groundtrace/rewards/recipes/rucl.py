@@ -33,8 +33,8 @@ class Rucl(Recipe):
     A rubric is one criterion of grading, and is easy or hard. The curriculum adds the hard rubrics to the reward after
     the easy ones.
 
-    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8). After each step, the mean
-    score of the step's responses on the easy rubrics is added to the curriculum (Eq. 7). If the judge fails on a
+    λ_t, the weight of the hard rubrics in a step, depends on the steps before it (Eq. 8): after each step, the
+    curriculum records the mean score of the step's responses on the easy rubrics (Eq. 7). If the judge fails on a
     response, the response is unscored, and the mean does not include it.
 
     If the setting ``alpha`` (α, the weight of a right answer) is 1, no rubric is judged. The reward is then the outcome
