@@ -389,9 +389,9 @@ def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Pat
     """Return the file of each module with a plug-in of the user, with the folder from which the module is imported.
 
     Modules of Groundtrace and of installed packages are left out. ``config`` are the values of a config. If it is
-    given, the result has the parts that this config names, in any of its sections, and the parts that a recipe has
-    registered, but no parts of other configs. An installed package whose files are elsewhere (``pip install -e``)
-    counts as the user's.
+    given, the result has the files of the plug-ins that this config names, in any of its sections, and of those that a
+    recipe has registered, but not of those that only other configs named. An installed package whose files are
+    elsewhere (``pip install -e``) counts as the user's.
     """
     registered = [each for parts in _configured.values() for each in parts.values()]
     paths = {each.path for each in registered if config is None or not each.is_of_config}

@@ -2,9 +2,9 @@
 
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name. The terms
 of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``thinking`` and
-``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``, which
-scores whether a response in words agrees with a good reasoning with boxes. A verdict with another name is used only if
-the config has a weight for this name (:class:`GateSettings`).
+``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``. The
+latter scores whether a response without boxes agrees with the best earlier reasoning with boxes for the same question.
+A verdict with another name is used only if the config has a weight for this name (:class:`GateSettings`).
 
 A term is not applicable in two cases: its scorer had nothing to check, or the response has no verdict with this name.
 A mean leaves out a term that is not applicable: the weight of the term is not in the sum of the weights either. The

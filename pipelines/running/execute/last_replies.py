@@ -83,7 +83,7 @@ class LastReplies:
             self._mine.touch()
 
     def check(self) -> None:
-        """Check whether the run was stopped. If so, start a thread that waits for the last replies of this process.
+        """Check whether the run was stopped. If so, start a thread that waits for the last replies to this process.
 
         Call this method repeatedly.
         """
