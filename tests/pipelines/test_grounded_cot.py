@@ -113,6 +113,7 @@ def test_kept_points_lie_on_the_gold_objects(done: Path) -> None:
     assert exact / counting >= 0.98
 
 
+@pytest.mark.slow
 def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, tmp_path: Path) -> None:
     pointing_badly = ("--set", "roles.pointer=coarse", "--set", "endpoints.coarse.strength=1.5")
     summary = run(SAMPLE, tmp_path / "run", "--cache", str(done / "cache"), "--limit", "60", *pointing_badly)

@@ -90,6 +90,7 @@ def test_the_masks_of_the_check_hold_the_points_of_the_trace(run: Path) -> None:
         assert any(cv2.pointPolygonTest(ring, (point["x"], point["y"]), measureDist=False) >= 0 for ring in rings)
 
 
+@pytest.mark.slow
 def test_each_kind_of_end_is_repeated(run: Path) -> None:
     ends = {(row["stage"], row["reason"]): row for row in rows_of(run, "rejected")}
     assert len(ends) >= 2

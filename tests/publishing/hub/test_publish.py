@@ -145,6 +145,7 @@ def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path, tmp_path: 
     assert refused.returncode == 2 and "none/card.md cannot be written" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, run: Path) -> None:
     refused = beam("publish", run, "--repo", REPO, "--with", "audit")
     assert refused.returncode == 2 and "has no audit: judge traces with `beam view" in refused.stderr

@@ -48,6 +48,7 @@ class SlowCoder(Coder):
         return True
 
 
+@pytest.mark.slow
 def test_an_element_that_is_being_encoded_is_not_cut_in_two() -> None:
     """Beam sends what it has buffered every second, in the middle of an element, unless our runner turns this off."""
     registry.register_coder(Number, SlowCoder)
