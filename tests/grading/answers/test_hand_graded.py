@@ -145,6 +145,7 @@ def test_another_number_in_the_same_form_is_never_right(one: int, other: int, fo
 @given(WHOLE, WHOLE, st.sampled_from(FORMS), st.sampled_from(UNITS))
 def test_a_wrong_number_is_never_right_whatever_stands_around_it(one: int, other: int, form: str, unit: str) -> None:
     assume(one != other and 100 * one != other and one != 100 * other)
+    assume(7 * one != other or "{7}" not in form)  # a fraction with 7 below it
     assert grade_answer(form.format(other), f"{one}{unit}", "numeric", None).value != 1.0
 
 
