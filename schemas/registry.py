@@ -318,8 +318,7 @@ def use_plugins(given: Any, where: str = "plugins", is_of_config: bool = False) 
     processes, the result of :func:`configured_plugins`. The module of a recipe (a file that defines a pipeline) may
     also call this function. If an earlier call gave the same name to another part, the new part replaces the earlier
     part. ``where`` is the config key of the section, for messages. ``is_of_config`` states whether a config names the
-    parts. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used. Raises
-    :class:`groundtrace.schemas.user_modules.StaleModule` if a module of the user has changed since its import.
+    parts. Raises RegistryError if a kind is unknown, or if a part cannot be imported or used.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
@@ -339,7 +338,6 @@ def use_plugins(given: Any, where: str = "plugins", is_of_config: bool = False) 
                 load(path)
             except RegistryError as error:
                 raise RegistryError(f"{where}.{kind}.{name} cannot be used, because {error}") from error
-            check_part(path)
     before = {kind: dict(parts) for kind, parts in _configured.items()}
     for kind, parts in given.items():
         held = _configured.setdefault(kind, {})
@@ -402,19 +400,10 @@ def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Pat
     return {found for path in paths if (found := _place_of(path.partition(":")[0])) is not None}
 
 
-def check_part(path: str) -> None:
-    """Raise StaleModule if Python has imported other code than that of the user's module with the part ``path``.
-
-    ``path`` has the form ``module:NAME``. Parts of Groundtrace and of installed packages are accepted.
-    """
-    if (place := _place_of(path.partition(":")[0])) is not None:
-        check_modules(*place)
-
-
 def check_parts(config: Mapping[str, Any]) -> None:
-    """Raise StaleModule if Python has imported other code than that of the parts that a config names.
+    """Raise StaleModule if Python has imported other code than that of the parts of :func:`plugin_files`.
 
-    ``config`` are the values of the config. A part that is not imported yet is not checked.
+    ``config`` are the values of a config. A part that is not imported yet is not checked.
     """
     for own in plugin_files(config):
         check_modules(*own)

@@ -9,13 +9,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from groundtrace.pipelines.commands.serving import http_loop, listening, positive, stopped_by_signals
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
+
+if TYPE_CHECKING:
+    from groundtrace.publishing.view.other_run import OtherRun
+    from groundtrace.publishing.view.rows import ViewedRows
 
 HOST = "127.0.0.1"
 ENDING_S = 2.0
@@ -95,17 +99,14 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     line. The second argument is not used. Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or
     the value of an option such as ``--at`` cannot be used.
     """
-    from groundtrace.pipelines.running.comparing import recipe_defaults
     from groundtrace.pipelines.running.plan.loading import recipe_file
-    from groundtrace.publishing.comparison.setting_changes import setting_changes
-    from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder
+    from groundtrace.publishing.reading import InspectError, input_folder
     from groundtrace.publishing.view.audit import open_audit
     from groundtrace.publishing.view.copying import export_view
     from groundtrace.publishing.view.filters import BadFilter, read_filters
     from groundtrace.publishing.view.guard import TOKEN, Guard
     from groundtrace.publishing.view.images import RowImages
     from groundtrace.publishing.view.live import is_unfinished
-    from groundtrace.publishing.view.other_run import compare
     from groundtrace.publishing.view.replays import Replays
     from groundtrace.publishing.view.reviews import Reviews
     from groundtrace.publishing.view.rows import ViewedRows
@@ -118,13 +119,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     if is_unfinished(run) and not (parsed.other or parsed.at or parsed.export or parsed.audit or "://" in parsed.run):
         return _follow(run, parsed.port, cache)
     rows = ViewedRows(run)
-    summary = rows.summary
-    other = None
-    if parsed.other is not None:
-        other_run = local_copy(parsed.other).absolute()
-        there = ViewedRows(other_run)
-        differ = setting_changes((other_run, there.summary), (run, summary), lambda: recipe_defaults(summary.recipe))
-        other = compare(rows, other_run, there, differ.shown)
+    other = None if parsed.other is None else _compared(run, rows, parsed.other)
     state = state_of(parsed.at)
     try:
         filters = read_filters(filter_items(state), rows.dimensions)
@@ -133,7 +128,7 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     reviews = Reviews(run, is_copy="://" in parsed.run)
     rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
     guard = Guard()
-    images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
+    images = RowImages(MediaStore(input_folder(rows.summary.input), str(run), cache_bytes=0))
     if parsed.export is not None:
         _check_export(parsed)
         server = ViewServer(run, rows, images, reviews, guard, other=other)
@@ -152,19 +147,42 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "", cache)
     app = ViewServer(run, rows, images, reviews, guard, audit, other, replays, cache).app()
     notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
-    if (run / FAILED_PAGE).is_file():
-        notes.append(
-            f"these are the rows of {summary.finished}; a later run in this folder failed: {run / FAILED_PAGE}"
-        )
-    if other and other.only_there == len(other.rows):
-        notes.append(f"no record of {run} is in {other.run}: they have no common ids")
-    if audit and audit.note:
-        notes.append(audit.note)
+    notes += _notes(run, rows, other) + ([audit.note] if audit and audit.note else [])
     _serve(app, parsed.port, notes, urlencode([*state, (TOKEN, guard.token)]))
     rows.close()
     if other:
         other.rows.close()
     return 0
+
+
+def _compared(run: Path, rows: "ViewedRows", named: str) -> "OtherRun":
+    """Open the second run, add the columns that compare the two runs to ``rows``, and return the second run.
+
+    ``rows`` are the rows of the run in the folder ``run``. ``named`` is the path or URL of the second run.
+    """
+    from groundtrace.pipelines.running.comparing import recipe_defaults
+    from groundtrace.publishing.comparison.setting_changes import setting_changes
+    from groundtrace.publishing.view.other_run import compare
+    from groundtrace.publishing.view.rows import ViewedRows
+
+    other, summary = local_copy(named).absolute(), rows.summary
+    there = ViewedRows(other)
+    differ = setting_changes((other, there.summary), (run, summary), lambda: recipe_defaults(summary.recipe))
+    return compare(rows, other, there, differ.shown)
+
+
+def _notes(run: Path, rows: "ViewedRows", other: "OtherRun | None") -> list[str]:
+    """Return notes for the user: that a later run in the folder ``run`` failed, and that two runs have no common id."""
+    from groundtrace.publishing.reading import FAILED_PAGE
+
+    found = list[str]()
+    if (run / FAILED_PAGE).is_file():
+        found.append(
+            f"these are the rows of {rows.summary.finished}; a later run in this folder failed: {run / FAILED_PAGE}"
+        )
+    if other and other.only_there == len(other.rows):
+        found.append(f"no record of {run} is in {other.run}: they have no common ids")
+    return found
 
 
 def _follow(run: Path, port: int, cache: Path | None) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file
 from groundtrace.schemas import user_modules
-from groundtrace.schemas.registry import check_part, load
+from groundtrace.schemas.registry import check_parts, load
 from groundtrace.schemas.user_modules import StaleModule
 
 RECIPE = "from parts_beside import VALUE\nRECIPE = VALUE\n"
@@ -62,13 +62,13 @@ def test_a_plug_in_that_changes_after_its_import_is_refused(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_types.py").write_text("VALUE = 1\n")
     assert load("own_types:VALUE") == 1
-    check_part("own_types:VALUE")
+    check_parts({"kind": "own_types:VALUE"})
     (tmp_path / "own_types.py").write_text("VALUE = 2\n")
     with pytest.raises(StaleModule, match=r"own_types\.py has changed since Python imported it"):
-        check_part("own_types:VALUE")
+        check_parts({"kind": "own_types:VALUE"})
     (tmp_path / "own_types.py").unlink()
     with pytest.raises(StaleModule, match=r"own_types\.py has changed since Python imported it"):
-        check_part("own_types:VALUE")
+        check_parts({"kind": "own_types:VALUE"})
 
 
 def test_two_recipes_with_different_modules_of_one_name(tmp_path: Path) -> None:
