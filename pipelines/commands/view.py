@@ -5,27 +5,14 @@ instead of rows.
 """
 
 import argparse
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import Any
 
-from groundtrace.pipelines.commands.serving import http_loop, listening, positive, stopped_by_signals
+from groundtrace.pipelines.commands.serving import positive
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
-from groundtrace.storage.mirror import local_copy
 
-if TYPE_CHECKING:
-    from groundtrace.publishing.view.other_run import OtherRun
-    from groundtrace.publishing.view.rows import ViewedRows
-
-HOST = "127.0.0.1"
-ENDING_S = 2.0
-MAX_ADDRESS_BYTES = 2**20
-"""The maximum length of an address (URL) that a browser requests. It is large, because the address contains the id of a
-record, which may be long."""
 EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
@@ -99,119 +86,27 @@ def run_view(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     line. The second argument is not used. Raises :class:`groundtrace.schemas.errors.UserError` if the run, the port or
     the value of an option such as ``--at`` cannot be used.
     """
-    from groundtrace.pipelines.running.plan.loading import recipe_file
-    from groundtrace.publishing.reading import InspectError, input_folder
-    from groundtrace.publishing.view.audit import open_audit
-    from groundtrace.publishing.view.copying import export_view
-    from groundtrace.publishing.view.filters import BadFilter, read_filters
-    from groundtrace.publishing.view.guard import TOKEN, Guard
-    from groundtrace.publishing.view.images import RowImages
-    from groundtrace.publishing.view.live import is_unfinished
-    from groundtrace.publishing.view.replays import Replays
-    from groundtrace.publishing.view.reviews import Reviews
-    from groundtrace.publishing.view.rows import ViewedRows
-    from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
-    from groundtrace.vision.media import MediaStore
+    from groundtrace.pipelines.commands.viewing import serve
 
-    begun = time.monotonic()
     cache = _cache_folder(parsed.cache)
-    run = local_copy(parsed.run).absolute()
-    if is_unfinished(run) and not (parsed.other or parsed.at or parsed.export or parsed.audit or "://" in parsed.run):
-        return _follow(run, parsed.port, cache)
-    rows = ViewedRows(run)
-    other = None if parsed.other is None else _compared(run, rows, parsed.other)
-    state = state_of(parsed.at)
-    try:
-        filters = read_filters(filter_items(state), rows.dimensions)
-    except BadFilter as error:
-        raise InspectError(f"--at {parsed.at} cannot be used: {error}") from error
-    reviews = Reviews(run, is_copy="://" in parsed.run)
-    rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
-    guard = Guard()
-    images = RowImages(MediaStore(input_folder(rows.summary.input), str(run), cache_bytes=0))
-    if parsed.export is not None:
+    if parsed.export is None:
+        serve(parsed, cache)
+    else:
         _check_export(parsed)
-        server = ViewServer(run, rows, images, reviews, guard, other=other)
-        count = export_view(server.about(), rows, images, reviews, filters, Path(parsed.export), server.check_runs)
-        say(f"{counted(count, 'row')} copied: open {Path(parsed.export) / 'index.html'} in a browser")
-        return 0
-    audit = None
-    if parsed.audit:
-        if "://" in parsed.run:
-            raise InspectError(
-                f"--audit cannot write judgements to {parsed.run}, because this run is in an object store: copy the "
-                "run to this machine, and give the path of the copy"
-            )
-        audit = open_audit(run, rows, images, parsed.audit, parsed.reviewer)
-        state = state or [("view", "audit")]
-    replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "", cache)
-    app = ViewServer(run, rows, images, reviews, guard, audit, other, replays, cache).app()
-    notes = [f"{counted(len(rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"]
-    notes += _notes(run, rows, other) + ([audit.note] if audit and audit.note else [])
-    _serve(app, parsed.port, notes, urlencode([*state, (TOKEN, guard.token)]))
-    rows.close()
-    if other:
-        other.rows.close()
+        _export(parsed)
     return 0
 
 
-def _compared(run: Path, rows: "ViewedRows", named: str) -> "OtherRun":
-    """Open the second run, add the columns that compare the two runs to ``rows``, and return the second run.
+def _export(parsed: argparse.Namespace) -> None:
+    """Write a copy of the page to the folder that ``--export`` names, and print the path of its first file."""
+    from groundtrace.pipelines.commands.viewing import open_rows
+    from groundtrace.publishing.view.copying import export_view
+    from groundtrace.publishing.view.guard import Guard
+    from groundtrace.publishing.view.server import ViewServer
 
-    ``rows`` are the rows of the run in the folder ``run``. ``named`` is the path or URL of the second run.
-    """
-    from groundtrace.pipelines.running.comparing import recipe_defaults
-    from groundtrace.publishing.comparison.setting_changes import setting_changes
-    from groundtrace.publishing.view.other_run import compare
-    from groundtrace.publishing.view.rows import ViewedRows
-
-    other, summary = local_copy(named).absolute(), rows.summary
-    there = ViewedRows(other)
-    differ = setting_changes((other, there.summary), (run, summary), lambda: recipe_defaults(summary.recipe))
-    return compare(rows, other, there, differ.shown)
-
-
-def _notes(run: Path, rows: "ViewedRows", other: "OtherRun | None") -> list[str]:
-    """Return notes for the user: that a later run in the folder ``run`` failed, and that two runs have no common id."""
-    from groundtrace.publishing.reading import FAILED_PAGE
-
-    found = list[str]()
-    if (run / FAILED_PAGE).is_file():
-        found.append(
-            f"these are the rows of {rows.summary.finished}; a later run in this folder failed: {run / FAILED_PAGE}"
-        )
-    if other and other.only_there == len(other.rows):
-        found.append(f"no record of {run} is in {other.run}: they have no common ids")
-    return found
-
-
-def _follow(run: Path, port: int, cache: Path | None) -> int:
-    """Serve the page of an unfinished run until a signal arrives, and return the exit code, which is 0.
-
-    ``cache`` is the folder of the reply cache; None for the cache in the run folder.
-    """
-    from groundtrace.publishing.view.guard import TOKEN, Guard
-    from groundtrace.publishing.view.live_server import live_app
-
-    guard = Guard()
-    note = f"{run} has no finished run, so the page shows its requests and newest replies; Ctrl-C ends the view"
-    _serve(live_app(run, guard, cache), port, [note], urlencode([(TOKEN, guard.token)]))
-    return 0
-
-
-def _serve(app: Any, port: int, notes: Sequence[str], query: str) -> None:
-    """Serve the aiohttp application ``app`` until a signal arrives.
-
-    First print ``notes``, one line for each, and the URL of the first page, which ends in the query string ``query``.
-    """
-    from aiohttp import web
-
-    with stopped_by_signals() as stopped, http_loop() as on_loop:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=ENDING_S, max_line_size=MAX_ADDRESS_BYTES)
-        address = on_loop(listening(runner, HOST, port))
-        for note in notes:
-            say(f"beam: {note}", file=sys.stderr)
-        say(f"{address}/?{query}")
-        sys.stdout.flush()
-        stopped.wait()
-        on_loop(runner.cleanup())
+    opened, folder = open_rows(parsed.run, parsed.other), Path(parsed.export)
+    filters = opened.filters(parsed.at)
+    run, rows, images, reviews = opened.run, opened.rows, opened.images, opened.reviews
+    server = ViewServer(run, rows, images, reviews, Guard(), other=opened.other)
+    count = export_view(server.about(), rows, images, reviews, filters, folder, server.check_runs)
+    say(f"{counted(count, 'row')} copied: open {folder / 'index.html'} in a browser")

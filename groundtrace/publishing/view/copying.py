@@ -84,21 +84,21 @@ def export_view(
 def _removed_if_changed(folder: Path, made: Sequence[Path], check_runs: Callable[[], None]) -> Iterator[None]:
     """Check at the end of the block, which writes into an empty folder, whether a run has changed.
 
-    If it has, remove what was written, and raise the RunChanged of ``check_runs``, also in place of an error of the
-    block. ``made`` are the folders that were made for the copy, the innermost first; they are removed, too.
+    If it has, remove what was written, and raise RunChanged, also in place of an error of the block. ``made`` are the
+    folders that were made for the copy, the innermost first; they are removed, too.
     """
     try:
         try:
             yield
         finally:
             check_runs()
-    except RunChanged:
+    except RunChanged as changed:
         for each in folder.iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()
         with suppress(OSError):  # another program may have written into a folder above
             for each in made:
                 each.rmdir()
-        raise
+        raise RunChanged(f"{changed}: repeat the command") from changed
 
 
 def _record(row: dict[str, Any], rows: ViewedRows, images: RowImages, folder: Path) -> dict[str, Any]:

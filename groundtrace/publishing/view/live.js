@@ -15,7 +15,7 @@ const whole = value => Math.round(value || 0).toLocaleString("en");
 const line = (...parts) => parts.filter(Boolean).join(" · ");
 
 function about(state) {
-  if (state.is_finished) return "The run has finished: start beam view again to see its rows.";
+  if (state.is_finished) return "The run has finished: reload this page to see its rows.";
   const has = state.calls.some(each => each.replies);
   const seen = state.idle_s === null ? has ? "The replies are in another cache (--cache), which the page does not read." : "There is no reply yet." : `The last reply came ${whole(state.idle_s)} s ago; ${whole(state.per_minute)} in the last minute.`;
   const ended = state.is_failed ? "The run ended with an error, which failed.html in its folder states." : "The run has not finished.";

@@ -7,7 +7,8 @@ from aiohttp import web
 
 from groundtrace.publishing.view.answers import apart, json_response
 from groundtrace.publishing.view.guard import Guard
-from groundtrace.publishing.view.live import LiveRun
+from groundtrace.publishing.view.live import LiveRun, is_unfinished
+from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.server import page_file
 
 _STATIC = {
@@ -18,11 +19,12 @@ _STATIC = {
 }
 
 
-def live_app(run: Path, guard: Guard, cache: Path | None = None) -> web.Application:
+def live_app(run: Path, guard: Guard, cache: Path | None = None, reopening: Reopening | None = None) -> web.Application:
     """Return the aiohttp application of an unfinished run: its page, and its state as JSON under ``/api/live``.
 
     ``run`` is the run folder. ``guard`` refuses all requests that do not come from the user's browser. ``cache`` is the
-    folder of the reply cache; None for the cache in the run folder.
+    folder of the reply cache; None for the cache in the run folder. ``reopening`` has the rows read when the run has
+    finished and the browser loads the page again; None if the page shall stay as it is.
     """
     live, one = LiveRun(run, cache), asyncio.Lock()
 
@@ -33,8 +35,15 @@ def live_app(run: Path, guard: Guard, cache: Path | None = None) -> web.Applicat
             except OSError as error:
                 return web.Response(status=409, text=f"cannot read {error.filename}: {error.strerror}")
 
+    page = page_file(*_STATIC["/"])
+
+    async def start(request: web.Request) -> web.StreamResponse:
+        return await page(request) if reopening is None or is_unfinished(run) else reopening.response()
+
     app = web.Application(middlewares=[guard.middleware])
+    app.router.add_get("/", start)
     for path, (name, kind) in _STATIC.items():
-        app.router.add_get(path, page_file(name, kind))
+        if path != "/":
+            app.router.add_get(path, page_file(name, kind))
     app.router.add_get("/api/live", state)
     return app

@@ -47,7 +47,7 @@ class OpenedRun:
 
     def _refuse(self) -> None:
         self._is_changed = True
-        raise RunChanged(f"{self._run} was changed after `beam view` had read it: start `beam view` again")
+        raise RunChanged(f"{self._run} was changed after `beam view` had read it")
 
 
 def _state(file: Path) -> tuple[int, ...] | None:

@@ -25,6 +25,7 @@ from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import MAX_SETTINGS, OtherRun
 from groundtrace.publishing.view.record import record_of
+from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
 from groundtrace.publishing.view.reviews import Mark, Reviews
@@ -81,7 +82,7 @@ class ViewServer:
     that a person judges; None if the run is viewed without an audit. ``other`` is a second run; None if only one
     run is viewed. For each record, the page also shows its outcome and its traces in the second run. ``replays``
     repeats the stages for a record; None if the view does not offer this. ``cache`` is the folder of the reply cache;
-    None for the cache in the run folder.
+    None for the cache in the run folder. ``reopening`` has a changed run read again; None if the run is not read again.
     """
 
     def __init__(
@@ -95,9 +96,11 @@ class ViewServer:
         other: OtherRun | None = None,
         replays: Replays | None = None,
         cache: Path | None = None,
+        reopening: Reopening | None = None,
     ) -> None:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
         self._audit, self._other, self._replays, self._cache = audit, other, replays, cache
+        self._reopening = reopening
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
@@ -125,8 +128,13 @@ class ViewServer:
         """Raise RunChanged instead of serving rows or images of a run that another run has replaced.
 
         The run is checked again after the handler, which may have read other files: it opens shards and starts replays
-        some time after the first check.
+        some time after the first check. If the browser loads the page itself, the run is read again.
         """
+        if request.path == "/" and self._reopening is not None:
+            try:
+                self.check_runs()
+            except (RunChanged, UnsafeFile):
+                return self._reopening.response()
         if request.path in _STATIC:
             return await handler(request)
         self.check_runs()
@@ -324,14 +332,14 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
     """Return the response of ``handler``. If ``handler`` raises an expected error, return the error's message instead.
 
     Expected errors are those about the request or the run. The HTTP status of the message is 400 for a bad filter, and
-    409 for an error about the run. It is 410 if the run has changed, so that no later request can succeed.
+    409 for an error about the run. It is 410 if the run has changed: the page must be loaded again.
     """
     try:
         return await handler(request)
     except BadFilter as error:
         return web.Response(status=400, text=str(error))
     except RunChanged as error:
-        return web.Response(status=410, text=str(error))
+        return web.Response(status=410, text=f"{error}: reload this page")
     except (InspectError, UnsafeFile) as error:
         return web.Response(status=409, text=str(error))
 

@@ -1,21 +1,23 @@
 """``beam view`` as a process: its address, its ends, and what it refuses."""
 
-import asyncio
+import json
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-from http.client import HTTPConnection
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from groundtrace.pipelines.commands import view
 from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.viewing import open_rows
+from groundtrace.publishing.view.guard import Guard
+from groundtrace.publishing.view.server import ViewServer
 from tests.publishing.view.viewed import sft_row, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -57,8 +59,8 @@ def test_it_serves_the_run_until_a_signal(demo: Path, number: signal.Signals) ->
         ),
         (("--at", "colour=red"), "--at colour=red cannot be used: the run has no column 'colour'"),
         (("--at", "pass_rate=high"), "or as LOW..HIGH"),
-        (("--port", "-1"), "choose another --host or --port"),
-        (("--port", "70000"), "choose another --host or --port"),
+        (("--port", "-1"), "choose another --port"),
+        (("--port", "70000"), "choose another --port"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -83,25 +85,79 @@ def test_a_second_folder_without_a_finished_run_is_one_line(
     assert f"{tmp_path} has no run.json" in err and err.count("\n") == 1
 
 
-def test_the_settings_that_differ_from_those_of_a_second_run_are_on_the_page(
-    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_settings_that_differ_from_those_of_a_second_run_are_on_the_page(demo: Path, tmp_path: Path) -> None:
     new, old = (write_run(tmp_path / name, demo / "runs/demo", {"sft": [sft_row("a")]}) for name in ("new", "old"))
     config = old / "config.toml"
     config.write_text(config.read_text("utf-8").replace("\nk = 4", "\nk = 2", 1), "utf-8")
-    found = list[dict[str, Any]]()
+    opened = open_rows(str(new), str(old))
+    server = ViewServer(new, opened.rows, opened.images, opened.reviews, Guard(), other=opened.other)
+    assert server.about()["other"]["settings"] == (("attempt.k", "2", "4"),)
 
-    def serve(app: web.Application, port: int, notes: list[str], query: str) -> None:
-        async def use() -> dict[str, Any]:
-            async with TestClient(TestServer(app)) as client:
-                await client.get(f"/?{query}")
-                return await (await client.get("/api/run")).json()
 
-        found.append(asyncio.run(use()))
+class Browser:
+    """Opens the page whose address a process of ``beam view`` prints, and keeps its cookie."""
 
-    monkeypatch.setattr(view, "_serve", serve)
-    assert main(["view", str(new), str(old)]) == 0
-    assert found[0]["other"]["settings"] == [["attempt.k", "2", "4"]]
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip())
+        self._port = address.port or 0
+        answer, _ = self._got(f"/?{address.query}", {})
+        self._headers = {"Cookie": answer.headers["Set-Cookie"].split(";")[0]}
+
+    def _got(self, path: str, headers: dict[str, str]) -> tuple[HTTPResponse, str]:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+
+    def get(self, path: str) -> tuple[int, str]:
+        answer, text = self._got(path, self._headers)
+        return answer.status, text
+
+    def load(self, until: Callable[[int, str], bool]) -> str:
+        """Load the page until it is as wanted, as the page itself does, and return it."""
+        for _ in range(200):
+            status, text = self.get("/?set=sft")
+            if until(status, text):
+                return text
+            assert status == 503 and 'http-equiv="refresh"' in text
+            time.sleep(0.05)
+        raise AssertionError(text)
+
+
+def test_a_run_that_ends_or_is_repeated_is_read_again(demo: Path, tmp_path: Path) -> None:
+    """The browser keeps its address and its cookie, and never finds the port closed."""
+    folder, others = tmp_path / "run", [[sft_row("a")], [sft_row("a"), sft_row("b")]]
+    one, two = (write_run(tmp_path / str(len(rows)), demo / "runs/demo", {"sft": rows}) for rows in others)
+    folder.mkdir()
+    (folder / "input.json").write_text("{}", "utf-8")
+    line = [sys.executable, "-m", "groundtrace", "view", str(folder)]
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        browser = Browser(process)
+        assert "live.js" in browser.load(lambda status, _: status == 200)
+        shutil.copytree(one, folder, dirs_exist_ok=True)
+        assert "page.js" in browser.load(lambda status, _: status == 200)
+        assert json.loads(browser.get("/api/run")[1])["rows"] == 1
+
+        shutil.copytree(two, folder, dirs_exist_ok=True)
+        assert browser.get("/api/rows")[0] == 410
+        browser.load(lambda status, _: status == 200)
+        assert json.loads(browser.get("/api/rows")[1])["total"] == 2
+
+        (shard,) = (folder / "sft").glob("*.parquet")
+        good = shard.read_bytes()
+        shard.write_bytes(b"<script>")
+        assert "It cannot be read at present: " in browser.load(lambda _, text: "cannot be read" in text)
+        shard.write_bytes(good)
+        browser.load(lambda status, _: status == 200)
+        assert json.loads(browser.get("/api/rows")[1])["total"] == 2
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    found = [text.split(" of ")[0] for text in err.splitlines()[1:]]
+    assert found == [f"beam: the run folder has changed: {rows}" for rows in ("1 row", "2 rows", "2 rows")]
 
 
 def test_a_port_that_is_taken_is_one_line(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_nothing_is_left_of_a_copy_during_which_the_run_was_replaced(
         return "image/png", b"of another run"
 
     monkeypatch.setattr(RowImages, "original", original)
-    with pytest.raises(RunChanged, match=r"was changed after `beam view` had read it: start `beam view` again$"):
+    with pytest.raises(RunChanged, match=r"was changed after `beam view` had read it: repeat the command$"):
         copied(folder, tmp_path / target)
     left = [file for file in sorted(tmp_path.rglob("*")) if "reviews" not in file.parts]
     assert left == there

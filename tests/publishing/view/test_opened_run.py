@@ -43,7 +43,7 @@ def test_a_change_is_noticed(folder: Path, change: Callable[[Path], object]) -> 
     opened = OpenedRun(folder)
     opened.check()
     change(folder)
-    with pytest.raises(RunChanged, match=f"^{folder} was changed after `beam view` had read it: start `beam view` "):
+    with pytest.raises(RunChanged, match=f"^{folder} was changed after `beam view` had read it$"):
         opened.check()
 
 

@@ -269,7 +269,7 @@ def test_a_note_on_a_record_of_a_repeated_run_is_refused_where_the_user_sees_it(
     page.page.fill("textarea", "look again")
     page.page.press("textarea", "Tab")
     page.page.wait_for_selector("dialog #record-trouble:visible")
-    assert "start `beam view` again" in page.page.inner_text("#record-trouble")
+    assert "reload this page" in page.page.inner_text("#record-trouble")
     assert page.page.input_value("textarea") == "look again"
     page.page.keyboard.press("Escape")
     page.wait("!document.querySelector('dialog').open")

@@ -83,7 +83,7 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
         for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
             response = await client.get(path)
             assert response.status == 410, path
-            assert "was changed after `beam view` had read it: start `beam view` again" in await response.text()
+            assert "was changed after `beam view` had read it: reload this page" in await response.text()
         assert (await client.get("/page.js")).status == 200
 
     served(work)
@@ -104,7 +104,7 @@ def test_what_was_read_while_the_run_was_replaced_is_not_shown(
     async def work(client: Client, guard: Guard) -> None:
         await enter(client, guard)
         response = await client.get("/thumbnail/0")
-        assert response.status == 410 and "start `beam view` again" in await response.text()
+        assert response.status == 410 and "reload this page" in await response.text()
 
     served(work)
 
@@ -130,7 +130,7 @@ def test_a_replay_of_a_run_that_was_replaced_meanwhile_is_not_shown(
             (record_id, *_) = rows.ids(Filters())
             headers = {"Origin": f"http://{client.host}:{client.port}"}
             response = await client.post("/api/replay", json={"id": record_id}, headers=headers)
-            assert response.status == 410 and "start `beam view` again" in await response.text()
+            assert response.status == 410 and "reload this page" in await response.text()
         rows.close()
 
     asyncio.run(work())
