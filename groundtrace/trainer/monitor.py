@@ -90,7 +90,7 @@ class Monitor:
         self._task = self._bar.add_task("", total=steps, name=command)
         self._sampled = SampledView(self._bar)
         self._boards: list[Board] = []
-        self._page = None if command == "eval" else TrainPage(output, settings.reward if command == "grpo" else None)
+        self._page = None if command == "eval" else TrainPage(output, settings)
         self._left_out: set[str] = set()
         self.validations: list[dict[str, Any]] = []
 
@@ -157,9 +157,10 @@ class Monitor:
         self._send(values, step)
 
     def show_sampled(self, sampled: Sampled | None) -> None:
-        """Show how many responses a step has sampled by now; None means that the step samples no more.
+        """Show how many responses a step has sampled by now.
 
-        In a terminal, the progress bar shows it. Otherwise, a line is printed at most every 30 s.
+        In a terminal, the progress bar shows the number. Otherwise, a line with the number is printed at most every
+        30 s. If ``sampled`` is None, the step has ended its sampling, and the number is no longer shown.
         """
         self._sampled.show(sampled)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.pages.render import render
-from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
 from groundtrace.trainer.watching.entries import entries_of
 from groundtrace.trainer.watching.records import read_metrics, read_steps
-from groundtrace.trainer.watching.reward_settings import shown_reward
+from groundtrace.trainer.watching.shown_settings import SECTIONS, shown_reward, shown_training
 
 PAGE = "train.html"
 MIN_PAUSE_S = 20.0
@@ -38,12 +38,12 @@ COLUMNS = (
 class TrainPage:
     """Writes the page ``train.html`` of a training to its output folder, and updates the page while the training runs.
 
-    ``reward`` holds the settings of the reward, which the page shows; None if the training has no reward. If the page
-    cannot be written, the training continues, and the reason is printed once.
+    The page also shows ``settings``, the config of the training; None to leave it out. If the page cannot be written,
+    the training continues, and the reason is printed once.
     """
 
-    def __init__(self, output: Path, reward: RewardSettings | None = None) -> None:
-        self._output, self._reward = output, reward
+    def __init__(self, output: Path, settings: TrainerSettings | None = None) -> None:
+        self._output, self._settings = output, settings
         self._next_s = 0.0
         self._problem = ""
 
@@ -63,7 +63,7 @@ class TrainPage:
         """
         started = time.monotonic()
         try:
-            html = train_page(self._output, self._reward)
+            html = train_page(self._output, self._settings)
             write_atomically(self._output / PAGE, html.encode("utf-8", "backslashreplace"))
         except Exception as error:  # whatever it is, the training matters more than its page
             problem = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -74,12 +74,14 @@ class TrainPage:
         self._next_s = started + max(MIN_PAUSE_S, took_s / MAX_SHARE)
 
 
-def train_page(output: Path, reward: RewardSettings | None = None) -> str:
+def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
     """Return the HTML page of a training, made from the files in its output folder ``output``.
 
-    The page also shows the settings of the reward, ``reward``; None if the training has no reward.
+    The page also shows ``settings``, the config of the training; None to leave it out. A GRPO training has a reward,
+    whose settings are in a table of their own.
     """
     run = read_json(output / "run.json")
+    command = str(run.get("command"))
     metrics, validations = read_metrics(output / "metrics.jsonl"), read_steps(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
     first, more = charts(metrics, validations, best)
@@ -105,7 +107,8 @@ def train_page(output: Path, reward: RewardSettings | None = None) -> str:
         size=(WIDTH, HEIGHT),
         left=LEFT,
         questions=entries_of(questions),
-        reward=None if reward is None else shown_reward(reward),
+        reward=shown_reward(settings.reward) if settings and command == "grpo" else None,
+        settings=shown_training(settings, command) if settings and command in SECTIONS else (),
         short=short,
         figure_of=_figure,
         refresh_s=round(MIN_PAUSE_S),

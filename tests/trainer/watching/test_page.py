@@ -13,6 +13,7 @@ from PIL import Image
 
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.safe_files import UnsafeFile
+from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 from groundtrace.trainer.watching import page
 from groundtrace.trainer.watching.page import TrainPage, train_page
 
@@ -115,14 +116,25 @@ def test_an_end_that_is_not_the_last_step_is_at_the_top(ended: str, what: str, t
 def test_the_settings_of_the_reward(tmp_path: Path) -> None:
     """Those that differ from their defaults are visible at once, and the others are folded."""
     output = write_training(tmp_path)
-    changed = train_page(output, RewardSettings(options={"tau": 0.25}, synthetic_sources=(HOSTILE,)))
+    reward = RewardSettings(options={"tau": 0.25}, synthetic_sources=(HOSTILE,))
+    changed = train_page(output, TrainerSettings(ModelSettings("m"), reward=reward))
     section = changed.partition('<section id="reward">')[2]
     visible, _, folded = section.partition("<details>")
-    assert '<code class="t">options.tau</code></td><td class="t">0.25</td><td class="t muted">1</td>' in visible
+    assert '<code class="t">options.tau</code></td><td class="t key-value">0.25</td><td class="t muted key-value">1</td>' in visible
     assert "options.weights.spatial" in folded and "options.tau" not in folded
     assert "<script" not in changed and 'href="#reward"' in changed
-    assert "All have their defaults." in train_page(output, RewardSettings())
+    assert "All have their defaults." in train_page(output, TrainerSettings(ModelSettings("m")))
     assert "reward" not in train_page(output).partition("<nav>")[2].partition("</nav>")[0].lower()
+
+
+def test_the_settings_of_the_training(tmp_path: Path) -> None:
+    output = write_training(tmp_path, command="sft")
+    html = train_page(output, TrainerSettings(ModelSettings(HOSTILE, lora_rank=8), seed=3))
+    assert 'href="#settings"' in html and 'id="reward"' not in html and "<script" not in html
+    visible, _, folded = html.partition('<section id="settings">')[2].partition("<details>")
+    assert '<code class="t">seed</code></td><td class="t key-value">3</td><td class="t muted key-value">0</td>' in visible
+    assert '<code class="t">model.lora_rank</code></td><td class="t key-value">8</td><td class="t muted key-value">0</td>' in visible
+    assert "sft.optimiser.lr" in folded and "grpo." not in folded and "rollout." not in folded
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
@@ -239,7 +251,7 @@ def test_refreshing_takes_a_small_share_of_the_time(tmp_path: Path, monkeypatch:
     """A page that takes 10 s is made again after 500 s, or at once after a validation."""
     clock, made = [0.0], []
 
-    def slow(_: Path, reward: RewardSettings | None) -> str:
+    def slow(_: Path, settings: TrainerSettings | None) -> str:
         made.append(clock[0])
         clock[0] += 10
         return "page"

@@ -1,11 +1,11 @@
-"""Lists the settings of a training's reward for its page train.html.
+"""Lists the settings of a training and of its reward for the page train.html.
 
-The list holds the settings of the reward and of its recipe with their defaults, and the model of each role. It does not
-hold addresses and keys of endpoints, because users may send the page to other people.
+Each setting has its value and its default. The lists also hold the model of each role of the reward. They do not hold
+addresses and keys of endpoints, because users may send the page to other people.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,37 @@ from groundtrace.config.flat import flat_values
 from groundtrace.config.reference import sections
 from groundtrace.inference.settings import ROLES
 from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 
+SECTIONS = {
+    "sft": ("model", "seed", "threads", "max_idle_steps", "batch", "sft", "validation", "log"),
+    "grpo": (
+        "model",
+        "seed",
+        "threads",
+        "max_idle_steps",
+        "batch",
+        "grpo",
+        "rollout",
+        "environment",
+        "validation",
+        "log",
+    ),
+}
+"""For each command of the trainer, the sections and settings of the config that the page shows."""
+HIDDEN = ("rollout.base_url", "log.project")
+"""Settings of these sections that the page does not show."""
 SINGLE = ("allow_embedded", "synthetic_sources", "wait_s")
 """The settings of :class:`RewardSettings` that the page shows unchanged."""
 
 
 @dataclass(frozen=True)
 class ShownSetting:
-    """Holds one setting of the reward as the page shows it.
+    """Holds one setting as the page shows it.
 
     Attributes:
-        name: the key in the section ``[reward]`` of the config, such as ``options.tau``.
+        name: the key in the config, such as ``grpo.group_size``. A setting of the reward has its key in the section
+            ``[reward]``, such as ``options.tau``.
         value: the value as text.
         default: the default as text; "" if there is none.
         meaning: one line on what the setting does; "" if there is none.
@@ -58,6 +78,28 @@ class ShownReward:
     settings: tuple[ShownSetting, ...]
 
 
+def shown_training(settings: TrainerSettings, command: str) -> tuple[ShownSetting, ...]:
+    """Return the settings of a training for the page. Those that differ from their defaults are first.
+
+    ``command`` is the command of the trainer, ``sft`` or ``grpo``. The settings of the reward and those that only other
+    commands use are left out.
+    """
+    names = SECTIONS[command]
+    values = {name: each for name, each in to_jsonable_python(settings).items() if name in names}
+    defaults = {"model": _defaults(ModelSettings), **_defaults(TrainerSettings)}
+    default_of_key = {name: _text(each) for name, each in flat_values(defaults)}
+    meanings = {
+        f"{section.path}.{key.name}".removeprefix("."): key.meaning
+        for section in sections(TrainerSettings)
+        for key in section.keys
+    }
+    return _changed_first(
+        ShownSetting(name, _text(each), default_of_key.get(name, ""), meanings.get(name, ""))
+        for name, each in flat_values(values)
+        if name not in HIDDEN
+    )
+
+
 def shown_reward(reward: RewardSettings) -> ShownReward:
     """Return the recipe, the scorers and the settings of the reward for the page."""
     recipe = reward.make_recipe()
@@ -67,7 +109,11 @@ def shown_reward(reward: RewardSettings) -> ShownReward:
         for name, value in _values(reward, to_jsonable_python(recipe.settings))
     ]
     scorers = tuple(scorer.name for scorer in recipe.runs)
-    return ShownReward(reward.recipe, scorers, tuple(sorted(settings, key=lambda each: not each.is_changed)))
+    return ShownReward(reward.recipe, scorers, _changed_first(settings))
+
+
+def _changed_first(settings: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:
+    return tuple(sorted(settings, key=lambda each: not each.is_changed))
 
 
 def _values(reward: RewardSettings, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

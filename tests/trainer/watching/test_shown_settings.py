@@ -1,13 +1,14 @@
-"""The settings of the reward on the page of a training: changed ones are first, and no address or key is shown."""
+"""The settings on the page of a training: changed ones are first, and no address or key is shown."""
 
 from typing import Any
 
 import pytest
 
-from groundtrace.config.settings import build, load_config
+from groundtrace.config.flat import flat_values
+from groundtrace.config.settings import build, given_values, load_config
 from groundtrace.rewards.rows.settings import CONFIGS, RewardSettings
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.watching.reward_settings import shown_reward
+from groundtrace.trainer.watching.shown_settings import SECTIONS, shown_reward, shown_training
 
 JUDGE = {"kind": "openai", "model": "big/judge", "base_url": "http://10.1.2.3:8000/v1", "api_key_env": "JUDGE_KEY"}
 JUDGED = {"endpoints": {"j": JUDGE}, "roles": {"judge": "j"}}
@@ -58,3 +59,21 @@ def test_bundled_configs(name: str) -> None:
     reward = load_config(TrainerSettings, path, ["model.path=m"], CONFIGS).reward
     options = [each.name for each in shown_reward(reward).settings if each.is_changed and each.name[:8] == "options."]
     assert {each.split(".")[1] for each in options} <= set(reward.options)
+
+
+@pytest.mark.parametrize("command", ["sft", "grpo"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml")))
+def test_the_settings_of_a_training_with_a_bundled_config(name: str, command: str) -> None:
+    """Only keys that the config sets differ from the defaults, and each setting has its meaning."""
+    path = str(CONFIGS / f"{name}.toml")
+    hidden = "http://10.1.2.3:8000/v1"
+    settings = load_config(TrainerSettings, path, ["model.path=m", f"rollout.base_url={hidden}", "seed=7"], CONFIGS)
+    shown = shown_training(settings, command)
+    changed = {each.name: each for each in shown if each.is_changed}
+    assert [each.is_changed for each in shown] == [True] * len(changed) + [False] * (len(shown) - len(changed))
+    assert (changed["seed"].value, changed["seed"].default) == ("7", "0")
+    assert changed["seed"].meaning == "the seed of sampling and shuffling"
+    given = dict(flat_values(given_values(path, (), CONFIGS)))
+    assert {each for each in changed if not each.startswith("environment.options.")} <= {*given, "model.path", "seed"}
+    assert {each.name.partition(".")[0] for each in shown} == {*SECTIONS[command]}
+    assert hidden not in repr(shown)
