@@ -25,8 +25,9 @@ states who wrote its question.
 
 Easy and hard: The policy attempts each question several times. The share of right attempts is the pass rate of the
 question. The pass rates divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
-the band of pass rates that ``difficulty`` sets, and hard if its pass rate is in the band. On the SFT side, the band
-includes its lower end. A strong teacher writes trajectories for the hard questions: reasoning, code and the result of
+the band of pass rates that ``difficulty`` sets, and hard if its pass rate is in the band. By default, the band holds
+the pass rates between 0 and 1, without 0 and 1 themselves. On the SFT side, the lower end of the band (0 by default) is
+always in the band, too. A strong teacher writes trajectories for the hard questions: reasoning, code and the result of
 the code, in several turns. By default, the prompt of each trajectory asks for code of one kind of operation: transforms
 of the image, computation or drawing. Code runs in the sandbox only (docs/sandbox.md): a run does not start on a machine
 that cannot isolate code.
@@ -160,8 +161,11 @@ class Settings(RunSettings):
 
     @property
     def _kinds(self) -> set[str]:
-        """Return the kinds of operation that the code of rows can have, such as ``drawing``, and :data:`SEVERAL` for
-        mixed code.
+        """Return the kinds of operation that ``ratio`` can name as classes of rows with code, such as ``drawing``.
+
+        These are the kinds with a weight above 0 in ``trajectory.mixture``. If no kind has such a weight, they are all
+        kinds and :data:`SEVERAL`, the class of rows whose code does not have exactly one kind. If
+        ``trajectory.rewritten_sources`` names data sets, computation is also in the result.
         """
         kinds = {kind for kind, weight in self.trajectory.mixture.items() if weight} or {*OPERATIONS, SEVERAL}
         return kinds | ({COMPUTATION} if self.trajectory.rewritten_sources else set[str]())

@@ -13,10 +13,11 @@ ingest → clean → deduplicate → decontaminate → sample
 → all questions: rl shards, each row with the run's rubrics; the file rubrics.json holds the measurements
 
 ``cap answers`` limits the share of questions with the same answer, and the share of questions about things that are not
-in the image. The setting ``open_choices`` adds a stage before the sample. If the setting ``attempt_all`` is True, every
-question is attempted, not only the questions of the sample. Only in this case, the config's section ``[difficulty]``
-can set a band of pass rates, and a further stage rejects the questions outside this band. Defaults are the paper's
-numbers. docs/recipes/rubric_curriculum.md explains the deviations.
+in the image. The default pool is a fixed list of rubrics in Groundtrace. If the setting ``open_choices`` is True, a
+further stage before the sample turns multiple-choice questions into questions with a free answer. If the setting
+``attempt_all`` is True, every question is attempted, not only the questions of the sample. Only in this case, the
+config's section ``[difficulty]`` can set a band of pass rates, and a further stage rejects the questions outside this
+band. Defaults are the paper's numbers. docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace

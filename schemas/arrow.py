@@ -254,7 +254,11 @@ def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
-    """Return the schema of core and added columns, with the descriptions of the added ones as metadata."""
+    """Return the Arrow schema of the core columns and, after them, the added columns.
+
+    The schema's metadata hold the descriptions of the added columns, and the feature types of all columns
+    (:func:`hub_schema`).
+    """
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
     described = [{name: getattr(column, name) for name in _DESCRIBED} for column in added]
     return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(described, ensure_ascii=False).encode()})
@@ -304,7 +308,10 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 
 
 def _described(written: bytes) -> Mapping[str, Mapping[str, Any]]:
-    """Return the descriptions of columns by the columns' names. ``written`` is their JSON text in a shard."""
+    """Return the descriptions of columns, as a mapping from each column's name to its description.
+
+    ``written`` is the JSON text of the descriptions in a shard. Raises ValueError if this text is damaged.
+    """
     try:
         listed = json.loads(written)
     except (ValueError, RecursionError):

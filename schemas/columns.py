@@ -152,11 +152,11 @@ class _Unfit(ValueError):
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
-    """Convert the value of a column to lists, dicts, texts, numbers and booleans, as Arrow needs them.
+    """Convert the value of a column, or a part of the value, to lists, dicts, texts, numbers and booleans for Arrow.
 
-    NumPy's numbers, booleans and arrays are accepted, too. A dict in the result has its fields in the order of the
-    column's type ``kind``. ``where`` is the path of this part in the whole value, such as ``[2].label``, for error
-    messages. Raises _Unfit if the value does not have this type.
+    ``value`` is the whole value or the part, and ``kind`` is its Arrow type. NumPy's numbers, booleans and arrays are
+    accepted, too. A dict in the result has its fields in the order of ``kind``. ``where`` is the path of the part in
+    the whole value, such as ``[2].label``, for error messages. Raises _Unfit if ``value`` does not have this type.
     """
     if type(value).__module__ == "numpy":
         value = cast(Any, value).tolist()  # a number of NumPy becomes one of Python, and an array becomes a list

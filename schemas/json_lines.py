@@ -39,9 +39,10 @@ class LongLine(UserError):
 def bounded_lines(stream: Iterable[bytes], max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
     """Return an iterator over the lines of an open file. It raises :class:`LongLine` if a line is too long.
 
-    A line is too long if it has more than ``max_bytes`` bytes.
     ``stream`` is a file that is opened for reading bytes. If it is another iterable, its items are returned unchanged.
-    A file of at most ``max_bytes`` bytes is read by Python's own iterator, which is the fastest.
+    A line is too long if it has more than ``max_bytes`` bytes. Python's own iterator, which is the fastest,
+    reads a file of at most ``max_bytes`` bytes. The lines of such a file keep their line feeds. The lines of a larger
+    file are returned without line feeds.
     """
     if not isinstance(stream, io.BufferedIOBase):
         return iter(stream)
@@ -55,8 +56,8 @@ def _lines_in_pieces(stream: io.BufferedIOBase, max_bytes: int) -> Iterator[byte
     """Yield the lines of a file without their line feeds.
 
     The file is read in pieces. If a line is unfinished, the next piece is at least as long as the part of the line that
-    was read already. So a long line needs few reads. No more than ``max_bytes`` + 1 bytes of a line are read: a line
-    with more than ``max_bytes`` bytes raises LongLine.
+    was read already. So a long line needs few reads. No more than ``max_bytes`` + 1 bytes of a line are read. Raises
+    LongLine for a line of more than ``max_bytes`` bytes.
     """
     number, held = 1, b""
     while piece := stream.read(min(max(_PIECE_BYTES, len(held)), max_bytes + 1 - len(held))):

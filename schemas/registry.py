@@ -384,12 +384,14 @@ def plugin_folders() -> set[Path]:
 
 
 def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Path]]:
-    """Return the file of each module with a plug-in of the user, with the folder from which the module is imported.
+    """Return two paths for each imported module with a plug-in: its file, and the folder from which it is imported.
 
-    Modules of Groundtrace and of installed packages are left out. ``config`` are the values of a config. If it is
-    given, the result has the files of the plug-ins that this config names, in any of its sections, and of those that a
-    recipe has registered, but not of those that only other configs named. An installed package whose files are
-    elsewhere (``pip install -e``) counts as the user's.
+    Modules of Groundtrace, of Python and of installed packages are left out. There is one exception: an installed
+    package whose files are elsewhere (``pip install -e``) counts as a module of the user.
+
+    ``config`` are the values of a config. If ``config`` is None, the plug-ins are all those that :func:`use_plugins`
+    has registered. Otherwise, they are the plug-ins that this config names in any of its sections, and the plug-ins
+    that a recipe has registered. Plug-ins that only other configs named are then left out.
     """
     registered = [each for parts in _configured.values() for each in parts.values()]
     paths = {each.path for each in registered if config is None or not each.is_of_config}
@@ -401,9 +403,11 @@ def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Pat
 
 
 def check_parts(config: Mapping[str, Any]) -> None:
-    """Raise StaleModule if Python has imported other code than that of the parts of :func:`plugin_files`.
+    """Raise StaleModule if Python has imported other code than that in the files of the plug-ins.
 
-    ``config`` are the values of a config. A part that is not imported yet is not checked.
+    The plug-ins are those of :func:`plugin_files` for ``config``, the values of a config. The files that a plug-in
+    imports are checked, too (:func:`groundtrace.schemas.user_modules.check_modules`). A plug-in that is not imported
+    yet is not checked.
     """
     for own in plugin_files(config):
         check_modules(*own)
@@ -425,7 +429,8 @@ def _texts_in(value: object) -> Iterator[str]:
 def _place_of(module: str) -> tuple[Path, Path] | None:
     """Return the file of a module, and the folder from which it is imported.
 
-    The result is None for a module of Groundtrace, of Python or of an installed package.
+    The result is None for a module of Groundtrace, of Python or of an installed package, and for a module that is not
+    imported.
     """
     file = file_of(sys.modules.get(module))
     others = ("groundtrace", *sys.stdlib_module_names)

@@ -46,10 +46,10 @@ class StaleModule(UserError):
 
 
 def imported_files(folder: Path) -> set[Path]:
-    """Return the files in a folder from which modules were imported, except Groundtrace's and installed packages'.
+    """Return the files in a folder from which modules were imported.
 
-    The script that Python executes is left out, since it is not imported. ``folder`` is the path of the folder, without
-    symbolic links.
+    Files of Groundtrace and of installed packages are left out. The script that Python executes is left out, too, since
+    it is not imported. ``folder`` is the path of the folder, without symbolic links.
     """
     ours = ("groundtrace", "__main__")
     others = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] not in ours]
@@ -60,18 +60,18 @@ def imported_files(folder: Path) -> set[Path]:
 
 
 def used_files(file: Path, folder: Path) -> set[Path]:
-    """Return a Python file of a user, and the files of a folder that it imports, directly or through each other.
+    """Return the path of a user's Python file, and the paths of all files in ``folder`` that this file needs.
 
-    The files are found by the import statements in their source, so the result does not depend on what else the
-    process has imported.
+    A file needs the files that it imports, and the files that these files import in turn. The import statements in the
+    sources give these files, so the result does not depend on the other modules that the process has imported.
     """
     return set(_used(file, folder))
 
 
 def _used(file: Path, folder: Path) -> dict[Path, set[str]]:
-    """Return the files of :func:`used_files`, each with the full names that it imports, such as ``a.b``.
+    """Return a mapping from each file of :func:`used_files` to the full names that the file imports, such as ``a.b``.
 
-    Modules of Groundtrace are left out; a folder with a checkout of it has their files.
+    Modules of Groundtrace are left out, since the folder may be a checkout of Groundtrace and then has their files.
     """
     found, left = dict[Path, set[str]](), [file]
     while left:
@@ -106,7 +106,11 @@ def _names_imported(file: Path, folder: Path) -> Iterator[str]:
 
 
 def _files_of(name: str, folder: Path) -> list[Path]:
-    """Return the files in a folder that Python executes to import a module: also those of the packages around it."""
+    """Return the files in a folder that Python executes if it imports the module ``name``.
+
+    For the module ``a.b``, these are the file of the package ``a`` (its ``__init__.py``) and the file of ``a.b``. Files
+    that do not exist are left out.
+    """
     parts = [part for part in name.split(".") if part]
     found = list[Path]()
     for count in range(len(parts)):
@@ -143,8 +147,10 @@ def is_own(file: Path, folder: Path) -> bool:
 def remember_modules(file: Path, folder: Path, before: Collection[str] = ()) -> None:
     """Store digests of the modules that a user's file uses, so that :func:`check_modules` can detect later changes.
 
-    ``before`` are the names of the modules that were imported earlier than the caller knows. If such a module has
-    another file than that from which Python compiled it, it counts as changed.
+    ``folder`` is the folder from which ``file`` is imported. The time at which the modules in ``before`` (their names)
+    were imported is unknown, so their files may have changed since. Such a module counts as changed if its file differs
+    from the file that Python compiled, according to the module's bytecode file. All other modules have just been
+    imported, and their files are taken as unchanged.
     """
     for used in used_files(file, folder):
         name = _name_of(used, folder)
@@ -157,8 +163,11 @@ def remember_modules(file: Path, folder: Path, before: Collection[str] = ()) -> 
 def check_modules(file: Path, folder: Path) -> None:
     """Raise StaleModule if Python has imported other code than that of a user's file and of the files that it uses.
 
-    This is the case if a file has changed or is gone, if a changed module was imported again but a module that imports
-    it was not, or if a module of the same name was imported from another folder.
+    ``folder`` is the folder from which ``file`` is imported. There are three cases:
+
+    - One of the files has changed or is gone since Python imported its module.
+    - A changed module was imported again, but a module that imports the changed module was not imported again.
+    - A module with the name of one of the files was imported from another folder.
     """
     used = _used(file, folder)
     for each in used:
@@ -195,10 +204,16 @@ def _refuse_other(name: str, module: ModuleType, file: Path) -> None:
 
 
 def _is_changed(name: str, module: ModuleType | None, file: Path, folder: Path, users: Collection[Path]) -> bool:
-    """Return whether old code of a user's file would run.
+    """Return whether Python would run old code of a user's file.
 
-    ``module`` is the present module of the file; None if it is not imported. ``users`` are the files that import it.
-    If it was imported again, or will be, the files that import it must be imported again, too.
+    ``name`` is the name of the file's module, and ``folder`` the folder from which it is imported. ``module`` is the
+    present module; None if no module of the file is imported. ``users`` are the files that import the module. The
+    result is True in each of these cases:
+
+    - :func:`remember_modules` has stored the present module, and the file has changed since.
+    - The present module was not stored, and the file has changed since Python compiled it.
+    - The file has changed, and its module was imported again or will be imported again. But the module of one of
+      ``users`` was not imported again, and still uses the old module.
     """
     held = _imports.get(name)
     if held is not None and held.file != file:
@@ -219,9 +234,11 @@ def _is_remembered(name: str, module: ModuleType) -> bool:
 
 
 def _is_newer_than_compiled(module: ModuleType, file: Path) -> bool:
-    """Return whether a file has changed since Python compiled the module, according to the module's bytecode file.
+    """Return whether a file has changed since Python compiled its module.
 
-    The result is False if there is no such file, or if Python cannot or must not write it.
+    The module's bytecode file holds the time of the last change and the size that the file had then. Both are compared
+    with the present values. The result is False if the bytecode file is missing, is of another Python version or does
+    not hold these values, and if Python cannot or must not write the bytecode file.
     """
     cached = getattr(module.__spec__, "cached", None)
     if sys.dont_write_bytecode or not isinstance(cached, str) or not os.access(cached, os.W_OK):

@@ -78,10 +78,11 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """Return the draft (a question with its data) with ``attempts`` in its columns for the answers with crops.
+    """Return the draft (a question with its data) with ``attempts`` and their pass rate in the columns for answers
+    with crops.
 
     ``attempts`` are sampled answers for which the policy model saw crops (parts of the images around boxes). If the
-    question has no crops, they are the attempts without crops.
+    question has no crops, ``attempts`` are the answers for which the policy saw the images alone.
     """
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))

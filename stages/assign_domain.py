@@ -9,9 +9,9 @@ The paper sorts by data set. Its STEM set holds maths, puzzles, science, OCR and
 Its general set holds "conversational and factual questions".
 
 By the rule, a yes-or-no question is ``general`` if its text contains no words of maths or science. The pipeline filters
-only ``stem`` questions by pass rate, so it does not filter these yes-or-no questions by pass rate. The reason is that
-half of all guesses at a yes-or-no question are right. Therefore the pass rate over four attempts hardly shows the
-difficulty of such a question.
+only ``stem`` questions by pass rate, so it does not filter these yes-or-no questions by pass rate. This is intended:
+half of all guesses at a yes-or-no question are right, so the pass rate over four attempts hardly shows the difficulty
+of such a question.
 """
 
 import re

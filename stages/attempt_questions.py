@@ -5,9 +5,10 @@ or unscored (not graded). A draft is rejected if a call failed, or if fewer than
 answer in prose is graded too, because the policy model may not have been trained to put its answers in tags. A
 truncated attempt is graded only if its answer section is complete; otherwise it is unscored, not wrong.
 
-In Argos App. C.1, the first step samples one answer to the question, which is called the initial rollout. Here, one of
-the attempts is the initial rollout. The stage :class:`groundtrace.stages.propose_entities.ProposeEntities` chooses this
-attempt, and uses it to find the things that the question is about.
+In Argos App. C.1, the first step samples one answer to the question. The paper calls this answer the initial rollout.
+Here, one of the attempts is the initial rollout. The stage
+:class:`groundtrace.stages.propose_entities.ProposeEntities` chooses this attempt, and uses it to find the things that
+the question is about.
 """
 
 from collections import Counter

@@ -2,8 +2,9 @@
 
 The inputs are drafts (questions with their data). A draft is rejected if its question and the question of a benchmark
 record have ``ngram`` (by default 13) consecutive words in common. It is also rejected if it has an image in common with
-a benchmark record. The rejection names the benchmark record. All other drafts pass. Without a benchmark folder every
-draft passes.
+a benchmark record. Two images count as the same image even if one of them was encoded again or scaled
+(:func:`groundtrace.vision.hashing.same_image`). The rejection names the benchmark record. All other drafts pass.
+Without a benchmark folder every draft passes.
 """
 
 import re

@@ -7,8 +7,8 @@ failed or all traces were truncated.
 
 For images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees each frame
 once: the overlay of the frame if the frame has one, else the frame itself (§4.2). The prompt lists the points with
-their coordinates in pixels of the original, and requests that the teacher copies them. So it does not matter in which
-coordinate frame (pixels, 0–1 or 0–1000) the teacher's model was trained to point.
+their coordinates in pixels of the original, and requests that the teacher copies these coordinates. So it does not
+matter in which coordinate frame (pixels, 0–1 or 0–1000) the teacher was trained to point.
 """
 
 from collections.abc import Sequence

@@ -82,9 +82,9 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Holds the judgements on all traces (responses with a chain of thought) in the sample of drafts that the
-    judges read. ``problems`` lists the
-    failed calls, each as one text.
+    """Holds the judgements on all traces (responses with a chain of thought) in the sample that the judges read.
+
+    ``measured`` has one entry for each trace. ``problems`` lists the failed calls, each as one text.
     """
 
     measured: tuple[MeasuredTrace, ...] = ()

@@ -3,8 +3,9 @@ both sides.
 
 The inputs are drafts (questions with their data). The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``.
 Two questions are connected if they have a medium with the same hash of decoded pixels. A media group is a connected
-component of questions. A hash of the group's name decides on which side all questions of the group are. So the ratio is
-reached on average, and neither input order nor worker count can change the side of a question.
+component of questions. A hash of the group's name decides on which side all questions of the group are. So the
+share of groups on the SFT side equals the setting ``sft_ratio`` on average, and neither input order nor worker count
+can change the side of a question.
 
 Earlier stages may select the drafts to split, for example by the pass rates of the questions. The groups must not
 depend on this selection. Otherwise a question could change its side if more questions were selected. The stage

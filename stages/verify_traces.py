@@ -57,8 +57,7 @@ class VerifySettings:
       is on its object and, for a question that counts objects, each of these objects has a point.
     - ``counting`` compares the points with the counted objects.
     - ``temporal`` compares the statements about a clip with the clip's frames. Its value is the mean over the
-      categories of statements. If the points are scored, this value is at most the score of
-      the points.
+      categories of statements. If the points are scored, this value is at most the score of the points.
 
     A verdict is not applicable if the trace has nothing that its scorer could check. Such a verdict does not reject the
     trace. A verdict has failed if its scorer could not check the trace. Such a verdict rejects the trace. ``gate``
@@ -103,7 +102,8 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """Check that the scorers and the settings fit together. A scorer is code that gives one verdict on a response.
 
     ``scorers`` are all scorers of the stage. Raises ConfigError if the settings have floors (minimum values) or weights
-    for unknown scorers. Raises ValueError if two scorers have the same name, or if no scorer grades the final answer.
+    for unknown scorers, or if ``gate.skip`` names an unknown scorer. Raises ValueError if two scorers have the same
+    name, or if no scorer grades the final answer.
     """
     names = [scorer.name for scorer in scorers]
     if twice := next((name for name in names if names.count(name) > 1), ""):

@@ -239,8 +239,9 @@ class _Write(beam.DoFn):
 class WriteShards(beam.PTransform):
     """Beam transform that writes the rows of several sets as Parquet shards. Shards without rows are written, too.
 
-    ``targets`` holds the folder and the Arrow schema of the shards of each set, by its name. A hash of a row's id
-    chooses its shard. One transform writes all sets, because each step of a pipeline takes some milliseconds.
+    ``targets`` maps the name of each set, such as ``sft``, to the folder and the Arrow schema of the set's shards. A
+    hash of a row's id chooses the row's shard. One transform writes all sets, because each step of a pipeline takes
+    some milliseconds.
     """
 
     targets: Mapping[str, ShardTarget]

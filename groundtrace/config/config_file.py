@@ -1,5 +1,7 @@
-"""Reads a TOML config file. A config may name another config in its key ``extends``. The values of the other config are
-then used for all keys that the first config does not set.
+"""Reads a TOML config file.
+
+A config may name another config in its key ``extends``. The values of the other config are then used for all keys that
+the first config does not set.
 """
 
 from collections.abc import Mapping

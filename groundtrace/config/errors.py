@@ -170,11 +170,12 @@ def _dotted(where: str, place: Sequence[int | str]) -> str:
 
 
 def _suggestion(key: str, section: type | None) -> str:
-    """Return the remedy for an unknown dotted key: the keys of its sections that have the same name.
+    """Return the remedy for an unknown key of a config, such as "did you mean trace.n?".
 
-    ``section`` is the settings class of the section that holds the unknown key; None if there is no such class. If no
-    section in it has a key of this name, the remedy is the most similar key of the section itself. If no key is
-    similar, the remedy lists all keys of the section.
+    ``key`` is the unknown dotted key. ``section`` is the settings class of the section that holds the unknown key; None
+    if there is no such class. First, the subsections of this section are searched for keys whose last part is the same
+    as that of the unknown key. If there are such keys, the remedy names them. Otherwise, the remedy names the most
+    similar key of the section itself. If no key is similar, the remedy lists all keys of the section.
     """
     prefix, dot, name = key.rpartition(".")
     found = [] if section is None else _keys_named(name, section)
@@ -186,10 +187,11 @@ def _suggestion(key: str, section: type | None) -> str:
 
 
 def _keys_named(name: str, section: type) -> list[str]:
-    """Return the dotted keys below a section whose last part is ``name``, such as ``["reward.endpoints"]``.
+    """Return the dotted keys with the last part ``name`` in the subsections of a section.
 
-    ``section`` is the settings class of the section. Its own keys are left out, and so are the keys in mappings and
-    lists of sections (such as ``endpoints``), whose entries have names that the user chooses.
+    For example, the name "endpoints" may give ``["reward.endpoints"]``. ``section`` is the settings class of the
+    section. The section's own keys are left out. The keys in mappings and lists of sections (such as ``endpoints``) are
+    left out, too, because the user chooses the names of their entries.
     """
     found = []
     for field, hint in typing.get_type_hints(section).items():

@@ -129,8 +129,10 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Describe a settings field that is a mapping, such as ``endpoints``: yield the description of the field, and then
-    the descriptions of the keys of its values.
+    """Yield the descriptions of a settings field that is a mapping, such as ``endpoints``.
+
+    The first result describes the field, with its default entries. If each value of the mapping is a group of settings,
+    this result also describes the keys of the group, and the further results describe the sections inside the group.
 
     ``section`` is the settings class of the mapping's values; None if the values are single values, such as texts.
     ``place`` is the dotted key of the field, ``meaning`` is the line of text that describes the field, ``takes`` is the

@@ -60,12 +60,12 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """Annotates a text field that names a part, i.e. an exchangeable piece of Groundtrace such as a scorer or an input
-    format.
+    """Annotates a text field that names a part of Groundtrace.
 
-    The text is the part's name in a registry (:mod:`groundtrace.schemas.registry`), or its path in the form
-    ``module:NAME``. ``registry`` is this registry: it holds the parts that have a name, such as all scorers. If
-    ``or_empty`` is True, the text may also be "", which means no part.
+    A part is an exchangeable piece of Groundtrace, such as a scorer or an input format. The text is the part's name in
+    a registry (:mod:`groundtrace.schemas.registry`), or its path in the form ``module:NAME``. ``registry`` is this
+    registry: it holds the parts that have a name, such as all scorers. If ``or_empty`` is True, the text may also be
+    "", which means no part.
     """
 
     registry: Registry[Any]
@@ -113,8 +113,9 @@ def settings(cls: type[T]) -> type[T]:
     A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
     this section. A config with a former key is refused, with the new key in the message.
 
-    Creating an object with an invalid value raises ValueError with a message of one line. Raises ConfigError for a
-    class with a field whose type cannot be that of a setting, such as a class without this decorator.
+    Creating an object with an invalid value raises ValueError with a message of one line. The decorator itself raises
+    ConfigError if a field of ``cls`` has a type that no setting can have, such as a class that is not decorated with
+    :func:`settings`.
     """
     config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     try:

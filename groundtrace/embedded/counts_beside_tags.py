@@ -1,8 +1,8 @@
 """Checks the numbers of objects that a reasoning states directly before or after a list of tags.
 
 A tag is an XML element with a label and points, by which a reasoning points at objects. The stated number must equal
-the number of points in the list. (:func:`miscounted_tags` describes other numbers of points that are right too.) For
-example, "two black squares, [3 points], and three yellow squares, [2 points]" has two faults.
+the number of points in the list, or another count of points in the reasoning (:func:`miscounted_tags` lists these
+counts). For example, "two black squares, [3 points], and three yellow squares, [2 points]" has two faults.
 """
 
 import re

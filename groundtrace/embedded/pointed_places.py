@@ -2,7 +2,8 @@
 
 For example, "[black square] lies in the left box" is wrong if the point is in the right box. A place counts as wrong
 only if this is certain. In a relation such as "above", the two points must differ by more than 3 pixels. "In the left
-half of the image" is wrong only for a point in the right third. So is "in the left box" if the image has no boxes.
+half of the image" is wrong only for a point in the right third. If the image has no boxes, "in the left box" is also
+wrong only for a point in the right third.
 """
 
 import re

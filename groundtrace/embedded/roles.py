@@ -1,6 +1,6 @@
 """Defines the default configuration: the embedded engine (OpenCV, no model) does the job of every model, such as judge.
 
-It needs no download, no API key and no GPU.
+The engine needs no download, no API key and no GPU.
 """
 
 from groundtrace.embedded.sight.view import DEFAULT_POLICY_STRENGTH

@@ -292,9 +292,14 @@ def _is_exact(claim: Claim) -> bool:
 
 
 def _is_grounded(seen: _AttemptEvidence) -> bool:
-    """Return whether all points, boxes and counts match the image, and at least one is about the question's objects.
+    """Return whether all points, boxes and counts fit the image, and one of them is about the question's objects.
 
-    If the question asks for a colour or a shape, claims without a number ("a blue block") must match, too."""
+    Counts are claims such as "2 circles" or "at least 2 circles", and statements such as "2 of the 3 towers". At least
+    one label of a point or box, one claim with an exact number, or one of these statements must be about the objects
+    of the question. So the result can be True for an attempt without points and boxes. If the question asks for a
+    colour or a shape, all claims, also those without a number ("a blue block"), are treated like claims with an exact
+    number.
+    """
     about_looks = isinstance(seen.query, AttributeQuery)
     stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in stated if claim.is_number or about_looks]
@@ -319,8 +324,8 @@ def _gives_place(seen: _AttemptEvidence) -> bool:
     question names no class ("how many objects are there?"), the label may also be "object".
 
     An image can have no target: for example, the question is about red circles, and the image has no red circle. The
-    result is then that of :func:`_is_grounded`, which requires no point or box. Places in words ("on the left") do not
-    count, since the engine does not read them.
+    result is then that of :func:`_is_grounded`, which can be True without any point or box. Places in words ("on the
+    left") do not count, since the engine does not read them.
     """
     meant = () if seen.reading is None else seen.reading.evidence
     is_known = bool(seen.wanted or meant)

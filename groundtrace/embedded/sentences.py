@@ -200,8 +200,11 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 def _salad(tokens: Sequence[str]) -> str | None:
     """Return a message if the tokens are not a sentence; else None.
 
-    ``tokens`` are the words and signs of a text. They are not a sentence in two cases: an article is before a word such
-    as "of" or "and"; or too many particles (short words such as "of") or different punctuation marks follow each other.
+    ``tokens`` are the words and signs of a text. They are not a sentence in three cases:
+
+    - An article is directly before a word such as "of" or "and".
+    - Too many particles (short words such as "of") follow each other.
+    - Too many punctuation marks follow each other, and at least three of these marks are different.
     """
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is not a sentence"

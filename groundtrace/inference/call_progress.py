@@ -60,9 +60,9 @@ class CallInProgress:
         return dict(wanted)
 
     def call(self, repairs: int) -> Call:
-        """Return the record of the call, with the samples (generated texts) that have arrived and the usage so far. The
-        record shows later which calls led to a row of the output, and what they cost. ``repairs`` is 1 if the call asks
-        the model to correct an unusable reply, else 0.
+        """Return the record of the call, with the samples (generated texts) that have arrived and the usage so far.
+        Later, such records show which calls led to a row of the output, and what these calls cost. ``repairs`` is 1 if
+        the call asks the model to correct an unusable reply, else 0.
         """
         settings, taken = self.endpoint.settings, joined(self.replies).usage
         keys = tuple(key for key in self.keys if key in self.have)

@@ -15,7 +15,7 @@ from groundtrace.schemas.records import Call
 @dataclass(frozen=True)
 class CallResult:
     """Holds the result of one call to a model. ``completions`` are the samples (replies) in order. ``call`` is the
-    record of the call. It shows later which calls led to a row of the output, and what they cost.
+    record of the call. Later, such records show which calls led to a row of the output, and what these calls cost.
     """
 
     completions: tuple[Completion, ...]
@@ -60,9 +60,10 @@ class Caller(Protocol):
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """Return the largest token budget for a model. ``role`` is the job of the model, such as "judge". A truncated
-        reply is requested again with more tokens, but never with more than this budget
-        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """Return the setting ``max_tokens_limit`` for a model: the largest token budget with which a truncated reply is
+        requested again. 0 means that the setting sets no such limit
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`). ``role`` is the job of the model, such as
+        "judge".
         """
         ...
 

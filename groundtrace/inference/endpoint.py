@@ -63,8 +63,9 @@ class Kind:
       settings, the media store and a number of threads.
     - ``in_process`` is True if the model runs in the worker process itself. Such a model costs nothing and gives the
       same answer each time. So it needs no budget, and is not asked again to correct an unusable reply.
-    - ``server`` is a context manager, written as ``module:function``. It starts the server of this kind on the machine
-      of the run (:mod:`groundtrace.inference.serving`). It is "" for kinds whose server the run does not start.
+    - ``server`` is the name of a context manager, written as ``module:function``. The context manager starts the
+      servers of this kind on the machine of the run (:mod:`groundtrace.inference.serving`). ``server`` is "" for kinds
+      whose servers the run does not start.
     - ``modules`` are the Python modules that this kind needs, and ``extra`` is the optional dependency of this project
       that installs them.
     - ``own_form`` is True if all models of this kind write points and boxes in this project's JSON form. The
@@ -73,9 +74,11 @@ class Kind:
       must be left out or "plain", since other families have other forms of coordinates.
     - ``embedded`` is True for the embedded engine: image-processing code that is used in place of a model.
     - ``needs_url`` is True if the settings must contain the server's URL.
-    - ``uses_seed`` is False if the endpoint ignores the setting ``seed``. A config that sets a seed for it is refused.
-    - ``prompts`` is a function, written as ``module:function``. It returns the ids of the prompts that the model in an
-      endpoint's settings can answer, and may raise CallError. It is "" if the models answer all prompts.
+    - ``uses_seed`` is False if endpoints of this kind ignore the setting ``seed``. A config that sets a seed for such
+      an endpoint is refused.
+    - ``prompts`` is the name of a function, written as ``module:function``. The function gets an endpoint's settings,
+      and returns the ids of the prompts that the endpoint's model can answer. It may raise CallError. ``prompts`` is ""
+      if the models of this kind answer all prompts.
     """
 
     endpoint: str

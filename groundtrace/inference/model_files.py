@@ -47,11 +47,11 @@ class ModelError(UserError):
 
 @contextlib.contextmanager
 def reading(model: str, content: str) -> Iterator[None]:
-    """Raise ModelError for each error in the body of the ``with``, which reads files of a model.
+    """Convert errors in the body of the ``with``, which reads files of a model, to ModelError.
 
-    The files may come from a stranger. If a file has values of unexpected types, transformers may raise an error of any
-    type. A UserError is not converted. ``model`` is the model's folder or id, and ``content`` names the files, for the
-    message.
+    Errors of all types are converted, except for UserError. The reason is that the files may come from a stranger: if a
+    file has values of unexpected types, transformers may raise an error of any type. ``model`` is the model's folder or
+    id, and ``content`` is the name of the files in the error message.
     """
     try:
         yield

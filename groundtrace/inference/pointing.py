@@ -20,8 +20,8 @@ async def points_of(
 
     ``role`` is the job of the model, such as "pointer". ``caller`` makes the call, with the sampling parameters
     ``sampling``. ``entity`` is the name of the object. ``image`` is the image (or video frame) that the model sees.
-    ``medium`` is the original image or video to which it belongs. ``media_index`` is the position of ``medium`` among
-    the media of the question.
+    ``medium`` is the original image, or the original video of the frame. ``media_index`` is the position of ``medium``
+    among the media of the question.
 
     Raises CallError if the call fails. Raises BadReply if the reply cannot be parsed. BadReply is also raised if a
     prompt cannot name the object, for example because its name has no letters and digits.
@@ -41,9 +41,9 @@ async def boxes_of(
     image. The result has no boxes if the reply states that the object is absent.
 
     ``role`` is the job of the model, such as "detector". ``caller`` makes the call, with the sampling parameters
-    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video
-    to which it belongs. ``media_index`` is the position of ``medium`` among the media of the question. Raises CallError
-    if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
+    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image, or the
+    original video of the frame. ``media_index`` is the position of ``medium`` among the media of the question. Raises
+    CallError if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_boxes(image, label)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
@@ -63,9 +63,9 @@ async def objects_of(
     image. ``label`` names these objects. A box contains the entire object, even if the question is about a part of it.
 
     ``role`` is the job of the model, such as "detector". ``caller`` makes the call, with the sampling parameters
-    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image or video
-    to which it belongs. ``media_index`` is the position of ``medium`` among the media of the question. Raises CallError
-    if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
+    ``sampling``. ``image`` is the image (or video frame) that the model sees. ``medium`` is the original image, or the
+    original video of the frame. ``media_index`` is the position of ``medium`` among the media of the question. Raises
+    CallError if the call fails, and BadReply if the reply cannot be parsed or a prompt cannot contain the label.
     """
     prompt = caller.family(role).ask_object(image, label, question)
     return await _boxes(caller, role, prompt, label, medium, media_index, sampling)

@@ -1,8 +1,9 @@
 """Checks before the first call whether each endpoint can do the job (role) that the config gives to it, such as
-"judge". No model generates a reply for these checks.
+"judge". For these checks, no server has to generate a reply.
 
-A server must be up and have the model. If the model runs in this process, the check loads the model. Some models can
-answer only some prompts. Such a model must be able to answer at least one of the prompts of its role.
+A server must be up and have the model. If the model runs in this process, the check loads the model. If this model is a
+chat model, it also generates one token as a test. Some models can answer only some prompts. Such a model must be able
+to answer at least one of the prompts of its role.
 """
 
 import asyncio

@@ -117,7 +117,7 @@ class Completion:
 @dataclass(frozen=True)
 class Reply:
     """Holds the answer to a request. ``completions`` are its samples (generated texts), in the order of the request's
-    indices. ``usage`` holds the number of requests and the tokens that were needed for them.
+    indices. ``usage`` holds the number of requests and tokens that these samples needed.
     """
 
     completions: tuple[Completion, ...]

@@ -19,7 +19,7 @@ class ResponsePart:
             text was cut off).
         text: the text of the part; for points and boxes, their label.
         marks: for points and boxes, pairs (number, coordinates as text). Points and boxes are numbered separately, each
-            from 1 at the start of the response. Empty for all other kinds.
+            from 1 at the start of the response. The tuple is empty for all other kinds.
     """
 
     kind: str

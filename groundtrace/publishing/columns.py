@@ -111,7 +111,10 @@ def _leaves(footer: pq.FileMetaData) -> list[str]:
 
 
 def _holds(values: pa.Array) -> bool:
-    """Return whether the array of a single leaf column has at least one value that is not null."""
+    """Return whether a leaf column of a Parquet file has at least one value that is not null.
+
+    ``values`` holds the values of the leaf column. They may be inside lists and structs.
+    """
     while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
         values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
     return values.null_count < len(values)

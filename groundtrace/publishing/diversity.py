@@ -257,7 +257,7 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Return the balance of a property: how the rows of each set (sft, rl) are distributed over its classes.
+    """Return the balance of a property: how the rows of each set (sft, rl) are distributed over the property's classes.
 
     ``name`` is the property, such as "source". ``classes`` are the classes to show, and ``distinct`` is the number of
     all classes. ``totals`` maps the name of each set to the number of its rows. ``logs`` maps the name of each set to

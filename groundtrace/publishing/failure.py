@@ -38,8 +38,8 @@ class RunFailure:
         recipe, input: the names of the recipe (the run's pipeline) and of the data that it reads.
         spent: the calls and cost of this run; None if it failed before its first paid call.
         paid: the calls and cost of all runs in this run folder together.
-        reached: how many records each stage (step of the pipeline) has processed. Only records that this process has
-            counted are included, so records that other processes handled may be missing.
+        reached: how many records each stage (step of the pipeline) has processed. The numbers come from the process
+            that writes the page. So records that other processes of the run handled may be missing.
         ended: the time of the failure, in UTC.
     """
 

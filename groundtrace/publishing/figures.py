@@ -174,7 +174,8 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 def score_bars(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[ScoreBars]:
     """Return the histograms of the scores of the SFT rows; scores that no row has are left out.
 
-    ``connection`` is a database with the view sft. ``names`` are the fields of its column ``scores``.
+    ``connection`` is a database with the view sft. ``names`` are the names of the scores, which are fields of the
+    column ``scores`` of this view.
     """
     found = []
     for name in names:

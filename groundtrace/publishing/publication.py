@@ -61,7 +61,7 @@ class Publication:
         configs: the published configs other than the training sets, such as ``rejected``. A config is a named part of
             a data set on the Hub. The dict maps its name to the pattern of its files.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
-        flagged: the numbers of rows by set that are left out only because a reviewer flagged their records.
+        flagged: for each set, the number of rows that are left out only because a reviewer flagged their records.
     """
 
     run_sha256: str

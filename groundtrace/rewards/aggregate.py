@@ -110,8 +110,9 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
     The format has no value in two cases:
 
-    - If its verdict has failed (the scorer could not check the response), the result is None, unless α is 1.
-    - If its verdict is not applicable (there was nothing to check), the result is the product, without the factor α.
+    - Its verdict has failed: the scorer could not check the response. The result is then None. Exception: if α is 1,
+      the format has no weight, and the result is the product.
+    - Its verdict is not applicable: there was nothing to check. The result is then the product, without the factor α.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None

@@ -18,15 +18,15 @@ from groundtrace.schemas.records import Question, Trace, Verdict
 class Context(HasValues):
     """Holds facts about a question that are not in its record. An unknown fact is None.
 
-    ``context.added(COLUMN)`` returns the value of an added column, such as the complexity of the question; None if the
-    question has no value in it. Stages of the pipeline add such columns, and columns of the input can be kept as added
-    columns.
+    Stages of the pipeline compute values for a question, such as its complexity. Each of these values is in a column
+    that the stage adds. Columns of the input can be kept as added columns, too. ``context.added(COLUMN)`` returns the
+    question's value in an added column; None if the question has no value in this column.
 
     Attributes:
         stream: the stream of the response: ``grounded`` (with boxes) or ``textual`` (only in words)
             (:mod:`groundtrace.rewards.streams`).
         reference: the best reasoning with boxes that training has found for the question. A reasoning only in words is
-            compared with it (iVGR Eq. 4).
+            compared with this reference (iVGR Eq. 4).
         values: the values of the added columns.
     """
 
@@ -112,6 +112,6 @@ def case_of(
 
     ``masks`` finds objects in the images of the question that the trace answers. ``entities`` are the phrases for
     objects in the question, for which the pointer (the model that points at objects) searched; None if they are
-    unknown. ``pointable`` are the phrases that it found.
+    unknown. ``pointable`` are the phrases for which the pointer found an object.
     """
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

@@ -131,5 +131,8 @@ def _pixels(row: TrainingRow) -> list[Pixels]:
 
 
 def _upright(row: TrainingRow) -> tuple[bytes, ...]:
-    """Return the row's images as PNG files, rotated upright by their metadata, so that code and policy see the same."""
+    """Return the row's images as PNG files, rotated upright by their metadata.
+
+    So the code gets the images in the same orientation in which the policy sees them.
+    """
     return tuple(encode_png(pixels) for pixels in _pixels(row))

@@ -201,21 +201,21 @@ def _without_hardcoded(
 ) -> list[Executed]:
     """Return the calls; a call is marked as a pretence if the answer that it prints was written into its code.
 
-    A pretence is a call (one execution of code) that only pretends to look at the image.
+    A call is one execution of code. A pretence is a call that only pretends to look at the image.
 
     Args:
         judged: The calls.
         answer: The final answer of the response.
         outputs: For each call, the outputs of its unchanged code. The code was executed twice on the question's images,
             once on images with a few pixels changed, and once for each group of objects on images without this group.
-        altered: The outputs of changed code on the question's images (:func:`_with_other_constants`), from two kinds of
-            runs. In the first run, each constant that is the answer was replaced by the next number, for example 5 by
-            6. If the code then prints 6, the answer was written into the code, and the call is marked
-            (:mod:`groundtrace.rewards.hardcoded`). In the other runs, all other numbers in the code were changed. If
-            ``altered`` is empty, no call is marked.
+        altered: The outputs of changed code on the question's images (:func:`_with_other_constants`), for each run. In
+            the code of the first run, each constant that is the answer was replaced by the next number, for example 5
+            by 6. If a call then prints 6 instead of 5, the answer was written into its code, and the call is marked
+            (:mod:`groundtrace.rewards.hardcoded`). If ``computes`` is True, there are further runs. In their code, all
+            numbers except the answer, 0 and 1 were changed. If ``altered`` is empty, no call is marked.
         computes: Whether calculation alone can answer the question. If so, honest code may contain the answer as one of
             the numbers of its calculation. A call is then marked only if two more conditions are true: no earlier call
-            printed the answer, and the call still prints the answer in those other runs.
+            printed the answer, and the call still prints the answer in the further runs of ``altered``.
     """
     if not altered:
         return judged
@@ -267,12 +267,14 @@ def _judged(
     Args:
         codes: the code of each call.
         runs: the runs, in this order: two on the question's images; one on images with a few pixels changed; for each
-            group of objects, one on the images without this group. There may be further runs, on images that are
-            changed only outside the objects, which measure how selective a call is.
+            group of objects, one on the images without this group. If ``changes`` is not None, the selectivity runs
+            follow. In these runs, the images are changed only outside the objects. They measure the selectivity of a
+            call: how much more its output shows the objects than the rest of the image.
         original: the question's first image.
         groups: the question's objects, in groups of neighbours.
         computes: whether calculation alone can answer the question. If so, the code need not use an image.
-        changes: how much the images were changed; None if there are no such further runs.
+        changes: how much the images were changed, for the runs without the objects and for the selectivity runs; None
+            if there are no selectivity runs.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):
@@ -292,10 +294,15 @@ def _judged(
 def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], original: Pixels) -> bool:
     """Return whether a call only gives an overview: it shows only the whole unchanged image, or prints a fixed text.
 
-    A call is the code of one turn. ``reason`` states why the call did not look at the question's objects; only
-    :data:`SHOWS_ALL` and :data:`IGNORES_OBJECTS` can be an overview. ``shown`` is the call's output for the image
-    ``original``. ``elsewhere`` are its outputs for images that were changed only outside these objects. A text is
-    fixed if ``shown`` and all of ``elsewhere`` have the same text.
+    A call is the code of one turn. ``reason`` is the reason why the call did not look at the question's objects. The
+    call is an overview in two cases:
+
+    - The reason is :data:`SHOWS_ALL`, and each image in the output equals ``original``.
+    - The reason is :data:`IGNORES_OBJECTS`, the output has no image, and the text is fixed: ``shown`` and all of
+      ``elsewhere`` have the same text.
+
+    ``shown`` is the call's output for the image ``original``. ``elsewhere`` are the call's outputs for copies of this
+    image that were changed only outside the question's objects.
     """
     if reason == IGNORES_OBJECTS:
         return not shown.images and all(map(shown.is_same, elsewhere))

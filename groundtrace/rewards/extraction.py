@@ -176,10 +176,11 @@ class _Check:
 
 
 def _written(anchor: str) -> tuple[set[float], set[float]]:
-    """Return the frame numbers in an anchor, and the times in the anchor in seconds, rounded to two decimals.
+    """Return two sets: the frame numbers in an anchor, and the times in the anchor.
 
-    An anchor is the words that state the time of an item, such as "frame 24 at 18.71 seconds". If no frame or time can
-    be parsed, both sets hold all numbers in the anchor.
+    The times are in seconds, rounded to two decimals. An anchor is the words that state the time of an item, such as
+    "frame 24 at 18.71 seconds". If the parser finds neither a frame nor a time in the anchor, each set holds all
+    numbers in the anchor.
     """
     frames: set[float | None] = set()
     times: set[float | None] = set()
@@ -198,9 +199,11 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
     """Return the points that the parser finds in the response, in order, each with its moment (frame and time).
 
-    ``rows`` are the points in the judge's reply, each with a moment. ``check`` tests a row: the words that state its
-    moment must be in the response, and must contain its numbers. A point gets the moment of its row if the row passes.
-    Otherwise it gets the moment that the parser finds. A row for a point that is not in the response is dropped.
+    ``rows`` are the points in the judge's reply. A row can have a moment and an anchor, which is the words that state
+    the moment. ``check`` tests each row: the response must contain the anchor, and the anchor must contain the numbers
+    of the moment. If the row for a point passes the test, the point gets the moment of the row. Otherwise the point
+    keeps the moment that the parser finds. A row is recorded as dropped if its point is not in the response, or if the
+    row has a moment and fails the test.
     """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}
@@ -255,8 +258,8 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 def _seconds(row: dict[str, Any], name: str) -> float | None:
     """Return the field ``name`` of an item of the judge's reply as a number; None if the field is missing or null.
 
-    The field is a time in seconds, a frame number or a coordinate. The number may be written as a JSON string, as the
-    coordinates are in the paper's prompt. Raises BadReply if the field is not a finite number.
+    The field is a time in seconds, a frame number or a coordinate. The number may be written as a JSON string: the
+    coordinates in the paper's prompt are written in this way. Raises BadReply if the field is not a finite number.
     """
     value = row.get(name)
     if value is None:

@@ -105,10 +105,10 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
     Args:
         text: the response, with its points and boxes written in the tags of this project.
         response: the parsed ``text``.
-        question: the question. The caller sets ``question.answer`` to the final answer of the response, because a wrong
-            answer is not a fault in the form. The caller keeps the gold answer in two cases: the answer of the response
-            was graded as right, or the response has no answer. It is a fault if the reasoning concludes another answer
-            than ``question.answer``.
+        question: the question. The response has a fault if its reasoning concludes another answer than
+            ``question.answer``. But a wrong answer alone is not a fault in the form. So before the call, the caller
+            replaces the gold answer in ``question.answer`` by the final answer of the response. The caller keeps the
+            gold answer in two cases: the answer of the response was graded as right, or the response has no answer.
         form: the form that was requested.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)

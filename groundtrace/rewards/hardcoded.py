@@ -76,9 +76,16 @@ def is_hardcoded(answer: str, shown: Output, changed: Output, without: Sequence[
 def is_uncalculated(
     answer: str, shown: Output, changed: Output, others: Sequence[Output], earlier: Sequence[Output]
 ) -> bool:
-    """Return whether a call printed an answer that is a constant in the code and does not depend on any other number.
+    """Return whether the answer that a call printed is a constant in the code, and is not calculated.
 
-    A call is one execution of code in a response. The result is always False for the answers 0 and 1.
+    A call is one execution of code in a response. For the test, changed copies of the code were executed. The result is
+    True if all of these conditions are true:
+
+    - The answer is neither 0 nor 1.
+    - No earlier call printed the answer. Otherwise the code may contain a number that an earlier call calculated.
+    - The call printed the answer. If each constant that equals the answer is replaced by the answer plus 1, the code
+      prints this next number instead (:func:`is_hardcoded`).
+    - If all other numbers are changed, the code still prints the answer.
 
     Args:
         answer: the final answer of the response, a whole number such as "5".
@@ -86,8 +93,7 @@ def is_uncalculated(
         changed: the output of a changed copy of the code. In the copy, each constant that equals the answer is replaced
             by the answer plus 1 (:func:`with_next_number`). The earlier calls are changed in the same way.
         others: the outputs of copies of the code in which all other numbers are changed (:func:`with_other_numbers`).
-        earlier: the outputs of the earlier calls. If one of them contains the answer, the result is False. The reason
-            is that the code may contain a number that an earlier call calculated.
+        earlier: the outputs of the earlier calls.
     """
     number = int(answer)
     if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):
@@ -108,9 +114,10 @@ def _rewritten(code: str, change: "_NextNumber | _OtherNumbers") -> str:
 
 
 class _NextNumber(ast.NodeTransformer):
-    """Replaces each constant that equals ``number`` by the next number, also inside strings.
+    """Replaces ``number`` by the next number wherever it is a constant or is written inside a string constant.
 
-    ``count`` is the number of replacements.
+    For example, if ``number`` is 5, ``print(5, "found 5")`` becomes ``print(6, 'found 6')``. ``count`` is the number of
+    replacements.
     """
 
     def __init__(self, number: int) -> None:
@@ -129,9 +136,10 @@ class _NextNumber(ast.NodeTransformer):
 
 
 class _OtherNumbers(ast.NodeTransformer):
-    """Changes all numbers in code except ``number`` and the numbers that most code contains (0 and 1).
+    """Applies the function ``change`` to all numbers in code, except to ``number``, 0 and 1.
 
-    ``count`` is the number of changes.
+    0 and 1 are not changed because most code contains them. Numbers inside strings are not changed either. ``count`` is
+    the number of changes.
     """
 
     def __init__(self, number: int, change: Callable[[_Number], _Number]) -> None:

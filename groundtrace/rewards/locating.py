@@ -108,9 +108,11 @@ class Instances:
 
     Attributes:
         masks: the mask of each instance.
-        by: the model role that found the instances. The role ``detector`` searches first. If it does not know or
-            refuses the label, the role ``pointer`` searches. ``by`` is "" if the label is invalid, if no role can
-            search, or if the pointer finds nothing.
+        by: the model role that searched for the instances, perhaps without finding any. The role ``detector`` searches
+            first. If ``detector`` does not know the label or refuses it, the role ``pointer`` searches. For synthetic
+            images, only ``pointer`` searches. ``by`` is "" in four cases: the label is invalid; no role can search;
+            each role that is called does not know the label or refuses it; or ``pointer`` searches in place of
+            ``detector`` and finds nothing.
         note: remarks on the search, for example why no role searched, or that boxes replace masks; "" if there are
             none.
     """

@@ -1,6 +1,6 @@
 """Compares masks of objects with each other and with points.
 
-It finds masks that belong to the same object, and assigns points to masks.
+The module also finds masks that belong to the same object, and assigns points to masks.
 """
 
 import math
@@ -17,7 +17,7 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Return a coordinate that is inside the image, also if it was exactly on the right or lower edge.
+    """Return the coordinate, moved slightly into the image if it is exactly on the right or lower edge.
 
     For example, x = 100 in an image that is 100 pixels wide is on the right edge. The result is then slightly below
     100, so that the point is in the last pixel (from 99 to 100). All other coordinates are returned unchanged.

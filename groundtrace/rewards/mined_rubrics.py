@@ -134,9 +134,10 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
     also states the reason. A proposed rubric that asks whether the answer is right has no measurements, because the
     answer is graded in another way. The field ``problems`` holds the messages of the errors that occurred.
 
-    The field ``curriculum`` holds the training settings of RuCL's paper, for information only. A training run reads
-    these settings only from its own config: from ``options`` in the section ``reward``, with the recipe ``rucl``. A
-    good value of the setting ``ramp_steps`` is the number of steps of one epoch.
+    The field ``curriculum`` holds the defaults of RuCL's training settings (:func:`curriculum_defaults`), for
+    information only. A training run reads these settings only from its own config: from ``options`` in the section
+    ``reward``, with the recipe ``rucl``. A good value of the setting ``ramp_steps`` is the number of steps of one
+    epoch.
     """
     content = {
         "judged": mined.judged,
@@ -166,10 +167,11 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """Return how many judged responses had their answer graded, and the share of right answers among them.
+    """Return the number of judged responses whose answer was graded, and the share of right answers among these.
 
-    The share has a confidence interval; both are None if no answer was graded. In the paper of RuCL, this share is the
-    pass rate of candidate 20 in Table 6: a proposed rubric (criterion of grading) that requires a right answer.
+    The result also has the confidence interval of the share. Share and interval are None if no answer was graded. In
+    Table 6 of RuCL's paper, this share is the pass rate of candidate 20. This candidate is a proposed rubric (criterion
+    of grading) that requires a right answer.
     """
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None

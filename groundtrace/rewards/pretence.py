@@ -22,7 +22,7 @@ reward than an answer without a call (:mod:`groundtrace.rewards.selectivity`):
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows);
 - a long list of random digits whose seed is computed from the pixels. A digit seems to depend on an object if it is
   equal in the runs on the image and on the nudged image, but different in the run without the object. In a long list,
-  some digits are so by chance;
+  this is true of some digits by chance;
 - the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
 - crops of all objects in the image, by a policy that does not know which of them the question is about.
 

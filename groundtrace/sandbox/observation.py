@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the code ended without an error. If so, the next call begins with the variables it left."""
+        """Return whether the code ended without an error. If so, the next call begins with this code's variables."""
         return self.status in ("ok", "silent")
 
     @property
@@ -176,7 +176,11 @@ def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
 
 
 def _large_enough(image: Pixels) -> Pixels:
-    """Return the image, enlarged if it is too small for a vision encoder."""
+    """Return the image; if it is too small for a vision encoder, return an enlarged copy.
+
+    An image is too small if its shorter side has fewer than ``MIN_SIDE_PX`` pixels. In the copy, this side has
+    ``ENLARGED_SIDE_PX`` pixels.
+    """
     height, width = image.shape[:2]
     if min(height, width) >= MIN_SIDE_PX:
         return image

@@ -1,11 +1,11 @@
 """Executes model-written Python in isolation.
 
 A trajectory is a series of calls (executions of code) that share their state. Each trajectory has its own isolated
-processes. An example:
+processes. An example::
 
-with Sandbox() as sandbox, sandbox.open([image]) as session:
-    session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
-    session.run("display(crop); print(crop.size)").images
+    with Sandbox() as sandbox, sandbox.open([image]) as session:
+        session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
+        session.run("display(crop); print(crop.size)").images
 """
 
 import asyncio

@@ -144,8 +144,8 @@ class Process:
     def end(self) -> str:
         """End all processes of the trajectory (a series of executions of code), and remove their control group.
 
-        Returns the last 500 characters of the error output. If the processes have been ended before, this method does
-        nothing and returns "".
+        Returns the last 500 characters that the sandbox wrote to stderr. If the processes have been ended before, this
+        method does nothing and returns "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""

@@ -41,13 +41,18 @@ _Sizes = npt.NDArray[np.int64]
 def check_images(file: Path) -> None:
     """Raise ShardFault for images that would fill the memory, or that a run never writes.
 
-    The images of a block of rows (row group) fill the memory if the file holds them well compressed, because a program
-    may have to decompress all of them to read one. The images of a row also do if the row has very many, or if the file
-    holds an image once and the row names it many times. Such images, and the names of images, are read as a dictionary,
-    so that a value that is named many times needs no memory.
+    Images can fill the memory of a program in two ways:
 
-    The images are not read if the metadata show that they are small enough. Those of a file with one image for each row
-    always are, unless they are compressed many times.
+    - The images of a block of rows (row group) are strongly compressed. To read one of these images, a program may have
+      to decompress all of them.
+    - A row has very many images, or the file holds an image once and a row refers to it many times.
+
+    This function itself reads the bytes and the names of images in the form of a dictionary: each different value is in
+    memory only once, even if many rows refer to it.
+
+    The bytes of the images are not read if the metadata of the file, and the largest number of images of a row, show
+    that the images are small enough. This is always the case for a file with one image for each row, unless these
+    images are strongly compressed.
     """
     metadata = pq.read_metadata(file)
     limit = MAX_IMAGE_BYTES + MAX_IMAGE_EXPANSION * file.stat().st_size
@@ -70,10 +75,11 @@ def _path(name: str, field: str) -> str:
 
 
 def _chunks(file: Path, metadata: pq.FileMetaData, name: str) -> dict[str, list[pq.ColumnChunkMetaData]]:
-    """Return the metadata of the fields of the images in the column ``name``, by field: those of all blocks of rows.
+    """Return the metadata of the images in the column ``name``: a dict from each field of an image to a list.
 
-    The dictionary is empty if the file has no such column. Raises ShardFault if an image has other fields than a run
-    writes.
+    The fields are ``bytes`` and ``path``. The list has the metadata of this field for each block of rows (row group) of
+    the file, in order. The dict is empty if the file has no such column. Raises ShardFault if the images have other
+    fields than these two.
     """
     paths = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     places = {path.removeprefix(_path(name, "")): at for path, at in paths.items() if path.startswith(_path(name, ""))}
@@ -86,8 +92,14 @@ def _chunks(file: Path, metadata: pq.FileMetaData, name: str) -> dict[str, list[
 
 
 def _check_names(file: Path, metadata: pq.FileMetaData, name: str, items: int) -> int:
-    """Check the number of the images in a column, their names, and that each of them has a value. Return the largest
-    number of images of a row. ``items`` is the number of all images, as the metadata state it.
+    """Check the images in the column ``name``, without their bytes. Return the largest number of images of a row.
+
+    ``items`` is the number of all images in this column, according to the metadata. Raises ShardFault in these cases:
+
+    - A row, a block of rows or the whole file has so many images that they would fill the memory. The lengths of their
+      names are counted too.
+    - The name of an image has more than :data:`MAX_NAME_BYTES` bytes.
+    - An image has no value (it is null).
     """
     part, remedy = f"in the column {name}, without the bytes of the images", "Use fewer images in a record of the input"
     each = ITEM_BYTES + STRUCT_BYTES
@@ -111,7 +123,10 @@ def _check_names(file: Path, metadata: pq.FileMetaData, name: str, items: int) -
 
 
 def _check_bytes(file: Path, metadata: pq.FileMetaData, name: str, limit: int) -> None:
-    """Check the size of the images of all :data:`ROWS_AT_ONCE` rows that follow each other."""
+    """Raise ShardFault if any :data:`ROWS_AT_ONCE` consecutive rows have images of more than ``limit`` bytes together.
+
+    Only the images in the column ``name`` are counted. ShardFault is also raised if an image has no value (it is null).
+    """
     before: _Sizes = np.zeros(ROWS_AT_ONCE - 1, np.int64)
     for counts, lengths in _read(file, metadata, name, "bytes"):
         sizes = np.concatenate([before, _by_row(counts, lengths)])
@@ -123,10 +138,11 @@ def _check_bytes(file: Path, metadata: pq.FileMetaData, name: str, limit: int) -
 
 
 def _read(file: Path, metadata: pq.FileMetaData, name: str, field: str) -> Iterator[tuple[_Sizes, _Sizes]]:
-    """Read a field of the images in the column ``name``, and yield two arrays for each part of the rows: the number of
-    the images of each row, and the length in bytes of the field of each image. The field is ``bytes`` or ``path``.
+    """Read one field of the images in the column ``name``, and yield two arrays for each batch of rows.
 
-    Raises ShardFault if an image has no value.
+    ``field`` is "bytes" or "path". The first array has one element for each row: the number of its images. The second
+    array has one element for each image of these rows: the length of the field in bytes. Raises ShardFault if an image
+    has no value (it is null).
     """
     path = _path(name, field)
     with pq.ParquetFile(file, metadata=metadata, read_dictionary=[path]) as shard:
@@ -140,7 +156,9 @@ def _read(file: Path, metadata: pq.FileMetaData, name: str, field: str) -> Itera
 
 
 def _lengths(values: pa.Array) -> _Sizes:
-    """Return the length in bytes of each value. The array has a dictionary unless the column has no type."""
+    """Return the length in bytes of each value; 0 for null. ``values`` is an Arrow array with a dictionary (of texts or
+    bytes). If the column has no type, so that all values are null, it is an array without a dictionary.
+    """
     if not pa.types.is_dictionary(values.type):
         return np.zeros(len(values), np.int64)
     lengths = pc.call_function("binary_length", [values.dictionary])
@@ -159,7 +177,9 @@ def _numbers(values: Any) -> _Sizes:
 
 
 def _by_row(counts: _Sizes, sizes: _Sizes) -> _Sizes:
-    """Return the sum of the sizes of the images of each row. ``counts`` holds the number of images of each row."""
+    """Return, for each row, the sum of the sizes of its images. ``counts`` holds the number of images of each row, and
+    ``sizes`` the size of each image, in the order of the rows.
+    """
     sums, ends = np.concatenate([[0], np.cumsum(sizes)]), np.cumsum(counts)
     return sums[ends] - sums[ends - counts]
 

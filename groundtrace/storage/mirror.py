@@ -105,9 +105,10 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _unstorable(names: Collection[str]) -> str | None:
-    """Return the first of the relative paths that cannot be a file on a disk beside the others; None if all can.
+    """Return the first of the relative paths ``names`` that cannot be a file on a disk; None if all can be files.
 
-    A store allows names that a disk does not: a name with a NUL, a very long one, and the name of a folder.
+    A store allows three kinds of names that a disk does not: a name with a NUL character, a very long name, and a name
+    that is also the name of a folder. E.g. if ``names`` are "a" and "a/b", then "a" cannot be a file.
     """
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for name in names:

@@ -180,7 +180,9 @@ def _gs(settings: StorageSettings) -> Any:
     open_to_all = settings.anonymous or endpoint.startswith("http://")  # a token is never sent in the clear
 
     class Once(GCSFileSystem):
-        """Sends each request only once, because :func:`persistently` retries it with a time limit of its own."""
+        """Sends requests as gcsfs does, but without the retries of gcsfs: each request is sent only once. The function
+        :func:`persistently` retries the requests instead, with a time limit.
+        """
 
         _request = GCSFileSystem._request.__wrapped__
 

@@ -37,8 +37,8 @@ def check_sizes(
     """Raise ShardFault if rows of ``file`` are too large to be read.
 
     ``row``, ``block`` and ``whole`` are sizes in bytes: of the largest row, of the largest block of :data:`ROWS` rows,
-    and of all rows. ``part`` is what the message states about the part of the rows that has these sizes, and ``remedy``
-    is what the user has to do.
+    and of all rows. ``part`` and ``remedy`` are texts for the message. ``part`` describes what these sizes count, e.g.
+    "without images". ``remedy`` is what the user has to do.
     """
     limits = (
         ("a row", row, MAX_ROW_BYTES),

@@ -83,9 +83,10 @@ def check_shards(files: Sequence[Path]) -> None:
 
 @functools.cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """Return a database without tables, which runs the queries of all checks. Opening one takes longer than a check.
+    """Return a database without tables, which runs the queries of all checks in this process.
 
-    ``process`` is the number of the current process, so that a forked process does not use its parent's database.
+    The database is opened only once and then kept, because opening it takes longer than a check. ``process`` is the id
+    of the current process. A forked process has another id, so it gets its own database and not that of its parent.
     """
     config = {"memory_limit": MEMORY, "temp_directory": "", "autoload_known_extensions": False}
     return duckdb.connect(":memory:", config=config)
@@ -120,8 +121,9 @@ def _check_types(file: Path, schema: pa.Schema) -> None:
 def _check_lists(file: Path, kinds: pa.Schema, stored: pq.ParquetSchema) -> None:
     """Raise ShardFault if the items of a list are not stored under the name ``element``.
 
-    Some programs store them as ``item``. Code that reads a part of a list, such as ``images.list.element.path``, would
-    find no values there. ``kinds`` are the types of the columns, and ``stored`` names their parts.
+    Some programs store the items under the name ``item``. Then code that reads the Parquet column
+    ``images.list.element.path``, for example, would find no values. ``kinds`` holds the types of the columns.
+    ``stored`` is the file's Parquet schema, with the paths under which the values are really stored.
     """
     written = ((field.name, path) for field in kinds for path in _paths(field.name, field.type))
     for (column, path), place in zip(written, range(len(stored)), strict=False):
@@ -133,7 +135,11 @@ def _check_lists(file: Path, kinds: pa.Schema, stored: pq.ParquetSchema) -> None
 
 
 def _paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the Parquet paths under which a run stores the parts of a value. ``path`` is the path of the value."""
+    """Yield the Parquet paths under which a run stores a value of the type ``kind``. ``path`` is the path of the value.
+
+    Lists and structs are divided into their parts. E.g. if the column ``images`` holds lists of structs with the fields
+    ``bytes`` and ``path``, its paths are ``images.list.element.bytes`` and ``images.list.element.path``.
+    """
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         yield from _paths(f"{path}.list.element", kind.value_type)
     elif pa.types.is_struct(kind):
@@ -144,16 +150,24 @@ def _paths(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _depth(kind: pa.DataType) -> int:
-    """Return the largest number of lists and structs around a value of a type."""
+    """Return how deeply lists and structs are nested in the type ``kind``.
+
+    E.g. the result is 0 for a text, 1 for a list of texts, and 2 for a list of structs of texts.
+    """
     inner = [kind.field(place).type for place in range(kind.num_fields)]
     return 1 + max(map(_depth, inner)) if inner else 0
 
 
 def _fits(found: pa.DataType, written: pa.DataType) -> bool:
-    """Return whether a column of the type ``found`` can be read like one of the type ``written``.
+    """Return whether a column of the type ``found`` can be read like a column of the type ``written``.
 
-    The fields of a struct may differ, because another version of the code may have written the file; only the fields in
-    :data:`_FIELDS` are required. Numbers may have other sizes, and a column without values may have no type.
+    ``written`` is the type that a run writes. The two types may differ in these ways:
+
+    - A struct may have other fields, because another version of the code may have written the file. Only the fields in
+      :data:`_FIELDS` are required.
+    - A number may have another type of numbers, e.g. float instead of int64.
+    - A text, a list or bytes may have Arrow's large type, e.g. ``large_string``.
+    - A column without values may have no type.
     """
     if (needed := _FIELDS.get(written)) and not (pa.types.is_struct(found) and needed <= {*found.names}):
         return False
@@ -172,10 +186,12 @@ def _fits(found: pa.DataType, written: pa.DataType) -> bool:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Return whether a run can write a column of this type that is not a core column.
+    """Return whether a run can write an additional column of the type ``kind``. Additional columns are all columns
+    except the core columns (those that rows of every pipeline can have).
 
-    Texts and lists may be of the large types, and a column without values may have no type, because the package
-    ``datasets`` may have written the file again.
+    Such a column has texts, numbers or booleans, or lists or structs of these. Arrow's types ``large_string`` and
+    ``large_list`` are accepted too, and so is a column without values and without a type. The reason is that the
+    package ``datasets`` may have written the file again.
     """
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _is_plain(kind.value_type)
@@ -202,11 +218,13 @@ _KINDS = (_is_number, _is_text, _is_binary, pa.types.is_boolean)
 def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> None:
     """Raise ShardFault for rows that are too large, and for rows with a value that a run never writes.
 
-    A run never writes a row without an id, and never a list with an item that is null in a core column (a column that
-    rows of every pipeline can have). ``kinds`` are the types of the columns.
+    A run never writes a row without an id. In a core column (a column that rows of every pipeline can have), it never
+    writes a list with a null item; :func:`_has_only_values` has the exceptions. ``kinds`` holds the types of the
+    columns.
 
-    DuckDB adds up the lengths of the texts without copying a text that many rows share. The sizes in the file's own
-    metadata are not used, because they count such a text once, and may be false.
+    The sizes are computed by DuckDB, which adds up the lengths of the texts. If many rows share a text, DuckDB does not
+    copy the text. The sizes in the file's own metadata are not used, because they count a shared text only once, and
+    may be false.
     """
     names = [f"c{place}" for place in range(len(kinds))]  # of two names that differ only in case, DuckDB changes one
     columns = dict(zip(names, kinds, strict=True))
@@ -231,7 +249,11 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> 
 
 
 def _has_only_values(field: pa.Field) -> bool:
-    """Return whether a column is a list in which a run writes no items without a value."""
+    """Return whether a run writes lists without null items into this column.
+
+    The result is True for all core columns with lists, except for those in :data:`_WITH_NULLS`, which may have null
+    items, and the columns of images, which :func:`groundtrace.storage.image_check.check_images` checks.
+    """
     return field.name in CORE and field.name not in (*IMAGES, *_WITH_NULLS) and pa.types.is_list(field.type)
 
 

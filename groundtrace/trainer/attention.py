@@ -6,9 +6,9 @@ tower. With any other name, transformers would call it once per image.
 
 There are three ways to compute the attention:
 
-- On a GPU with 16-bit numbers, a kernel for sequences of different lengths is used. It is the kernel of this build of
-  torch. If torch has none, it is the kernel of the package FlashAttention 2, which transformers uses for
-  ``flash_attention_2``.
+- On a GPU, and if the numbers have 16 bits, a kernel for sequences of different lengths computes the attention. If this
+  build of torch has such a kernel, torch's kernel is used. Otherwise, the kernel of the package FlashAttention 2 is
+  used, as transformers does for ``flash_attention_2``.
 - Without such a kernel, sequences that all have the same length are computed as one batch. For example, this is the
   case in the vision tower if all images have one size.
 - In all other cases, each sequence is computed separately. For short sequences, this is faster than one computation
@@ -78,7 +78,8 @@ def packed_attention(
 def packed_kernel() -> Kernel | None:
     """Return the attention kernel for packed sequences on this machine's GPU.
 
-    The result is None if neither this build of torch nor the package FlashAttention 2 has such a kernel.
+    If this build of torch has such a kernel, the result is torch's kernel. Otherwise, it is the kernel of the package
+    FlashAttention 2. If this package is not available either, the result is None.
     """
     if has_varlen():
         return _torch_varlen

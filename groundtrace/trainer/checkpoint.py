@@ -68,10 +68,11 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of a finished step, and return the checkpoint's folder.
 
-    ``folder`` is the folder with all checkpoints of the training. ``progress`` names the step. ``identity`` describes
-    the data and settings of the training (:func:`groundtrace.trainer.identity.identity`). ``keep`` is the number of
-    checkpoints that remain: older checkpoints are deleted afterwards. In a training on several GPUs, all ranks (the
-    processes of the GPUs) must call this function.
+    ``folder`` is the folder with all checkpoints of the training. ``progress`` holds the number of the finished
+    step. ``optimiser`` holds the weights and its own state. ``identity`` describes the data and settings of the
+    training (:func:`groundtrace.trainer.identity.identity`). ``keep`` is the number of latest checkpoints that remain
+    after this call; older checkpoints are deleted. In a training on several GPUs, all ranks (the processes of the GPUs)
+    must call this function.
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{ranks.of_first(os.getpid())}"
@@ -116,10 +117,11 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    """Return the content of the file ``STATE``. If the checkpoint is sharded, other files hold most of its tensors.
+    """Return the content of the file ``STATE`` in the checkpoint's folder ``path``.
 
-    Raises CheckpointError if the file cannot be read, and UnsafeFile if a file of the checkpoint is a pipe, a device or
-    a link that leads out of the checkpoint's folder.
+    If a training on several GPUs wrote the checkpoint, other files hold most of its tensors. These tensors are not part
+    of the result. Raises CheckpointError if the file ``STATE`` cannot be read, and UnsafeFile if a file of the
+    checkpoint is a pipe, a device or a link that leads out of the checkpoint's folder.
     """
     own_files(path)
     try:
@@ -187,11 +189,12 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
 
 
 def _optimiser_state(path: Path, kept: dict[str, Any], optimiser: Optimiser | None) -> dict[str, Any]:
-    """Return the complete state of the optimiser.
+    """Return the complete state of the optimiser in the checkpoint's folder ``path``.
 
-    ``kept`` is the part of the state in the file ``STATE``. If ranks (the processes of the GPUs) wrote tensors to files
-    of their own, these tensors are added. In the result, tensors are sharded like those of ``optimiser``; if
-    ``optimiser`` is None, each tensor is whole. Raises CheckpointError if the tensors cannot be read.
+    ``kept`` is the part of the state that the file ``STATE`` holds. If the ranks (the processes of the GPUs) wrote
+    tensors to files of their own, the tensors in these files are added to ``kept``. In the result, each tensor is
+    sharded like the weight of ``optimiser`` to which it belongs. If ``optimiser`` is None, each tensor is whole. Raises
+    CheckpointError if the tensors cannot be read.
     """
     shards = path / sharded_state.FOLDER
     if not shards.is_dir():

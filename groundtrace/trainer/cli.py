@@ -79,9 +79,11 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _compare(parsed: argparse.Namespace) -> int:
-    """Print the comparison of several evaluations, and return the exit code.
+    """Print the comparison of several evaluations, and return the exit code of the command.
 
-    The comparison does not need optional packages. For example, torch need not be installed.
+    ``parsed`` holds the command's arguments. The exit code is 2 if the evaluations cannot be compared. It is 1 if
+    ``--fail-if-worse`` is given and an evaluation is worse than the first. Otherwise, it is 0. The comparison does not
+    need optional packages. For example, torch need not be installed.
     """
     from groundtrace.trainer.evaluation.compare import compare, comparison_json, comparison_lines, read_evaluation
 

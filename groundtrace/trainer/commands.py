@@ -140,10 +140,12 @@ def _print_result(result: Path | str) -> None:
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
-    """Return the message of an error, followed by its notes and a hint about the last checkpoint.
+    """Return the message of an error, followed by the error's notes and a hint about the last checkpoint.
 
-    ``how`` is the text of the hint, with ``{}`` for the checkpoint. If ``message`` is not "", it is used instead of the
-    error's own message. Only a training (``sft`` or ``grpo``, without ``--estimate``) has a hint.
+    ``how`` is the text of the hint. The path of the last checkpoint replaces ``{}`` in this text. If there is no
+    checkpoint, the hint states that no step was completed. If ``message`` is not "", it is used instead of the error's
+    own message. ``parsed`` holds the command's arguments. The hint is added only if the command is a training (``sft``
+    or ``grpo``, without ``--estimate``).
     """
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:

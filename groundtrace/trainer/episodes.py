@@ -172,7 +172,7 @@ class Episode:
 
 
 def _key_of(pixels: Pixels) -> str:
-    """Return the key of an image, which is the same for equal images."""
+    """Return a hash of the shape and the pixels of an image, so that equal images have the same key."""
     return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
 
 

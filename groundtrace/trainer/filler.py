@@ -24,8 +24,9 @@ _NAME = "filler"
 def filler(vlm: VisionLanguageModel, has_image: bool) -> Sample:
     """Return a filler: a short sample whose tokens do not count in the loss.
 
-    A rank (the process of one GPU) computes a filler if it has fewer batches than the other ranks. If ``has_image`` is
-    True, the filler has a small image.
+    A rank (the process of one GPU) computes a filler in two cases: it has fewer micro-batches than another rank, or one
+    of its micro-batches has no images although there are images elsewhere in the step (:func:`evened`). If
+    ``has_image`` is True, the filler has a small image.
     """
     size = vlm.processor.image_processor
     side = 2 * size.patch_size * size.merge_size

@@ -103,11 +103,12 @@ The limit of tokens is not included; the metric ``truncated`` is the share of re
 
 
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
-    """Return the metrics of tool calls; empty if no response can have calls.
+    """Return the metrics of tool calls by name.
 
-    The metrics are
+    The result is empty if no response has a trajectory (the results of its tool calls), and no response is lost. The
+    metrics are
 
-    - the mean number of calls per response;
+    - the mean number of calls of a response with a trajectory;
     - the share of calls that succeeded;
     - the number of lost responses, which are unscored, because the environment failed or took too long;
     - for each limit of :data:`SHOWN_LIMITS`, such as the maximum number of turns: the share of responses that reached
@@ -143,10 +144,12 @@ def idle_because(metrics: Mapping[str, float | None]) -> str:
 
 
 def note_idle(lines: Sequence[Mapping[str, float | None]], weight_decay: float) -> str | None:
-    """Return a note for the end of a training of which no step had a gradient; None if a step had one, or no steps.
+    """Return a note for the end of a training in which no step had a gradient.
 
-    ``lines`` holds the metrics of each step, as in metrics.jsonl. ``weight_decay`` is that of the optimiser. If it is
-    not 0, steps without a gradient may shrink weights, so the note then does not tell that the weights are unchanged.
+    The result is None if a step had a gradient, or if there were no steps. ``lines`` holds the metrics of each step, as
+    in metrics.jsonl. ``weight_decay`` is the weight decay of the optimiser. If it is 0, the note says that no weight
+    has changed. Otherwise, the weight decay may have shrunk weights, so the note says only that the model has learnt
+    nothing.
     """
     if not lines or any(line.get("grad_norm") for line in lines):
         return None

@@ -79,7 +79,8 @@ class Trainee:
         draws: the object that draws the rows of each step.
         reference: the reference model of the KL term (:mod:`groundtrace.trainer.reference`); None without a KL term.
         settings: the config of the training.
-        show_sampled: the function that shows how many responses a step has sampled by now; None shows nothing.
+        show_sampled: the function that shows how many responses a step has sampled by now. If it is None, this number
+            is not shown.
     """
 
     vlm: VisionLanguageModel

@@ -71,9 +71,11 @@ class Ranks:
             )
 
     def wait(self) -> Report | None:
-        """Wait until all processes (ranks) have ended; return the failure of the first that failed; None if none did.
+        """Wait until all processes (ranks) have ended, and return the failure of the rank that failed first.
 
-        If a rank fails, the other ranks that are still running after ``GRACE_S`` seconds are killed.
+        The result is None if no rank failed. Ranks that ended only because another rank failed are ignored, unless all
+        failed ranks are of this kind. If a rank fails, the other ranks that are still running after ``GRACE_S`` seconds
+        are killed.
         """
         with self._forwarding():
             kill_at_s: float | None = None

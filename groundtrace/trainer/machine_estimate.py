@@ -1,8 +1,8 @@
 """Shows the memory that a config needs on 1, 2, 4 and 8 GPUs, and whether the config fits its machine.
 
-The section ``machine`` of the config describes the machine. ``trainer sft|grpo --config CONFIG --estimate`` prints the
-table. It needs no weights, no data and no GPU: the model is built without values, and each row is as long as the config
-allows.
+The section ``machine`` of the config describes the machine. If ``machine.gpus`` is another number of GPUs, the memory
+on this number of GPUs is shown, too. ``trainer sft|grpo --config CONFIG --estimate`` prints the table. The command
+needs no weights, no data and no GPU: the model is built without values, and each row is as long as the config allows.
 """
 
 from collections.abc import Mapping, Sequence

@@ -233,7 +233,10 @@ def cached_bytes(model: Any, settings: TrainerSettings, tokens: int) -> int:
 
 
 def _cached(model: Any, settings: TrainerSettings, rows: AverageRow, gpus: int) -> int:
-    """Return the bytes of the keys and values of the responses that are sampled together, at their maximum length."""
+    """Return the bytes of the keys and values of all prompts and responses that are sampled together on one GPU.
+
+    Each prompt has the average length in ``rows``, and each response has the maximum length.
+    """
     answers = _prompts_at_once(settings, gpus) * settings.grpo.group_size
     return cached_bytes(model, settings, round(answers * (rows.tokens + settings.rollout.max_new_tokens)))
 

@@ -1,7 +1,7 @@
 """Refuses a training step that does not fit into memory, and names the changes of the config that would help.
 
-The memory is estimated again with each change. The message names a change only if it lowers the estimate by more than
-the share :data:`MIN_GAIN`, together with the new estimate.
+The memory is estimated again with each change. The message names a change only if the change lowers the estimate by
+more than the share :data:`MIN_GAIN`. For each change that it names, the message contains the new estimate.
 """
 
 from collections.abc import Callable, Sequence
@@ -114,12 +114,18 @@ def refuse_if_too_large(step: Step, available: int) -> None:
 
 
 def advice(step: Step, needed: int, available: int, is_last: bool = False) -> str:
-    """Return sentences that name each change of the config that lowers the memory of a step, with the new memory.
+    """Return sentences for the user: which changes of the config lower the memory of a step, and to which size.
 
-    ``needed`` is the memory in bytes that the step needs without a change, and ``available`` is that of one GPU. If no
-    single change is enough, the sentences also state the memory that the step needs with all the named changes at once.
-    If this memory is also too large, the sentences name further changes to make in addition to the first ones. There is
-    one exception: if ``is_last`` is True, the sentences recommend a smaller model instead of further changes.
+    ``needed`` is the memory in bytes that the step needs without a change, and ``available`` is the memory of one GPU
+    in bytes. A change is named if it lowers the memory by more than the share :data:`MIN_GAIN`. If no change does so,
+    the result is :data:`SMALLER`.
+
+    The sentences list the changes that are enough alone, and those that are not, each with the new memory. If no change
+    is enough alone, the sentences also state the memory that the step needs with all these changes together. If this
+    memory is still too large, there are two cases:
+
+    - If ``is_last`` is False, the sentences name further changes to make in addition to the first ones.
+    - If ``is_last`` is True, the sentences recommend a smaller model.
     """
     best = [_best(step, changes, available) for changes in _changes(step) if changes]
     helpful = [(change, total) for change, total in best if total < (1 - MIN_GAIN) * needed]
@@ -142,9 +148,10 @@ def advice(step: Step, needed: int, available: int, is_last: bool = False) -> st
 
 
 def _best(step: Step, changes: Sequence[Change], available: int) -> tuple[Change, int]:
-    """Return the first change with which the step fits into memory; if none is enough, return the last change.
+    """Return the first change with which the step fits into memory, and the memory that the step then needs.
 
-    Also returns the memory in bytes that the step needs after this change.
+    If the step fits with none of ``changes``, the last change is returned with its memory. ``available`` is the memory
+    of one GPU. All sizes are in bytes.
     """
     for change in changes:
         total = step.changed([change]).estimate().total
@@ -191,10 +198,11 @@ def _of_batch(step: Step) -> list[Change]:
 
 
 def _pixels(step: Step) -> int:
-    """Return the number of pixels from which smaller values of ``model.max_pixels`` are computed; 0 if it is unknown.
+    """Return a number of pixels; half of it, a quarter and so on are proposed as values of ``model.max_pixels``.
 
-    This is the present value of ``model.max_pixels``. If it is not set, the number is that of an average image of the
-    training rows. If no image of the rows is known, it is that of the environment's largest image.
+    If ``model.max_pixels`` is set, the result is its present value. Otherwise, the result is the size of an average
+    image of the training rows. If the rows have no images, or their number of images is unknown, the result is the size
+    of the largest image that the environment returns. If this size is unknown, too, the result is 0.
     """
     if step.settings.model.max_pixels is not None:
         return step.settings.model.max_pixels

@@ -304,8 +304,8 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     """Return the ids of all tokens that end a response.
 
-    These are the id or ids in the model's generation config, and the id of the tokenizer. Raises ModelError if neither
-    has such an id.
+    These are the ids of the end tokens in the model's generation config, and the id of the tokenizer's end token.
+    Raises ModelError if neither the generation config nor the tokenizer has an end token.
     """
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}

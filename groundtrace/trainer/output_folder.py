@@ -77,7 +77,10 @@ def refuse_unsafe(output: Path) -> None:
 
 
 def _entries_below(folder: Path) -> Iterator[Path]:
-    """Yield the files and folders at all depths in ``folder``. Yield nothing if it is a file or does not exist."""
+    """Yield the files and folders at all depths in ``folder``.
+
+    If ``folder`` is a file or does not exist, nothing is yielded.
+    """
     for parent, folders, files in os.walk(folder):
         yield from (Path(parent, name) for name in (*folders, *files))
 

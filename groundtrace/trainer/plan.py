@@ -52,7 +52,7 @@ class Part:
         rows: the rows' indices in the shards.
         share: the share of a batch's prompts, in (0, 1].
         prompts: the number of prompts that each row has, one for each of its streams (forms of response).
-        name: the names of its streams, e.g. ``grounded+textual``, for messages; "" without a batch plan.
+        name: the names of the rows' streams, e.g. ``grounded+textual``, for messages; "" without a batch plan.
     """
 
     rows: Sequence[int]

@@ -85,17 +85,18 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 class RowSampler:
     """Draws training rows in a random order, and encodes them as samples (tokenised prompts or conversations).
 
-    The next rows depend only on the seed and on the attribute ``position`` (the number of rows that were already drawn
-    or left out). To resume a training, set ``position`` to the saved value. If a row cannot be used, the next row
-    replaces it.
+    The next rows depend only on the seed and on the attribute ``position``. This attribute is the number of rows
+    that were already drawn or left out. With several parts of a batch plan, it is a tuple with such numbers for each
+    part (:data:`Position`). To resume a training, set ``position`` to the saved value. If a row cannot be used, the
+    next row replaces it.
 
     - ``shards`` holds the rows, and ``seed`` is the seed of their order.
     - ``encode`` is a function that returns the samples of a row, one for each of its prompts.
     - ``room`` is the maximum length of a sample. A row with a longer sample cannot be used.
     - ``left_out`` is called once for each row that cannot be used, with the row's name and the reason.
     - ``parts`` are the parts of a batch plan, which states which share of a batch comes from which rows. If they are
-      given, :func:`groundtrace.trainer.plan.next_part` chooses the part from which each row is drawn. Each part has its
-      own epochs.
+      given, :func:`groundtrace.trainer.plan.next_part` chooses the part from which each row is drawn. As soon as
+      all rows of a part were drawn or left out, a new epoch begins for this part alone: its rows are shuffled again.
     - ``samples_of`` is a function that returns the number of samples of a row, given its index. It is used only for
       rows that other ranks (the processes of the other GPUs) encode.
     """

@@ -80,10 +80,10 @@ def placed(state: Mapping[str, Any], optimiser: Optimiser) -> dict[str, Any]:
 
 
 def _likes(optimiser: Optimiser) -> dict[str, torch.Tensor]:
-    """Return the float32 weight to which each tensor of the optimiser's state belongs, by the tensor's flat name.
+    """Return a dict from the flat name of each tensor in the optimiser's state to the tensor's float32 weight.
 
-    A tensor belongs to a weight if the tensor is the weight itself (``masters.lm_head.weight``) or one of the weight's
-    moments. A moment has the shape of its weight and is sharded like the weight.
+    The tensor is either a float32 weight itself (``masters.lm_head.weight``) or a moment of such a weight
+    (``optimisers.0.5.exp_avg``). A moment has the shape of its weight and is sharded like the weight.
     """
     found: dict[str, torch.Tensor] = {f"{_MASTERS}.{name}": weight for name, weight in optimiser.masters.items()}
     for number, weights in enumerate(optimiser.weights_by_optimiser()):

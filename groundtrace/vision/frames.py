@@ -250,7 +250,11 @@ def _check_size(width: int, height: int, limits: VideoLimits) -> None:
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
-    """Return the frames' times, read from the packets without decoding."""
+    """Return the start times of a clip's frames and the clip's length, read from the packets without decoding.
+
+    Raises UndecodableMedia if a packet is damaged, if the clip has no frames, or if the clip exceeds the maximum
+    duration in ``limits``.
+    """
     spans: list[tuple[int, int]] = []
     for packet in container.demux(stream):
         start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
@@ -326,9 +330,9 @@ def _decode(
 ) -> Clip:
     """Decode all frames in order, and return a clip with the frames that are visible at the times ``moments``.
 
-    ``moments`` are in ticks of ``timeline``, in ascending order. The frame that is visible at a moment is the last one
-    that starts at or before it. Raises UndecodableMedia if a frame is damaged, if the end of the clip cannot be
-    decoded, or if the returned frames are too large or differ in size.
+    ``moments`` are in ticks of ``timeline``, in ascending order. The frame that is visible at a moment is the last
+    frame that starts at this moment or earlier. Raises UndecodableMedia if a frame is damaged, if the end of the clip
+    cannot be decoded, or if the returned frames are too large or differ in size.
     """
     kept: list[Frame] = []
     starts: list[int] = []

@@ -18,8 +18,8 @@ _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 def has_many_scans(data: bytes) -> bool:
     """Return whether a JPEG file has more scans than :data:`MAX_SCANS`, or too many segments to count the scans.
 
-    ``data`` holds the bytes of the file. The scans of a preview in the metadata do not count, and those of further
-    images after the end of the first one do not either.
+    ``data`` holds the bytes of the file. Only the scans of the main image are counted. A preview in the metadata, and
+    further images after the end of the main image, are ignored.
     """
     if data.count(_SCAN) <= MAX_SCANS:
         return False

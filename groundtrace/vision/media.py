@@ -245,8 +245,8 @@ class MediaStore:
     def _split(self, uri: str) -> tuple[Place, str]:
         """Return the root (folder) to which a URI refers, and the validated relative path in this folder.
 
-        Raises :class:`MediaNotAllowed` if the URI has neither of the two forms of a media URI, or if its path is not a
-        relative path inside the data folder.
+        Raises :class:`MediaNotAllowed` if ``uri`` has neither of the two forms of a media URI (``input:…`` and
+        ``run:media/…``), or if the path of an ``input:`` URI is not a relative path inside the data folder.
         """
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):

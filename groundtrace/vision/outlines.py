@@ -61,8 +61,8 @@ def outline(pixels: np.ndarray) -> Outline:
 def _traced(pixels: np.ndarray) -> list[np.ndarray] | None:
     """Return the polygons of a mask as arrays (N, 2) in units of half a pixel; None if the mask exceeds a limit.
 
-    The mask (H, W) is first drawn on an array (2H + 1, 2W + 1). In this array, row 2r + 1 stands for row r of the mask,
-    row 2r for the edge above row r, and row 2r + 2 for the edge below row r. The columns have the same order. A set
+    The mask (H, W) is first drawn on an array (2H + 1, 2W + 1). In this array, row 2r + 1 holds row r of the mask, row
+    2r holds the edge above row r, and row 2r + 2 holds the edge below row r. The columns have the same order. A set
     pixel is drawn together with its edges. Therefore the polygons follow the edges of the pixels. A gap of one pixel
     stays open: if only row r is empty between set rows, the drawn row 2r + 1 is empty.
     """

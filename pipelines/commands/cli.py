@@ -115,7 +115,11 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
-    """Run the command. ``beam_options`` are the arguments after ``--``, or None if the command line has no ``--``."""
+    """Parse the command line, run the command that it names, and return the exit code.
+
+    ``arguments`` are the arguments before ``--``. ``beam_options`` are the arguments after ``--``; None if the command
+    line has no ``--``.
+    """
     parsed = _parse(arguments)
     if beam_options and parsed.command not in PLANNED:
         text = f"`beam {parsed.command}` has no options of Beam: write its own options before ` -- `"

@@ -1,4 +1,8 @@
-"""Writes the page docs/config.md from the settings: run ``python -m groundtrace.pipelines.commands.config_page``."""
+"""Writes the page docs/config.md, which describes the settings that each kind of config can have.
+
+The text is made from the classes that define these settings. The command is
+``python -m groundtrace.pipelines.commands.config_page``.
+"""
 
 from pathlib import Path
 

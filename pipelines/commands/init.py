@@ -1,8 +1,9 @@
 """Implements ``beam init``, which writes a config to start from.
 
 The config names the input column that holds each field, such as the question. It also lists the columns that are not
-used. Its endpoint is a local model server; with ``--embedded`` it has no endpoint. Before ``beam run`` can use the
-config, the user may have to change the config:
+used. The endpoint in the config is a local model server. With ``--embedded``, the config has no endpoint, and the
+embedded engine has all roles. This engine is a part of Groundtrace without a neural network, and reads only drawn
+shapes. Before ``beam run`` can use the config, the user may have to change the config:
 
 - If the model is on another server, the user changes three lines.
 - If no column was found for a required field, the config has a line in which the user writes the column's name.
@@ -88,8 +89,8 @@ def starting_config(data: str, name: str, embedded: bool = False) -> str:
     """Return a config for an input, as TOML text with comments.
 
     ``data`` names the input: a file, a folder or the id of a data set. ``name`` is the file to which the config will be
-    written; the example commands in the config's comments contain this name. ``embedded`` means that the config has no
-    model server, so that the embedded engine has all roles. Raises
+    written; the example commands in the config's comments contain this name. If ``embedded`` is True, the config names
+    no model server. The embedded engine (a part of Groundtrace without a neural network) then has all roles. Raises
     :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
@@ -114,9 +115,14 @@ def starting_config(data: str, name: str, embedded: bool = False) -> str:
 def _block(found: Input) -> list[str]:
     """Return the config lines on the input.
 
-    If the rows of the input have a special layout (``shape``), such as the conversations of LLaVA, the first lines name
-    the layout. Otherwise, the first lines list the columns that are not used, and state how choices are read. The last
-    lines state which column holds each field, or set the field to a constant, e.g. the same licence for all rows.
+    The first lines depend on the layout of the input's rows:
+
+    - If the layout is a special one (``shape``), such as the conversations of LLaVA, the lines name this layout.
+    - If each row is one record, the lines list the columns that are not used. If necessary, a further line sets how the
+      choices of a question are read (:func:`_choice_lines`).
+
+    The last lines name the column that holds each field, or set the field to a constant, e.g. the same licence for all
+    rows.
     """
     first = first_rows(found)
     shape = shape_of(found.columns, first)

@@ -118,11 +118,16 @@ def converting_write_errors(place: str) -> Iterator[None]:
 def summary_lines(prepared: "Prepared") -> list[str]:
     """Return lines of text that describe a data set before it is published.
 
-    ``prepared`` is the data set with its files. Each source has a line with its licence, its numbers of rows, and
-    whether these rows are published. If the user requested to leave out rows of flagged records, a line states
-    their numbers. If an audit is published in which not all traces were judged, a line warns of it. Each file has a
-    line with its size. The last line states the number and size of all files, the numbers of published rows, the tag of
-    the data set, and the digest of the run.
+    ``prepared`` is the data set with its files. The lines are, in this order:
+
+    - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
+    - A line with the numbers of rows that are left out because a reviewer flagged their records in ``beam view``. This
+      line is there only if the user requested to leave out such rows.
+    - A warning if the result of an audit is published, but some traces of the audit were not judged. In an audit, a
+      person judges traces of the run.
+    - A line for each file, with its size.
+    - A line with the number and the total size of the files, the numbers of published rows, the tag of the data set,
+      and the digest of the run's config, code and training rows.
     """
     from groundtrace.publishing.hub.upload import mb
     from groundtrace.publishing.publication import rows_text

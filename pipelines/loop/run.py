@@ -193,9 +193,12 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
 
 
 def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
-    """Run one step.
+    """Run the command of one step of a loop, and write the step's record (times and exit code).
 
-    Raises StepFailed if the step's command fails, and UserError if a training has no rows or its folder is in use.
+    ``identity`` is the digest of the step and of all that the step depends on. If the folder of the step holds a result
+    that the step cannot continue, this folder is first moved away. ``run_command`` runs the command: it gets the words
+    of the command and the path of a log file, and returns the exit code. Raises StepFailed if the command fails, and
+    UserError if a training has no rows or its folder is in use.
     """
     _check_rows(loop, step)
     before = read_record(loop.out, step.name)

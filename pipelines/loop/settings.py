@@ -32,7 +32,8 @@ class HeldOutSettings:
 class CurateSettings:
     """Holds the config of the curation, i.e. of the run of the pipeline that makes the SFT rows.
 
-    After SFT, the pipeline runs a second time, from the same config, to measure the trained policy.
+    ``config`` is the path of the config file. ``set`` holds values that replace values of this file. After SFT, the
+    pipeline runs a second time, from the same config, to measure the trained policy.
     """
 
     config: Annotated[str, "the config of `beam run`, relative to this file (empty: the embedded engine)"] = ""
@@ -83,11 +84,11 @@ class ServeSettings:
 class LoopSettings:
     """Holds the config of ``beam loop``, which runs a pipeline twice: before SFT and after it.
 
-    The second run measures the pass rates of the trained policy (the model after SFT). Its config is the config of the
-    first run with some changes. The endpoint of the role ``policy`` is the trained policy. ``attempt.k``,
-    ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults, and ``allow_embedded`` is True. If the recipe
-    has the setting ``attempt.as_trained``, it is set to True. If the recipe has the setting ``split.sft_ratio``, it is
-    set to 0. Finally, each value in ``rl.set`` replaces the value of its key.
+    The second run measures the pass rates of the trained policy (the model after SFT). The config of the second run is
+    the config of the first run with some changes. The endpoint of the role ``policy`` is the trained policy.
+    ``attempt.k``, ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults, and ``allow_embedded`` is True.
+    If the recipe has the section ``[attempt]``, ``attempt.as_trained`` is True. If the recipe has the section
+    ``[split]``, ``split.sft_ratio`` is 0. Finally, each value in ``rl.set`` replaces the value of its key.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)

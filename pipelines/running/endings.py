@@ -80,7 +80,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """Return how a command ends that raises ``error``: its exit code, the user's message and the remedy."""
+    """Return how a command ends if it raises ``error``: the exit code, the message for the user and the remedy."""
     if is_interrupt(error):
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")

@@ -67,7 +67,10 @@ def _elsewhere(given: str, config: Mapping[str, object]) -> Iterator[str]:
 
 
 def _urls(value: object) -> Iterator[str]:
-    """Yield the texts with a URL in a part of a config. The names of keys are also searched."""
+    """Yield the texts that contain a URL, from a config or a part of a config.
+
+    ``value`` is the config or the part. The names of keys are also searched. A text contains a URL if it contains ``://``.
+    """
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield from _urls(name)

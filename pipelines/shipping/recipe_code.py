@@ -84,8 +84,8 @@ def belongs_to(module: str, folder: Path) -> bool:
 def _record_modules(folders: Collection[Path]) -> list[str]:
     """Return the names of the imported modules in ``folders`` that define record classes of the user.
 
-    Beam sends objects of record classes between processes. A worker must import these modules before it decodes its
-    first record.
+    A record class is a class with the decorator :func:`groundtrace.schemas.coding.record`, whose objects Beam sends
+    between processes. A worker must import these modules before it decodes its first record.
     """
     shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
     return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")

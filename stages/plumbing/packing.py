@@ -30,7 +30,7 @@ _SIZE = struct.Struct(">I")
 def packed(data: bytes) -> bytes:
     """Compress ``data`` with LZ4, and return four bytes with the length of ``data``, followed by the compressed bytes.
 
-    LZ4 takes a tenth of zlib's time, and its result is about a third larger.
+    LZ4 takes a tenth of zlib's time, and the result of LZ4 is about a third larger than that of zlib.
     """
     return _SIZE.pack(len(data)) + _LZ4.compress(data, asbytes=True)
 

@@ -133,10 +133,11 @@ def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
 
 
 def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
-    """Raise RecipeError if a stage adds a column that every row already has, or if two stages declare one column
-    differently.
+    """Raise RecipeError if a stage adds a column with the name of another column.
 
-    Names that differ only in upper and lower case count as the same name, as in SQL.
+    The other column can be a core column, which every row has, a column in :data:`READ_BY_NAME`, or a column that
+    another stage adds. Two equal declarations are one column and no error. Names that differ only in upper and lower
+    case count as the same name, as in SQL. ``recipe`` is the name of the recipe, for error messages.
     """
     ours = (*CORE.values(), *READ_BY_NAME)
     taken: dict[str, Column[Any]] = {column.name.casefold(): column for column in ours}

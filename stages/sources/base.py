@@ -48,7 +48,7 @@ class Source:
         first_number: the number of its first row. The rows of an input are numbered over all its sources, from 1.
         records: the number of its records; None if they were not counted when the source was found.
         storage: the settings to access a source on remote storage.
-        only: the numbers of the records to read; all other records are skipped. None to read all records.
+        only: the numbers of the records to read; all other records are skipped. If it is None, all records are read.
         root: the input's folder, from which paths in the config's ``[input]`` start; "" for the folder of the source.
     """
 

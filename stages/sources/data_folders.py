@@ -10,8 +10,7 @@ The library reads a name with ``::`` as a chain of files, so it opens another fi
 example, for a file with the name ``a.csv::b.csv`` it opens ``a.csv``. Such names are also dangerous in a zip archive.
 For example, an archive from a stranger holds a file with the name ``a::/home/me/b.docx/c.txt``. The library then
 opens ``/home/me/b.docx``, a private file of the user, because a .docx file is a zip archive, and reads a file in it.
-Therefore ``::`` is forbidden in the names of files, and in the names
-that an archive holds.
+Therefore ``::`` is forbidden in the names of files, and in the names that an archive holds.
 """
 
 from collections.abc import Iterable, Iterator
@@ -69,11 +68,12 @@ def open_folder(folder: str, rows: RowSettings) -> "datasets.IterableDataset":
 
 
 def saved_split(folder: str, rows: RowSettings) -> "datasets.Dataset | None":
-    """Return the split of a data set that ``save_to_disk`` wrote, memory-mapped from its files; None for any other data
+    """Return the rows of a data set that ``save_to_disk`` wrote, memory-mapped from its files; None for any other data
     set.
 
-    ``folder`` is an absolute path, and ``rows.split`` is the name of the split. Raises ValueError if the data set lacks
-    the split, and InputError if it names a file outside the folder.
+    ``folder`` is an absolute path. If the data set is a ``DatasetDict``, only its split ``rows.split`` is returned. If
+    the data set is a ``Dataset``, it has no splits, and all its rows are returned. Raises ValueError if a
+    ``DatasetDict`` lacks the split, and InputError if the data set names a file outside the folder.
     """
     import datasets
 

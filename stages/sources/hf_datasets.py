@@ -130,10 +130,11 @@ def own_image(value: Any, data_set: str) -> Any:
 
 
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """Return the columns of a data set and its declared number of rows.
+    """Return the names of a data set's columns, and its declared number of rows.
 
-    If the columns are not known before the data set is read, the result has an empty set. If the number of rows is not
-    known before, the result has None.
+    ``name`` is the absolute path of a folder, the id of a data set on the Hub, or a name with ``hf://``.
+    If the columns are not known without reading rows, the first item is empty. If the number of rows is not known
+    without reading rows, the second item is None. Raises InputError or NothingHere if the data set cannot be opened.
     """
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error
@@ -204,7 +205,7 @@ def _is_of_images(feature: Any) -> bool:
 
 
 def _each(loaded: "datasets.IterableDataset", path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of the data set at ``path``, which is a local folder or a name on the Hub.
+    """Yield the rows of the opened data set ``loaded``. ``path`` is its local folder, or its name on the Hub.
 
     Raises InputError if the data set is a local folder, and one of its files cannot be read. For a data set on the Hub,
     the errors of the library are raised unchanged.

@@ -1,9 +1,9 @@
 """Reads a folder of images: one record without a question for each image file, at any depth.
 
 Images are not copied. The id of an image is its path in the folder, so that the id stays the same if images are added.
-The field ``source`` is the folder's name, and the field ``license`` is ``unknown``. The config may have constants for
-these fields, which are used instead. This format does not read a folder that also holds tables, JSON Lines, Parquet or
-archives, because these files may hold questions.
+The field ``source`` is the folder's name, and the field ``license`` is ``unknown``. If the config has constants for
+these fields, the constants are used instead. This format does not read a folder that also holds tables, JSON Lines,
+Parquet or archives, because these files may hold questions.
 """
 
 import hashlib

@@ -59,7 +59,9 @@ _OTHER_FILES = (
 class JsonLines(Format):
     """Implements the format of JSON Lines files, which have one record on each line.
 
-    By default a record's number is the number of its line. Blank lines are not records, but they are counted, too.
+    A record's number is the number of its line in the file. Blank lines are not records, but they are counted, too.
+    There is one exception: if the lines must be converted like the rows of a table (:func:`_are_rows`), the records are
+    numbered in their order, and blank lines are not counted.
     """
 
     name = "jsonl"
@@ -115,7 +117,7 @@ class JsonLines(Format):
         """Return the number of records of a file. ``source`` is the part of the input to read.
 
         In some shapes (layouts of rows), a line can hold several records: for example, a conversation with several
-        questions. The records were then counted when the file was found, and this number is returned. In all other
+        questions. In these shapes, :meth:`find` has counted the records, and this number is returned. In all other
         shapes, the result is the number of lines that are not blank.
         """
         if source.records is not None:
@@ -157,7 +159,10 @@ JSON_LINES = JsonLines()
 
 
 def _objects(source: Source) -> Iterator[tuple[str, Mapping[str, Any] | str]]:
-    """Yield the place of each line, such as "line 3", and its object, or the text of a line that is not an object."""
+    """Yield a pair for each line that is not blank: the line's place, such as "line 3", and its JSON object.
+
+    If the line is not a JSON object, the second item is the text of the line.
+    """
     with source.place.open("rb") as stream:
         for number, text in read_lines(stream):
             try:
@@ -270,7 +275,7 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
-    """Return a line in which the input's columns have become a record's fields, such as question and answer.
+    """Return the line ``text`` with a record's fields, such as question and answer, in place of the input's columns.
 
     The settings ``rows`` determine the fields: the column map names the column of each field, and constants are values
     of fields that the line lacks. Other settings state how choices are written

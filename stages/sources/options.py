@@ -18,11 +18,11 @@ def has_options(text: str) -> bool:
 
 
 def split_options(text: str) -> tuple[str, list[str] | None]:
-    """Split the text of a question into the text without its answer options, and the options.
+    """Return the text of a question without its answer options, and the list of the options.
 
-    The options are two or more consecutive lines that begin with A, B, … in order. All of them have the same style: "A.
-    ", "(A) ", "A) " or "A: ". For example, the lines "A. cat" and "B. dog" give the options "cat" and "dog". If the
-    text does not have exactly one such list, the unchanged text and None are returned.
+    The options are two or more consecutive lines that begin with A, B, … in order. All these lines have the same style:
+    ``A. cat``, ``(A) cat``, ``A) cat`` or ``A: cat``. For example, the lines "A. cat" and "B. dog" give the options
+    "cat" and "dog". If the text does not have exactly one such list, the unchanged text and None are returned.
     """
     found = list(_OPTION.finditer(text))
     letters = [option[1] or option[2] for option in found]

@@ -89,7 +89,7 @@ class Parquet(Format):
         """Return the number of records of a file. ``source`` is the part of the input to read.
 
         In some shapes (layouts of rows), a row can hold several records: for example, a conversation with several
-        questions. The records were then counted when the file was found, and this number is returned. In all other
+        questions. In these shapes, :meth:`find` has counted the records, and this number is returned. In all other
         shapes, the result is the number of rows, which is read from the file's footer.
         """
         if source.records is not None:
@@ -112,8 +112,11 @@ class Parquet(Format):
             yield from (row[column] for row in _rows(source.place, BATCH_ROWS, kept))
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the fields about the answer of each record, as a mapping from field names to values. These are the
-        fields in :data:`ANSWER_FIELDS` (answer, choices, …) for which the file has a column.
+        """Yield the fields about the answer of each record, as a mapping from field names to values.
+
+        In the default shape (layout of rows), only the columns for the fields in :data:`ANSWER_FIELDS` (answer,
+        choices, …) are read. If the file has none of these columns, nothing is yielded. In any other shape, a mapping
+        also has the other fields of the record.
 
         ``source`` is the part of the input to read. ``rows`` holds the settings by which rows become records. The
         column map (``input.columns``) determines which columns hold these fields.

@@ -61,10 +61,10 @@ def read_rows(
 def _byte_columns(file: pq.ParquetFile, columns: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """Return two lists of column paths: the columns of texts, and the columns of other bytes, such as media.
 
-    ``columns`` are the columns or subfields to read; None for all of them. The first list tells pyarrow which columns
-    to read as dictionaries. It has all columns of texts; those that are not read have no effect. The second list has
-    only columns that are read. If the second list is not empty, the caller reads at most :data:`MEDIA_ROWS` rows in a
-    batch.
+    ``columns`` are the columns or subfields to read; None for all of them. The first list has all columns of texts
+    in the file, also columns that are not read. The caller passes this list to pyarrow, which then reads columns of
+    texts as dictionaries. The second list has only columns that are read. If the second list is not empty, the caller
+    reads at most :data:`MEDIA_ROWS` rows in a batch.
     """
     found = [file.schema.column(index) for index in range(len(file.schema))]
     found = [each for each in found if each.physical_type == "BYTE_ARRAY"]
@@ -147,7 +147,10 @@ def _has_long(column: pa.Array) -> bool:
 
 
 def _computed(function: str, lengths: pa.Array) -> int:
-    """Return the result of an aggregation of pyarrow, such as "max" or "sum"; 0 if all values are null."""
+    """Return the result of pyarrow's aggregation ``function``, such as "max" or "sum", for the values ``lengths``.
+
+    Returns 0 if all values are null.
+    """
     return pc.call_function(function, [lengths]).as_py() or 0
 
 

@@ -60,7 +60,10 @@ def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterato
 
 
 def _with_place(source: Source, raw: RawRecord) -> RawRecord:
-    """Return the record with its place in ``source``, such as "questions.psv, record 12", if it has none."""
+    """Return the record ``raw`` with its place in ``source``, such as "questions.psv, record 12".
+
+    If the format has already given the record a place, the record is returned unchanged.
+    """
     if raw.origin.input_row:
         return raw
     place = f"{source.name}, record {raw.number - source.first_number + 1}"

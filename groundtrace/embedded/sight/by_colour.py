@@ -142,7 +142,12 @@ def _components(palette: Palette, min_px: int) -> list[_Part] | None:
 
 
 def _is_fringe(width: int, height: int, area: int) -> bool:
-    """Return whether a component is the one-pixel rim that blurring leaves around another object."""
+    """Return whether a component is probably the thin rim that blurring leaves around another object.
+
+    `width` and `height` are the sides of the component's box, and `area` is the number of the component's pixels. The
+    result is True if a side of the box is at most one pixel long. It is also True if the component covers less than a
+    quarter of its box, and has fewer than 40 pixels.
+    """
     return min(width, height) <= 1 or (area < 0.25 * min(width, height) * max(width, height) and area < 40)
 
 

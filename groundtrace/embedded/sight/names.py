@@ -1,6 +1,6 @@
 """Parses names of single objects: a class label with further words for the object's place or size.
 
-Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)".
+Examples are "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)".
 
 Some words for the place or size are checked with the objects' boxes: an extreme position ("leftmost"), the rank from a
 side ("second from the left"), the panel, and the size relative to the other objects. All other words for the place are

@@ -83,7 +83,11 @@ def _crop(mask: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
-    """Yield the lines at which touching shapes might be cut apart, each as its two end points in pixels of the mask."""
+    """Yield the lines at which touching shapes might be cut apart, each as its two end points in pixels of the mask.
+
+    Each line begins at a concave corner of the mask's outline. It either ends at another concave corner, or continues
+    one of the two sides that meet in the corner, as far as the mask extends.
+    """
     height, width = mask.shape
     scale = enlargement(width, height)
     contour = outer_contour(mask, scale)

@@ -78,10 +78,18 @@ class WrittenDate:
     """Holds a date or time as it is written, with all its possible meanings.
 
     ``spelling`` is a tuple that describes how the date or time is written. Its first value is a text for the notation.
-    The other values are the written fields. For example, 03/04/2021 has the spelling ("/", 3, 4, 2021), and 5:30 has
-    ("clock", 5, 30). The fields are in their written order. With the notation "named" (the month is a name), they are
-    always year, month and day, and the year is a text: "3 April 2021" has ("named", "2021", 4, 3). After the date come
-    the number of the weekday (0 for Monday) and the values of the time, if they are written.
+    The other values are the fields:
+
+    - A date of three numbers has its separator, and then the numbers in their written order: 03/04/2021 has the
+      spelling ("/", 3, 4, 2021).
+    - A date with the name of its month, or with 年 and 月, has "named", the year (a text), the month and the day: "3
+      April 2021" has ("named", "2021", 4, 3). A month and a year in digits (03/2021) also have this form. A missing
+      year is "", and a missing day is 0.
+    - A time has "clock", the hour, the minute and the other written fields: 5:30 has ("clock", 5, 30), and 5 pm has
+      ("clock", 5, 0, "p").
+
+    If a date has a weekday, the number of the weekday (0 for Monday) follows the date. If a date has a time, the values
+    of the time are the last ones: "Saturday, 03/04/2021, 5:30" has ("/", 3, 4, 2021, 5, "clock", 5, 30).
 
     ``readings`` are all dates or times that the written text may mean. ``weekday`` is the number of the written
     weekday; None if there is none.
@@ -240,7 +248,10 @@ def _month_of_year(text: str) -> WrittenDate | None:
 
 
 def _named_date(text: str) -> WrittenDate | None:
-    """Read a date with the name of its month; return None for any other text. The day or the year may be missing."""
+    """Read a date with the name of its month ("3 April 2021"), or with 年 and 月; return None for any other text.
+
+    The day may be missing. The year may be missing if the month has a name and the day is given.
+    """
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
         if match is None:

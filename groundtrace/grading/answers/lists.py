@@ -3,7 +3,7 @@
 In a sequence, the order matters. In an enumeration, only the items and the number of their occurrences matter. Two
 items are equal if their normalised texts (:func:`groundtrace.grading.answers.choices.normalise_text`) are equal, or if
 they are the same number (without tolerance). Two items are different if both are short and plain, and neither contains
-the other. In all other cases a judge model decides, such as on "dark red" for "red", or on an item inside a sentence. A
+the other. In all other cases a judge model decides. Examples are "dark red" for "red", and an item inside a sentence. A
 text that joins its items by "or" names alternatives, so it is not a list.
 """
 
@@ -69,8 +69,8 @@ class AnswerList:
     def is_plain(self) -> bool:
         """Return whether every item is a number, a point, or a text of at most three words.
 
-        A word may consist only of digits and letters. The letters must be of a script that has capital letters, such as
-        Latin, Greek or Cyrillic. So Chinese text is not plain.
+        Each word must consist of digits and letters only. The letters must be of a script that has capital letters,
+        such as Latin, Greek or Cyrillic. So Chinese text is not plain.
         """
         return all(not isinstance(item, str) or _is_short(item) for item in self.items)
 
@@ -142,7 +142,12 @@ def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
 
 
 def _read(text: str, is_answer: bool) -> AnswerList | None:
-    """Return the items of a text; None if it is not a list. In an answer, each item may also be on its own line."""
+    """Return the items of a text; None if the text cannot be a list, e.g. because it has the word "or".
+
+    A text without separators is a list of one item. ``is_answer`` is True for an answer, and False for a gold (correct)
+    answer. In an answer, each item may be on its own line, and brackets of any kind may enclose the list. A gold must
+    be on one line, and only braces may enclose it ("{1, 2}").
+    """
     text = text.strip().strip("$").rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
         return None
@@ -162,7 +167,10 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """Return the parts of a text between separators. A separator in brackets, as in "(1, 2)", does not split it."""
+    """Return the parts of a text between separators.
+
+    A separator in brackets, such as the comma in "(1, 2)", does not split the text.
+    """
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):

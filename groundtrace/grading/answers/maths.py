@@ -126,7 +126,8 @@ class MathsMatch(Enum):
     """Lists the possible results of comparing a predicted expression with the gold (correct) expression.
 
     ROUNDED means that the prediction is the rounded value of an irrational gold (4.24 for 3√2). GOLD_UNREADABLE means
-    that the gold is not one mathematical expression. PREDICTION_UNREADABLE means that the prediction is not.
+    that the gold is not one mathematical expression, or that its evaluation could take too long.
+    PREDICTION_UNREADABLE means the same for the prediction.
     """
 
     EQUAL = "equal"
@@ -199,7 +200,7 @@ def _spelling(text: str) -> str:
 
 
 def _rewrite(text: str) -> str:
-    """Rewrite typographic and programming notation as LaTeX."""
+    """Rewrite typographic and programming notation as LaTeX: "√2" becomes ``\\sqrt{2}``, and "2**3" becomes ``2^3``."""
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     text = _SUPERSCRIPT.sub(lambda found: f"^{{{unicodedata.normalize('NFKC', found.group())}}}", text)

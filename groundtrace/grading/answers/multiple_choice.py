@@ -62,7 +62,7 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
 
 
 def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
-    """Grade an answer that names no option by letter or text, but that may still mean one in other words.
+    """Grade an answer that names no option by letter or text, but that may still mean an option in other words.
 
     ``right`` and ``denied`` hold the positions of the right options, and of the options that the answer calls wrong ("B
     is wrong"). The answer is wrong in three cases: it calls all right options wrong; its sentences contain the letters

@@ -186,9 +186,18 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
 
 
 def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
-    """Grade an answer that names no number, or more than one.
+    """Grade an answer that names no number, or more than one number.
 
-    ``reading`` holds the numbers of the answer ``predicted``, and ``wanted`` is the gold's number.
+    ``reading`` holds the numbers of the answer ``predicted``, and ``wanted`` is the gold's number. The first of these
+    rules that applies is used:
+
+    - All numbers have exactly the gold's value ("80 % (0.8)" for 0.8), and are not joined as alternatives or as a
+      range: :func:`_stated` returns the grade.
+    - The answer has no number: it is wrong if it certainly does not mean the gold's number
+      (:func:`_is_surely_another`). Otherwise a judge model decides.
+    - A judge decides on a calculation whose value may be the gold's number. A judge also decides if one number is
+      right, and the others may only explain this number ("7 (3 on the left and 4 on the right)").
+    - Any other answer is wrong, such as "3-5".
     """
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
@@ -210,7 +219,8 @@ def _is_surely_another(words: str, wanted: Numeral) -> bool:
     """Return whether an answer without a number certainly does not mean the gold's number.
 
     This is certain for a code ("B12"), for a refusal, and for an answer without letters and digits. It is also certain
-    for "nobody" if the gold is not 0, and for "many" if the gold is at least 0 and at most 1.
+    for "nobody" if the gold is not 0, and for "many" if the gold is at least 0 and at most 1. There is one exception:
+    the result is False for a ratio, a share or a size whose value is the gold's number ("6:3" for 2).
     """
     pair = read_pair(words)
     if pair is not None and pair.value == wanted.value:
@@ -246,11 +256,11 @@ def _unscaled(numeral: Numeral) -> Numeral:
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Return the grade of an answer that contains the right number: usually 1.0 (right).
+    """Return the grade of an answer that contains the right number.
 
-    ``reason`` is the explanation in this grade, such as "same number". There are three exceptions. First, the words of
-    the answer deny the number ("not 5"). Second, they make it a bound ("more than 5"). Third, they leave the number
-    open ("5, or any other number"). The answer is then unscored, and a judge must decide.
+    The grade is usually 1.0 (right), with the explanation ``reason``, such as "same number". The answer is unscored,
+    and a judge must decide, in three cases. First, the words of the answer deny the number ("not 5"). Second, the words
+    make the number a bound ("more than 5"). Third, the words leave the number open ("5, or any other number").
     """
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")

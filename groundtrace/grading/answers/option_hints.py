@@ -1,6 +1,6 @@
 """Decides whether an answer that names no option by letter or text may still mean an option.
 
-If it may, a judge model must grade the answer. Such an answer has one of the following:
+If an answer may mean an option, a judge model must grade the answer. Such an answer has one of the following:
 
 - a distinctive word of an option ("the truck" for "a blue truck"); a word that all options have ("vitamin") is not
   distinctive;

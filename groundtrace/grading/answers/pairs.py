@@ -63,8 +63,9 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
     ``predicted`` is the answer to grade. ``is_number`` is True if the question's answer type is a number. The grade's
     value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade for any
-    other gold, and for a ratio without a colon ("3 to 2"). Also returns None if the gold is a ratio between dollar
-    signs (``$3:2$``), and the answer is not a ratio. The caller then tries the next rule.
+    other gold, for a ratio without a colon ("3 to 2"), and for a share or size between dollar signs. Also returns None
+    if the gold is a ratio between dollar signs (``$3:2$``), and the answer is not a ratio. The caller then tries the
+    next rule.
 
     A ratio with the same value but other numbers (6:4 for 3:2) is right in two cases: the gold is between dollar
     signs, or ``is_number`` is True. Otherwise a judge decides, because the gold may be a score or a time. A judge also

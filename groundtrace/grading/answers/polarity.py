@@ -75,12 +75,12 @@ def is_taken_back(answer: str) -> bool:
 
 
 def may_take_side(text: str, side: bool) -> bool:
-    """Return whether an answer may mean yes or no in other words: "It does", "Not at all".
+    """Return whether an answer may mean the given side, yes or no, in other words: "It does", "Not at all".
 
-    If ``side`` is True, the function checks whether the answer may mean yes; if False, whether it may mean no. "It
-    does" may mean yes or no, but "Not at all" can only mean no. An answer that has a word for yes and a word for no may
-    mean yes or no if it corrects itself ("No, wait, yes"); otherwise the result is False. The result is also False for
-    uncertain answers ("maybe"), refusals, and texts that state nothing ("Norway", "on the right").
+    ``side`` is True for the side yes, and False for the side no. "It does" may mean either side, but "Not at all" can
+    only mean no. If an answer has a word for yes and a word for no, the result is True only if the answer corrects
+    itself ("No, wait, yes"). The result is False for uncertain answers ("maybe"), refusals, and texts that state
+    nothing ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))

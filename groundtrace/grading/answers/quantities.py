@@ -234,11 +234,12 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
 
     ``unit`` is the unit of ``wanted``. The result is undecided in these cases:
 
-    - The numbers are the same, but the unit of ``given`` is unknown.
-    - ``given`` has a scale word in place of the unit, and the numbers are the same without this word. E.g. "5 million"
-      for a gold of 5 km: the word may be a part of the number, or a wrong unit.
-    - The units may measure the same thing or not (months and days). There is one exception: "20 degrees" is the same
-      as a gold of 20 °C.
+    - The numbers are the same, but the word after the number of ``given`` is an unknown unit. There is one exception:
+      "5 pounds" is the same as a gold of 5 lb or £5.
+    - ``given`` has a scale word in place of the unit, and the numbers are the same without this word. An example is "5
+      million" for a gold of 5 km: the word may be a part of the number, or a wrong unit.
+    - It is uncertain whether the two units measure the same thing (months and days). There is one exception: "20
+      degrees" is the same as a gold of 20 °C.
     - The numbers are the same, but only ``wanted`` is a rate ("$5" for "$5 per hour").
     - The values differ by at most 5 %, and people usually round this conversion (miles to kilometres). There is one
       exception: a number without decimals is wrong if one unit is a whole multiple of the other (feet and inches).
@@ -281,9 +282,10 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Return each quantity with its start and end offset.
+    """Return each quantity in a text, with the offset of its start and the offset after its end.
 
-    The start is the first character of the number; the end is after the unit.
+    ``plain`` is the text in plain notation (:func:`_plain`). A quantity begins with its number and ends with its unit.
+    Adjacent quantities such as "1 h 30 min" are joined to one quantity (:func:`_joined`).
     """
     found: list[tuple[Quantity, int, int]] = []
     for numeral, start, number_end in locate_numerals(plain):

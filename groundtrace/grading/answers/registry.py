@@ -30,7 +30,7 @@ def answer_type_named(name: str) -> AnswerType:
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
-    """Return the answer type of a record that does not name one, by its answer and choices.
+    """Return the answer type that follows from an answer and its choices, for a record that names no answer type.
 
     ``choices`` is None if the record has no choices. The result is the first type of the registry whose ``is_evident``
     returns True. If no type returns True, the result is free text.

@@ -209,9 +209,9 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer assigns values to names, such as "a = 2, b = 5".
 
-    ``predicted`` is the answer to grade. The grade's value is 1.0 if all values are equal, 0.0 if a value differs or a
-    name is missing, and None if only a judge model can decide, such as on values without names. Returns None instead of
-    a grade for any other gold; the caller then tries the next rule.
+    ``predicted`` is the answer to grade. The grade's value is 1.0 if all values are equal, and 0.0 if a value differs
+    or a name is missing. The value is None if only a judge model can decide, for example if the answer has values
+    without names ("2, 5"). Returns None instead of a grade for any other gold; the caller then tries the next rule.
     """
     wanted = _gold_assignments(gold)
     if wanted is None:

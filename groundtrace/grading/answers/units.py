@@ -234,8 +234,8 @@ def _metres_per_second(power: int) -> Unit:
 def _times(one: Unit, other: Unit, power: int) -> Unit:
     """Return the unit one · other^power, such as metre per second for the power -1.
 
-    The currencies of both are kept. The result has no offset. Only temperatures have one: 0 °C is 273.15 K. But in a
-    combined unit such as °C per hour, a degree is a difference of temperatures, and 1 °C of difference is 1 K.
+    The currencies of both units are kept. The result has no offset. Only temperatures have an offset: 0 °C is 273.15 K.
+    But in a combined unit such as °C per hour, a degree is a difference of temperatures, and 1 °C of difference is 1 K.
     """
     powers = dict(one.dimension)
     for name, exponent in other.dimension:

@@ -30,7 +30,8 @@ def grade_polar(predicted: str, gold: str) -> Grade:
     """Grade an answer if the gold (correct) answer means yes or no.
 
     ``predicted`` is the answer to grade. :func:`is_polar` must be True for ``gold``. The grade's value is 1.0 (right),
-    0.0 (wrong, also for an answer that means neither or both) or None (only a judge model can decide, as on "It does").
+    0.0 (wrong) or None (only a judge model can decide). An answer that means neither yes nor no, or both, is wrong.
+    There is one exception: a judge decides if the answer may state the gold in other words, as "It does" may.
     """
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")

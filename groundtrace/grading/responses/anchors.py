@@ -46,7 +46,7 @@ def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | 
     ``tags`` and ``marks`` must be in the order of the text. The result has one entry per tag, which is None if the tag
     belongs to no mention. For each tag, the first of these rules that finds a mention is used:
 
-    1. the mention introduces the tag (``[F3 @ t=1.66s] at …``);
+    1. the mention is directly before the tag, with only "at" or a colon between them (``[F3 @ t=1.66s] at …``);
     2. the mention is directly after the tag (``… in frame 3``);
     3. the mention is the nearest one before the tag in the same sentence, at most 300 characters away;
     4. the tag is in a list of tags, and the mention is directly after this list.

@@ -35,7 +35,7 @@ def _last_between(text: str, begin: str, end: str) -> str | None:
 def _last_latex_box(text: str) -> str | None:
     """Return the trimmed content of the ``\\boxed`` that closes last; None if no ``\\boxed`` is complete.
 
-    If its whole content is another ``\\boxed``, the content of the innermost one is returned.
+    If the whole content of this ``\\boxed`` is another ``\\boxed``, the content of the innermost one is returned.
     """
     closed = _latex_boxes(text)
     if not closed:
@@ -52,7 +52,7 @@ def _last_latex_box(text: str) -> str | None:
 def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
     """Return the complete LaTeX boxes, in the order in which they close.
 
-    Each has four offsets: its start, the start and the end of its content, and its end.
+    Each box has four offsets: its start, the start and the end of its content, and its end.
     """
     closed: list[tuple[int, int, int, int]] = []
     stack: list[tuple[bool, int, int]] = []

@@ -129,9 +129,9 @@ class Conclusion:
 def contradiction(reasoning: str, question: Question) -> str | None:
     """Return the words of the first conclusion of a reasoning that contradicts the gold (correct) answer.
 
-    ``reasoning`` is prose, in which each tag of a point or box is replaced by its label. ``question`` holds the gold
-    answer. A wrong conclusion is ignored if the reasoning corrects it later ("wait, …", and then the right answer).
-    Returns None if there is no wrong conclusion that this module can read. Never raises.
+    ``reasoning`` is prose, in which words replace each tag of a point or box. ``question`` holds the gold answer. A
+    wrong conclusion is ignored if the reasoning corrects it later ("wait, …", and then the right answer). Returns None
+    if there is no wrong conclusion that this module can read. Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:

@@ -70,8 +70,10 @@ class Response:
 
 @dataclass(frozen=True)
 class _Span:
-    """Holds the offsets of a section in the text: ``start`` and ``end`` with its tags, ``inner_start`` and
-    ``inner_end`` without them.
+    """Holds the offsets of a section in the text.
+
+    ``start`` and ``end`` are the offsets of the section with its tags. ``inner_start`` and ``inner_end`` are the
+    offsets of the content between the tags.
     """
 
     start: int
@@ -184,7 +186,7 @@ def format_box(box: Box) -> str:
 def normalise(text: str) -> str:
     """Return the text with every readable point tag in the canonical form (:func:`format_point`).
 
-    A tag with a part that cannot be read is not changed. So the later check of the response's form finds it.
+    A tag with a part that cannot be read is not changed. So the later check of the response's form finds this part.
 
     A tag of several points stays one tag, so that its label is not repeated in the prose. Its points are numbered from
     1. The text inside a tag stays, so that the prose around it can be read as before. The function is idempotent.

@@ -245,10 +245,10 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
     """Return the count that a text's last sentence has as its conclusion: 5 for "I will go with 5" or "5, then".
 
-    The result is a list of one pair (count, is_total), or an empty list if the conclusion is not a count. ``is_total``
-    is True if the count includes all counted things; for a conclusion it always is. ``phrase`` holds the question's
-    words for the counted things, such as "small" and "object". ``words`` holds the same words without general words
-    such as "object".
+    The result is a list of one pair (count, True), or an empty list if the conclusion is not a count. A count that
+    cannot be read is None. True means that the count includes all counted things; a conclusion always does. ``phrase``
+    holds the question's words for the counted things, such as "small" and "object". ``words`` holds the same words
+    without general words such as "object".
     """
     for pattern in _AT_THE_END:
         match = pattern.search(sentence)

@@ -19,8 +19,9 @@ _DIGITS = re.compile(r"\d+")
 def proses_of(text: str) -> tuple[str, ...]:
     """Return the text with words in place of its point and box tags, in two versions.
 
-    In the first version, the inner text of each point tag replaces the tag. In the second version, its label does. Box
-    tags are replaced by their labels in both versions. The result has only one item if both versions are the same.
+    In the first version, the inner text of each point tag replaces the tag. In the second version, the label of the tag
+    replaces the tag. Box tags are replaced by their labels in both versions. The result has only one item if both
+    versions are the same.
     """
     tags = [(tag, _label_of(tag, text)) for tag in scan_tags(text)]
     inner = _replaced(text, [(tag, label if tag.name == "box" else tag.inner or label) for tag, label in tags])

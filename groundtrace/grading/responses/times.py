@@ -141,9 +141,9 @@ def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
       with one decimal.
-    - The frame is chosen by the time ``t_s``, and the stated number ``frame`` does not fit: it must be between the
-      numbers of the frames directly before and after the chosen frame. If there is no frame before or after, the chosen
-      frame's own number is used instead.
+    - The frame is chosen by the time ``t_s``, and the stated number ``frame`` does not fit. The number fits if it is
+      above the number of the frame directly before the chosen frame, and below the number of the frame directly after
+      the chosen frame. If one of these two frames does not exist, the number of the chosen frame replaces its number.
     - No frame has the number ``frame``, and ``t_s`` is None.
     - The clip has no frames, or ``frame`` and ``t_s`` are both None.
     """
@@ -174,9 +174,11 @@ def resolve_span(
 ) -> tuple[tuple[int, ...], str]:
     """Find the frames of a clip within a time span. Return their indices in ``frames``, and a text about the result.
 
-    The first four arguments are the named frame numbers and times (in seconds) of the span's start and end. If a start
-    or end is None, the span extends to the start or end of the clip. ``frames`` are (number, seconds) of the shown
-    frames in order of time. The first and the last frame of the span are included.
+    The first four arguments are the frame numbers and the times (in seconds) that a text states for the start and the
+    end of the span; None for a value that is not stated. If the text states neither a number nor a time for the start,
+    the span begins at the start of the clip. The same rule applies to the end. If the text states both, the number is
+    used. ``frames`` are (number, seconds) of the shown frames in order of time. The first and the last frame of the
+    span are included.
 
     A short span may lie between two neighbouring frames, so that it contains no frame. The result is then the frame
     nearest to the middle of the span.
@@ -186,6 +188,7 @@ def resolve_span(
     - The span ends before it starts.
     - Its start or its end is outside the clip.
     - Its frame numbers and times contradict each other (:func:`resolve_moment`).
+    - The text states a frame number for only one side of the span, and no shown frame is within the span.
     - The clip has no frames, or all four arguments are None.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
@@ -232,8 +235,9 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
     """Return the reason why a boundary of a span (its start or its end) does not fit the clip; "" if it fits.
 
     ``number`` is the frame number of this boundary, and ``t_s`` is its time in seconds; each is None if it is not
-    stated. A boundary does not fit if it is outside the clip, or if its number and time contradict each other. The
-    result is "" if both are None.
+    stated. A boundary does not fit if its number or its time is outside the clip, or if the shown frame with this
+    number does not have this time (:func:`resolve_moment`). If no shown frame has this number, number and time are not
+    compared. The result is "" if both are None.
     """
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"

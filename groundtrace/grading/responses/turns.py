@@ -101,8 +101,9 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """Return whether the model wrote a result of its code itself. Only the sandbox, which executes the code, may do
-        this.
+        """Return whether the model itself wrote a result of its code.
+
+        Only the sandbox, which executes the code, may write a result.
         """
         return self.fault == _FORGED
 
@@ -110,9 +111,9 @@ class WrittenTurn:
 def read_turn(reply: str) -> WrittenTurn:
     """Parse the first turn of a model's reply: its text up to and including its first code.
 
-    If the reply has no code, the turn is the whole reply. Code after an answer is not read. Text after the
-    code is returned only in the field ``after``, because the model did not know the code's result when it wrote this
-    text.
+    The turn is the whole reply in two cases: the reply has no code, or all of its code is after an answer. Such code is
+    not read as code. Text after the first code is returned only in the field ``after``, because the model did not know
+    the code's result when it wrote this text.
     """
     found = min(filter(None, (_CODE.first(reply), _CALL.first(reply))), key=lambda each: each.start, default=None)
     answered = _ANSWER.first(reply)

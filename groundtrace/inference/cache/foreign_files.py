@@ -27,11 +27,11 @@ _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 def check_journal(journal: Path) -> None:
     """Check that the rollback journal of a database does not name another file.
 
-    A killed process may leave a journal. When the database is opened next, SQLite uses the journal to restore it. If
-    the journal names a super-journal (another file), SQLite deletes that file, whatever its path is. A cache has only
-    one database, so its journal never names a super-journal. A missing journal is accepted. Raises
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the journal names a file, and OSError if the journal cannot be
-    read.
+    A killed process may leave a journal. When the database is opened next, SQLite uses the journal to restore the
+    database. If the journal names a super-journal (another file), SQLite deletes that file, whatever its path is. A
+    cache has only one database, so a journal that SQLite wrote for it never names a super-journal. A missing journal is
+    accepted. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the journal names another file, and OSError
+    if the journal cannot be read.
     """
     try:
         with journal.open("rb") as stream:

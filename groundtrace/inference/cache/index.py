@@ -157,8 +157,8 @@ def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Conne
 
     ``check`` may be True only if no other process has the database open.
 
-    Raises :class:`Damaged` if the database is damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it has
-    views, triggers or tables that our code does not make.
+    Raises :class:`Damaged` if the database is damaged. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the
+    database has a view, a trigger, or a table that our code does not make (:func:`check_schema`).
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -275,7 +275,8 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Return the log files in ``log_folder`` with lines (one reply each) that the database ``db`` does not have yet.
+    """Return the log files in ``log_folder`` that must be imported into the database ``db``. A line of a log file holds
+    one reply. A file must be imported if ``db`` does not have all of its lines yet.
 
     Each element of the result is the path of a log file, and the offset (in bytes) at which the import must start. If a
     log file is shorter than at its last import, the offset is 0, so that the whole file is imported again.

@@ -44,12 +44,14 @@ class Neighbours:
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Look up replies in the caches of other runs. Returns the found replies, by their key in this run's cache.
 
-        ``keys`` maps the key of each wanted reply in this run's cache to the reply's normal key
-        (:func:`groundtrace.inference.request.cache_key`). The normal key of a reply is the same in all runs. A run
-        stores the reply under the normal key, unless the settings of the run forbid replies older than a given time.
-        In that case, the run stores the reply under a hash of the normal key and the given time
-        (:func:`groundtrace.inference.request.fresh_key`). So this method computes the key in the cache of another run
-        from the normal key and the settings of that run.
+        A reply can have different keys in the caches of two runs. The normal key of a reply
+        (:func:`groundtrace.inference.request.cache_key`) is the same in all runs. A run stores the reply under this
+        key, unless the settings of the run forbid replies older than a given time. In that case, the run stores the
+        reply under a hash of the normal key and this time (:func:`groundtrace.inference.request.fresh_key`).
+
+        ``keys`` has an entry for each wanted reply: it maps the reply's key in this run's cache to the reply's normal
+        key. For each other run, the method computes the key in that run's cache from the normal key and the settings of
+        that run.
 
         If several caches hold a reply, the first of these caches is used. ``taken_from`` of a returned reply is the
         name of the other run whose cache held the reply, and ``made_s`` is the time at which the reply was first

@@ -87,8 +87,9 @@ class Part(Protocol):
 
 class Peers:
     """Connects this process with its peers: the other processes of this machine that use the same ``folder``. Peers
-    share the limits of endpoints, the budgets of runs, and replies to the same request. A file in this folder holds who
-    uses how much, and who sends which request (the shared state). If ``folder`` is None, this process never has peers.
+    share the limits of endpoints, the budgets of runs, and replies to the same request. A file in this folder holds the
+    shared state: how much of the limits and budgets each process uses, and which requests each process sends. If
+    ``folder`` is None, this process never has peers.
 
     ``has_peers`` is True while the process has peers. The state of this process is then in the shared file, otherwise
     in memory. ``had_peers`` is True if the process has ever had peers. Both attributes change only while ``lock`` is

@@ -64,7 +64,9 @@ class _Waiting:
         self._call(_finish, reply)
 
     def fail(self, error: BaseException) -> None:
-        """Pass the error to the caller, a CallError as a copy of its own. Any thread may call this method."""
+        """Pass the error to the caller. A CallError is copied first, so that no two callers get the same object. Any
+        thread may call this method.
+        """
         own = CallError(error.failure, error.message, partial=error.partial) if isinstance(error, CallError) else error
         self._call(_fail, own)
 
@@ -181,7 +183,8 @@ class ChatEndpoint:
     def _must_end(self) -> bool:
         """Return whether the model's thread must end soon: the endpoint is closed, or the process is about to end.
 
-        No caller waits for the replies any more, but :meth:`close` and Python wait for the thread.
+        In both cases, no caller needs the replies any more. But :meth:`close`, or Python at the end of the process,
+        waits until the thread has ended, so the thread must not continue its work.
         """
         is_ending = getattr(executors, "_shutdown", False)  # private; Python sets nothing public before it waits
         return self._is_closed.is_set() or is_ending
@@ -244,7 +247,7 @@ class ChatEndpoint:
     async def close(self) -> None:
         """Stop the model at its next token, wait for its thread to end, and free the model's memory.
 
-        The requests and checks that wait, and all later ones, fail with CallError.
+        The requests and checks that wait for the model fail with CallError, and so do all later requests and checks.
         """
         self._is_closed.set()
         if not self._is_forked():
@@ -285,7 +288,12 @@ def _fail(future: "asyncio.Future[Reply]", error: BaseException) -> None:
 
 
 def _load(settings: EndpointSettings) -> "ChatModel":
-    """Load the checkpoint, and let the model answer a prompt with one token, as a test of all parts."""
+    """Load the checkpoint, and return its model. To test all parts, the model first generates one token in reply to a
+    prompt with an image.
+
+    Raises CallError if the checkpoint cannot be used, e.g. because it has no chat template. Other errors of the
+    libraries are passed on; :func:`of_library`, which calls this function, converts them.
+    """
     import transformers
     from transformers import AutoModelForImageTextToText, AutoProcessor
 

@@ -101,9 +101,10 @@ def weight_files(model: str, config: Any, revision: str) -> list[str]:
 
 
 def _values_in(file: Path | str) -> int:
-    """Return the number of weights that a safetensors file can hold, by its header.
+    """Return the largest number of weights that a safetensors file can hold.
 
-    An integer of a quantised checkpoint holds several weights; each of its bits is counted as one.
+    The number is computed from the shapes and types in the file's header. An integer may hold several weights of a
+    quantised checkpoint, so each bit of an integer is counted as one weight. Any other value is one weight.
     """
     with safe_open(file, "pt") as opened:
         slices = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118

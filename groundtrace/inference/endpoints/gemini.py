@@ -298,10 +298,11 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
-    """Return the text and the reasoning of a candidate as a completion; an error if the candidate is not usable.
+    """Return the text and the reasoning of a candidate as a completion.
 
-    A candidate is one of the generated texts in the server's response. The error contains the reason. ``key`` is the
-    API key, which is removed from the texts.
+    A candidate is one of the generated texts in the server's response. If the candidate is not usable, the function
+    returns a CallError with the reason; it does not raise this error. ``key`` is the API key, which is removed from the
+    texts.
     """
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     kind = finish_of(reason) if isinstance(reason, str) else None

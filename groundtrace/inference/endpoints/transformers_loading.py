@@ -20,7 +20,11 @@ MAX_MESSAGE_CHARS = 300
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked process: in the parent, another thread may have held it during the fork."""
+    """Replace the lock of :func:`of_library` by a new lock. The function is called in each forked process.
+
+    If another thread of the parent held the lock during the fork, the copy in the forked process would never be
+    released.
+    """
     global _library
     _library = threading.Lock()
 
@@ -76,9 +80,10 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
     Raises CallError in these cases:
 
     - A file of the checkpoint is damaged.
-    - Its config describes a model that is much larger than its weights. The library itself would first allocate the
-      memory of this model.
-    - It lacks weights. The library itself would initialise missing weights at random and only warn.
+    - The checkpoint's config describes a model that is much larger than the weights in its files. Without this check,
+      the library would allocate the memory of the large model before it reads the weights.
+    - The checkpoint lacks weights. Without this check, the library would initialise the missing weights at random and
+      only warn.
     """
     import torch
     from safetensors import SafetensorError
@@ -102,13 +107,13 @@ def load_weights(model_class: Any, settings: EndpointSettings, dtype: Any = None
 
 
 def check_config(settings: EndpointSettings) -> None:
-    """Check the files of a checkpoint before the library reads them. Raises CallError if a file must not be read
-    (:func:`groundtrace.inference.model_files.check_model_files`), and if a number of layers or a list in its
-    ``config.json`` is too large. Raises OSError if there is no ``config.json``. The files of a model in the Hugging
-    Face Hub are not checked, only its ``config.json``.
+    """Check the files of a checkpoint before the library reads them. For a model in the Hugging Face Hub, only the file
+    ``config.json`` is checked. Raises OSError if there is no ``config.json``. Raises CallError in these cases:
 
-    A local folder with an adapter, such as LoRA, is refused too: the library would apply it by itself to any other
-    model that it names.
+    - A file must not be read (:func:`groundtrace.inference.model_files.check_model_files`).
+    - A count (such as the number of layers) or a list in ``config.json`` is too large.
+    - A local folder has an adapter, such as LoRA. The adapter's config names a base model, which can be any model. The
+      library would load this base model and apply the adapter to it without being asked.
     """
     from transformers import PreTrainedConfig
 

@@ -89,8 +89,11 @@ class VisionModel(Protocol):
 
 @dataclass(eq=False)
 class _Batch:
-    """Holds the waiting prompts about one image, until the model's thread answers them. ``answers`` holds a text or an
-    error for each prompt."""
+    """Holds the waiting prompts about one image, until the model's thread answers them.
+
+    ``part`` is the image. ``answers`` is the future of the answers: a text or an error for each prompt, in order. It is
+    None only until the batch has been passed to the thread.
+    """
 
     part: MediaPart
     prompts: list[RenderedPrompt] = field(default_factory=list)
@@ -147,9 +150,12 @@ class TransformersEndpoint:
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
-        """Add a prompt to the waiting batch of prompts about its image, and return the batch and the prompt's index in
-        it. ``part`` is the image. A new batch is created if none waits. Prompts can be added until the thread that runs
-        the model takes the batch."""
+        """Add a prompt to the waiting batch of prompts about the image ``part``. Returns the batch, and the index of
+        the prompt in this batch.
+
+        A new batch is created if no batch about this image waits. Prompts can be added until the thread that runs the
+        model takes the batch.
+        """
         loop = asyncio.get_running_loop()
         with self._lock:
             batch = self._waiting.get(part.sha256)

@@ -53,8 +53,9 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 def json_bytes(body: Mapping[str, Any]) -> bytes:
     """Return the body of a request as JSON, in UTF-8.
 
-    With an image of 60 KB, pydantic's encoder takes a fifth of the time of :mod:`json`. It refuses texts with lone
-    surrogates, which :mod:`json` escapes.
+    The function uses pydantic's encoder, because it is faster: with an image of 60 KB, it takes a fifth of the time of
+    :mod:`json`. But pydantic's encoder refuses texts with lone surrogates. For such texts, the function uses
+    :mod:`json`, which escapes them.
     """
     try:
         return to_json(body)

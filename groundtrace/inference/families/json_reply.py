@@ -268,8 +268,9 @@ def json_values(text: str) -> Iterator[Any]:
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
     """Return the Python literal (list or dict) that begins at the index ``start``, and the index after its last
-    character. Returns None if no literal begins there, or if it is too long. Raises BadReply if a dict has a key with
-    two different values."""
+    character. Returns None if no literal begins there, or if the literal is too long. Raises BadReply if a dict has a
+    key with two different values.
+    """
     depth, opening = 0, text[start]
     for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])

@@ -1,8 +1,9 @@
 """Describes how Molmo 2 of the Allen Institute writes points: ``<points coords="F id x y id x y">label</points>`` with
 x and y from 0 to 1000.
 
-For images, F is the number of the image, counted from 1. For a clip, F is the time in seconds. ``id`` is the number of
-the object. Frames are separated by a tab or a semicolon. The sources are olmo/preprocessing/point_formatter.py and
+For images, F is the number of the image, counted from 1. For a clip, F is the time of a frame in seconds. ``id`` is the
+number of the object. If the points are in several images or frames, ``coords`` has one part ``F id x y …`` for each of
+these, and a tab or a semicolon separates the parts. The sources are olmo/preprocessing/point_formatter.py and
 data_formatter.py of allenai/molmo2.
 
 Known limits: the models have no form for boxes, so they cannot be detectors. MolmoPoint's special tokens are not

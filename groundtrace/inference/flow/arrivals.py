@@ -39,8 +39,8 @@ class Arrivals:
         return bool(self._errors)
 
     def number(self, samples: int) -> int:
-        """Give numbers to new samples (generated texts), and return the first of these numbers. ``samples`` says how
-        many new samples there are. E.g. if 3 samples have arrived before (numbers 0 to 2), then 2 new samples get the
+        """Give numbers to new samples (generated texts), and return the first of these numbers. ``samples`` is the
+        number of new samples. E.g. if 3 samples have arrived before (numbers 0 to 2), then 2 new samples get the
         numbers 3 and 4, and the result is 3.
         """
         first, self._count = self._count, self._count + samples
@@ -79,7 +79,7 @@ class Arrivals:
 
 
 class Place:
-    """Represents one part of a request. Sends this part, and gives its samples (generated texts) their numbers.
+    """Sends one part of a request, and gives the samples (generated texts) of this part their numbers.
 
     A request for many samples is sent in several parts. An attempt is one try to get the samples of a part, and a part
     may need several attempts. If a reply lacks samples, another ``Place`` requests them. ``arrivals`` collects the

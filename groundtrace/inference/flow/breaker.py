@@ -34,9 +34,9 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check whether the endpoint's server is up. If it does not answer, later calls of the endpoint fail at once,
-        until a later check succeeds. ``retries`` is the largest number of repetitions after a failed check.
-        ``timeout_s`` is the time limit of each attempt, in seconds. Returns the error, or None if the check
+        """Check whether the endpoint's server is up. If the server does not answer, later calls of the endpoint fail at
+        once, until the server answers a later check. ``retries`` is the largest number of repetitions after a failed
+        check. ``timeout_s`` is the time limit of each attempt, in seconds. Returns the error, or None if the check
         succeeded.
         """
         async with self._check_lock:

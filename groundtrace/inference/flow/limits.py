@@ -93,7 +93,7 @@ class ConcurrencyLimit:
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
         """Set how many of the endpoint's slots this process may use, because other processes use the other slots. A
-        slot permits one concurrent request, and ``places`` is the number of slots.
+        slot permits one concurrent request. ``places`` is the number of slots that this process may use.
 
         ``more`` is a function that tries to get more slots for this process, or None. It is called when a request has
         to wait only because ``places`` is too small, although the endpoint's own limit would permit the request.

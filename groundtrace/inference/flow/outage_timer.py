@@ -10,8 +10,9 @@ REPORT_EVERY_S = 10.0
 
 class OutageTimer:
     """Measures how long the run has waited for a server that is down. ``name`` is the endpoint's name. ``named`` is a
-    longer description for messages, with its model and URL. ``limit_s`` is the outage timeout in seconds: the longest
-    time that the run waits. ``notes`` writes the message into a file of the run, which the progress display reads.
+    longer description of the endpoint for messages, with the model and the URL. ``limit_s`` is the outage timeout in
+    seconds: the longest time that the run waits. ``notes`` writes the message into a file of the run, which the
+    progress display reads.
     """
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:

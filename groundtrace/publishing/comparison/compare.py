@@ -169,8 +169,8 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: boo
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
     it at different stages (pipeline steps), for different reasons or by different scorers. ``moved`` is the number of
-    these records, and ``ids`` holds how many record ids are in both runs. If there are none, the sentence states this
-    instead of the number. ``settings`` are the settings that differ. For example, the result is "1 of 3 ids ended
+    these records, and ``ids`` holds how many record ids are in both runs. If no id is in both runs, the sentence states
+    this instead of the number. ``settings`` are the settings that differ. For example, the result is "1 of 3 ids ended
     elsewhere; attempt.k: 4 → 8".
     """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
@@ -182,7 +182,12 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: boo
 
 
 def _has_other_ends(tables: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether the two runs differ in any record: in its set, or in the reason of its rejection."""
+    """Return whether any record ended differently in the two runs, or is in only one of them.
+
+    A record ended differently if the runs put it into different sets (sft, rl or rejected), or if they rejected it at
+    different stages, for different reasons or by different scorers. ``tables`` is the database with the table
+    ``pairs`` (:func:`groundtrace.publishing.comparison.sides.add_ends`).
+    """
     return bool(tables.execute("SELECT exists(SELECT 1 FROM pairs WHERE is_changed)").fetchall()[0][0])
 
 

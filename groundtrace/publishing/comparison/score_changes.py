@@ -113,11 +113,12 @@ def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
 
 
 def _best_in(run: str, sft: dict[str, pa.DataType], rejected: dict[str, pa.DataType]) -> list[str]:
-    """Return the SQL queries for the score of each question's best trace, in the SFT rows and in the rejected rows.
+    """Return two SQL queries that select the score of each question's best trace.
 
-    A trace is a teacher's reasoning with its answer. ``run`` is the run, a or b. ``sft`` and ``rejected`` are the types
-    of the columns of the two sets, by name. The result is empty if the SFT rows lack the column ``scores``, or if the
-    rejected rows lack the column ``traces``.
+    A trace is a teacher's reasoning with its answer. The first query selects ``scores.final`` of each SFT row. The
+    second query selects the highest score of the traces in each rejected row. ``run`` is the run, a or b. ``sft`` and
+    ``rejected`` are the types of the columns of the two sets, by name. The result is empty if the SFT rows lack the
+    column ``scores``, or if the rejected rows lack the column ``traces``.
     """
     if "scores" not in sft or "traces" not in rejected:
         return []

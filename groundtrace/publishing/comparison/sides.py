@@ -96,9 +96,10 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
     ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
     run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
-    question, pass_rate, and the stage (pipeline step), reason, detail and scorer of a rejection. The scorers are null
-    unless both runs name them, as runs of earlier versions do not. The table ``pairs`` joins both tables by id. A
-    record that only one run has read has a row in ``pairs``, with null for the other run.
+    question, pass_rate, and the stage (pipeline step), reason, detail and scorer of a rejection. Runs of earlier
+    versions do not name the scorers. If one of the two runs names no scorer, all scorers are null in both tables. The
+    table ``pairs`` joins both tables by id. A record that only one run has read has a row in ``pairs``, with null for
+    the other run.
     """
     rejected = _REJECTED | (_SCORER if all(_names_scorers(tables, f"{run}.rejected") for run in "ab") else {})
     for run in ("a", "b"):
@@ -124,7 +125,10 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
 
 def _names_scorers(tables: duckdb.DuckDBPyConnection, view: str) -> bool:
-    """Return whether any rejected row of a run names the scorer that rejected it."""
+    """Return whether any rejected row of a run names the scorer that rejected it.
+
+    ``view`` is the view of the run's rejected rows, such as ``a.rejected``.
+    """
     if "rejected_by" not in _columns(tables, view):
         return False
     return bool(tables.execute(f"SELECT exists(SELECT 1 FROM {view} WHERE rejected_by IS NOT NULL)").fetchall()[0][0])
@@ -315,8 +319,8 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
 def _of(side: Side | None) -> str:
     """Return a short text with the set (sft, rl or rejected) into which a run put a record.
 
-    For a rejected record, the text also has the stage and the reason of the rejection. If ``side`` is None, the text
-    states that the run did not read the record.
+    For a rejected record, the text also has the stage, the reason and the scorer of the rejection. If ``side`` is None,
+    the text states that the run did not read the record.
     """
     return ABSENT if side is None else side.text
 

@@ -39,8 +39,8 @@ def write_side(
 
     ``run`` is the run folder. ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target``
     describes the model to be trained. Two kinds of rows are left out: rows whose ids are in ``flagged``, because a
-    reviewer flagged them in ``beam view``, and rows that the format cannot represent. All left-out rows are listed in
-    the file :data:`LEFT_OUT` in ``folder``, which is the folder to write.
+    reviewer flagged them in ``beam view``, and rows that the format cannot represent. ``folder`` is the folder to
+    write. Its file :data:`LEFT_OUT` lists all left-out rows.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)

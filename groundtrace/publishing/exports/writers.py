@@ -130,15 +130,16 @@ class LinesWriter:
 
 
 class TarWriter:
-    """Writes rows to tar files of bounded size. The order of the rows is kept. For each row, its images come first,
-    then its JSON.
+    """Writes rows to tar files of bounded size.
+
+    The order of the rows is kept. For each row, a tar file holds first the images of the row, and then the row's JSON.
 
     ``side`` is the training set (sft or rl) of the rows. ``record`` is a function that converts a row and the names of
     its images to a JSON object. All files of a row have the same key, which is the part of the file name before the
     first full stop. The key consists of the training set and the row's number, such as ``sft-000000012``. If a question
     has several prompts (streams), each of them has a row, and the key ends with the name of the row's stream, as in
-    ``rl-000000012-grounded``. The key does not contain the row's id. The first image is ``KEY.jpg``, the next
-    ``KEY.1.jpg``, etc.
+    ``rl-000000012-grounded``. The key does not contain the row's id. If the images are JPEG files, for example, the
+    first image is ``KEY.jpg``, the next ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:

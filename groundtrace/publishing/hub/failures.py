@@ -54,7 +54,11 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """Return the error to raise for an HTTP error of the Hub."""
+    """Return the error to raise for an HTTP error of the Hub.
+
+    The result is HubDown if the status is 429, or 500 or more. Otherwise the result is PublishError, because the user
+    can correct the cause.
+    """
     status, message = refused.response.status_code, line_of(refused)
     if status == 401:
         return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to a token that can write {repo}")

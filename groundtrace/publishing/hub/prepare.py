@@ -85,8 +85,8 @@ class Prepared:
         files: the SHA-256 of each file by its path. A file has the same path in the folder and in the repository.
         uses: for each source (data set from which rows come) its licence, its number of rows, and whether they are
             published.
-        flagged: the numbers of rows by set that are left out only because a reviewer flagged their records; None if
-            flagged rows are published.
+        flagged: for each set, the number of rows that are left out only because a reviewer flagged their records; None
+            if flagged rows are published.
         rows: the numbers of published rows by set.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
@@ -125,8 +125,8 @@ def prepare(
     ``run`` is the folder of a finished run. Three parts of a run are published only on request: the rejected records,
     the rubrics (both in :data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``extras`` holds the names of the
     requested parts. ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
-    are published whatever their licence is. If ``without_flagged`` is True, each row is left out that a reviewer has
-    flagged in ``beam view``, also from the rejected records.
+    are published whatever their licence is. If ``without_flagged`` is True, the rows of all records that a reviewer has
+    flagged in ``beam view`` are left out, also those of rejected records.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
     Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
@@ -223,15 +223,15 @@ def _put_shards(folder: Path, shards: Sequence[Path], selection: Selection, chan
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Write the rubrics as an extra, if requested, and the run's further files. Return the file pattern of each extra.
+    """Write the requested rubrics and the run's JSON files into ``staging``, and return the file pattern of each extra.
 
     An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` holds
     the names of the requested extras, and ``rows`` holds the numbers of published rows by set. If the rubrics are
     requested, they are written as a Parquet file. The rejected records are not written here, because the caller has
     already written them.
 
-    The further files are ``rubrics.json`` and the files in :data:`ARTIFACTS`. They need no request. Those that the run
-    has are written.
+    The JSON files are ``rubrics.json`` and the files in :data:`ARTIFACTS`. If the run has such a file, it is written
+    without a request.
 
     The result maps the name of each extra with rows to its file pattern, such as ``rubrics/*.parquet``. Raises
     PublishError if the rubrics are requested, but the run has no ``rubrics.json``.

@@ -59,9 +59,10 @@ def public_artifact(file: Path, published: Path) -> str:
     ``file`` is the path of the JSON file. Error messages of servers are removed from it. Raises PublishError for a
     damaged file.
 
-    If the file is ``batch_plan.json``, numbers in it are replaced, too. This file divides the RL rows into parts by
-    the prompts that each row has, and states the number of rows of each part. The new number is that of the published
-    rows, which is counted in the shards (Parquet files) below the folder ``published``.
+    If the file is ``batch_plan.json``, numbers in it are replaced, too. This file divides the RL rows into parts. All
+    rows of a part have the same streams (prompts). The file states the number of rows of each part. In the result, the
+    number of the part's published rows replaces this number. The published rows are counted in the shards (Parquet
+    files) below the folder ``published``.
     """
     try:
         content = read_json(file)

@@ -20,7 +20,7 @@ class Selection:
             published rows are counted. A source is missing if all its rows are left out because of flags.
         sources: the (source, licence) pairs whose rows are published.
         flagged_ids: the ids of the records whose rows are left out because a reviewer has flagged the records.
-        flagged: the number of rows by set that are left out only because of a flag.
+        flagged: for each set, the number of rows that are left out only because of a flag.
         rows: the numbers of published rows by set.
         rows_of: the number of published rows of each shard (Parquet file).
     """
@@ -62,10 +62,11 @@ def select_rows(
 
 
 def _without_flagged(uses: Sequence[SourceUse], left_out: Mapping[str, Counter[Key]]) -> list[SourceUse]:
-    """Return the sources (data sets from which rows come), with the published rows of each published source only.
+    """Subtract the flagged rows from the numbers of rows of the published sources, and return the sources.
 
-    ``left_out`` holds for each set the number of flagged rows by source and licence. A published source without any
-    row that is not flagged is left out.
+    A source is a data set from which rows come. The sources that are not published keep their numbers of rows.
+    ``left_out`` holds for each set the number of flagged rows by source and licence. If all rows of a published source
+    are flagged, the source is left out of the result.
     """
     found = list[SourceUse]()
     for use in uses:
@@ -80,10 +81,10 @@ def _without_flagged(uses: Sequence[SourceUse], left_out: Mapping[str, Counter[K
 def nothing_to_publish(uses: Sequence[SourceUse], flagged: Mapping[str, int]) -> str:
     """Return the error message for a run without a row that may be published.
 
-    ``uses`` are the sources of the run (the data sets from which its rows come) with their licences. ``flagged`` is the
-    number of rows by training set that are left out only because a reviewer flagged their records. If there are such
-    rows, the message states their numbers. Otherwise it names the first source and its licence. It also states what to
-    do.
+    ``uses`` are the sources of the run (the data sets from which its rows come) with their licences. ``flagged`` holds
+    for each training set the number of rows that are left out only because a reviewer flagged their records. If there
+    are such rows, the message states their numbers. Otherwise the message names the first source and its licence. The
+    message also states what to do.
     """
     if any(flagged.values()):
         return (

@@ -211,8 +211,10 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
 def _sent_files(
     api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
 ) -> Iterator[CommitOperationAdd]:
-    """Yield for each file to publish the operation that adds it to the commit. Each large file is uploaded before its
-    operation is yielded. Small files are uploaded later, with the commit."""
+    """Yield for each file to publish the operation that adds the file to the commit.
+
+    Each large file is uploaded before its operation is yielded. Small files are uploaded later, with the commit.
+    """
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")

@@ -157,10 +157,10 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
 
 
 def _check_url(url: str) -> None:
-    """Raise ValueError if the client cannot send requests to the address ``url``, or if it may contain a password.
+    """Raise ValueError if the client cannot send requests to the address ``url``, or if ``url`` may contain a secret.
 
-    The message does not show a URL with "@", "?" or "#", since its user name or query may be secret. The client would
-    not send these parts.
+    A URL with "@", "?" or "#" may contain a secret, such as a user name, a password or a query. The client would not
+    send these parts of the URL. The message about such a URL does not show the URL.
     """
     if any(mark in url for mark in "@?#"):
         raise ValueError(
@@ -624,9 +624,10 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
 
 
 def _shown(settings: Settings, write: Callable[[Any], str], value: Any, length: int) -> str:
-    """Return a value that the server sent, for a message: printable, without the token, at most ``length`` characters.
+    """Convert a value from the server to a printable text for a message, with at most ``length`` characters.
 
-    ``write`` makes a text of the value, e.g. ``repr``. A server or proxy may send back the request's token.
+    ``write`` is a function that converts the value to a text, e.g. ``repr``. The token is replaced by ***, because a
+    server or proxy may send back the token of the request.
     """
     try:
         text = write(value)
@@ -641,8 +642,9 @@ def _shown(settings: Settings, write: Callable[[Any], str], value: Any, length: 
 def _forms_of(secret: str) -> list[str]:
     """Return the texts by which a reply may show a secret, the longest first; none for the secret "".
 
-    These are the secret itself, and the secret as quoted for URLs, JSON and HTML, in hexadecimal and within a text in
-    base64, where three bytes become four characters. There, only the characters without bits of other bytes count.
+    These are the secret itself, and the secret as quoted for URLs, JSON and HTML, in hexadecimal, and as a part of a
+    longer text in base64. Base64 converts three bytes to four characters. So the first and the last character of the
+    secret in base64 may also hold bits of the bytes beside the secret. Such a character is left out.
     """
     data = secret.encode("utf-8", "replace")
     quoted = [quote(secret), quote(secret, safe=""), quote_plus(secret)]
@@ -660,8 +662,8 @@ def _forms_of(secret: str) -> list[str]:
 class _Again(Exception):
     """Raised if a request failed and may be sent again after ``after_s`` seconds.
 
-    ``is_defect`` is True for an answer with status 500, or with status 200 and an unreadable body. After
-    :data:`MAX_DEFECTS` such failures, the request is not sent again.
+    ``is_defect`` is True in three cases: the answer has the status 500, it has the status 200 but an unreadable body,
+    or it has more than :data:`MAX_REPLY_BYTES`. After :data:`MAX_DEFECTS` such failures, the request is not sent again.
     """
 
     def __init__(self, why: str, after_s: float = 0.0, is_defect: bool = False) -> None:
@@ -674,7 +676,8 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
     ``until`` is the time (of ``time.monotonic``) after which the client gives up. Raises RewardUnavailable if the
     client gives up. Raises RewardRefused if the server refuses the request, if its certificate cannot be verified, or
-    after :data:`MAX_DEFECTS` answers with status 500 or an unreadable body.
+    after :data:`MAX_DEFECTS` answers with status 500 or an unreadable body. A body of more than
+    :data:`MAX_REPLY_BYTES` counts as unreadable.
     """
     began, tries, defects = time.monotonic(), 0, 0
     while True:
@@ -755,8 +758,9 @@ def _exchange(
     """Send a request, and return the HTTP status, the ``Retry-After`` header and the body of the answer.
 
     No proxy is used. Raises _Again if no answer arrives within ``limit_s`` seconds, the connection fails or the answer
-    has more than :data:`MAX_REPLY_BYTES`, and RewardRefused if the certificate of the server cannot be verified. An
-    error of the connection is not the cause of these exceptions, since its message may show the token.
+    has more than :data:`MAX_REPLY_BYTES`, and RewardRefused if the certificate of the server cannot be verified. The
+    original error of the connection is not attached to these exceptions as ``__cause__`` or ``__context__``, since its
+    message may show the token.
     """
     address = urlsplit(settings.url)
     is_https = address.scheme == "https"
@@ -778,10 +782,13 @@ def _exchange(
 
 
 def _within(limit_s: float, connection: http.client.HTTPConnection, request: tuple[Any, ...]) -> Any:
-    """Return what :func:`_reply` returns or raises for a request, or TimeoutError if it takes more than ``limit_s``.
+    """Open the connection, send a request with :func:`_reply`, and return the result or the error as a value.
 
-    The request runs in a thread. The timeout of a socket limits each read, but neither the look-up of the host's name,
-    nor connections to several addresses, nor a server that sends byte by byte.
+    The result is the answer. If the connection or :func:`_reply` raises an exception, the exception is returned. If
+    there is no answer after ``limit_s`` seconds, a TimeoutError is returned.
+
+    The request runs in a thread, because the timeout of a socket is not sufficient: it limits each read, but neither
+    the look-up of the host's name, nor connections to several addresses, nor a server that sends byte by byte.
     """
     found: queue.SimpleQueue[Any] = queue.SimpleQueue()
     sockets: list[Any] = []

@@ -99,9 +99,10 @@ def read_score(body: bytes) -> ScoreRequest:
 def read_get_reward(body: bytes) -> ScoreRequest:
     """Parse the ``body`` of a request to ``/get_reward``, in the form that OpenRLHF sends.
 
-    The body is JSON with three lists. A query is a prompt followed by its response. A prompt is the prompt alone. A
-    label is the reference of the row (JSON text that names the row and its run). Raises BadRequest for an invalid
-    request, and for a query that does not begin with its prompt, since the response is then ambiguous.
+    The body is JSON with three lists of equal length: ``query``, ``prompts`` and ``labels``. A query is a prompt
+    followed by its response. A prompt is the prompt alone. A label is the reference of the row (JSON text that names
+    the row and its run). Raises BadRequest for an invalid request, and for a query that does not begin with its prompt,
+    since the response is then ambiguous.
     """
     found = read_json(body)
     queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))

@@ -77,9 +77,11 @@ class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
     In an audit, a person judges a sample of a run's traces (reasoning with answer). ``run`` is the run folder.
-    ``drawn_at`` is the time at which the sample was drawn, in UTC (:func:`groundtrace.schemas.text.utc_now`). Earlier
-    judgements are of another sample, so they are ignored. The rows that both samples have are no random part of this
-    sample: for example, they lack all rows that only the repeated run keeps.
+    ``drawn_at`` is the time at which the sample was drawn, in UTC (:func:`groundtrace.schemas.text.utc_now`).
+    Judgements from before this time are ignored, because they are about an earlier sample. Some rows may be in both
+    samples, but their judgements are ignored as well, because these rows are not a random part of this sample. For
+    example, the run may have been repeated between the two draws. Then these rows include no row that only the repeated
+    run keeps.
 
     Attributes:
         strata: the number of rows in each stratum (group of records) of the run.

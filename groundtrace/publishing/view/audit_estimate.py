@@ -48,7 +48,8 @@ class Judged:
     def interval(self) -> tuple[float, float] | None:
         """Return Wilson's 95 % interval (low, high) of the share of right rows.
 
-        The share is taken over the rows that were judged as right or wrong. The result is None if there are none.
+        The share is taken over the rows that were judged as right or wrong. The result is None if no row was judged as
+        right or wrong.
         """
         return wilson(self.right, self.decided) if self.decided else None
 

@@ -82,9 +82,10 @@ def audit_figures(run: Path) -> AuditFigures:
 
 
 def _decided(audit: Audit) -> tuple[bool, int]:
-    """Return whether the reviewer judged a kept row as right or wrong, and how many traces were judged so in total.
+    """Return whether a kept row is decided, and how many traces are decided in total.
 
-    Without such a kept row, nothing can be estimated.
+    A trace and its row are decided if the audit's reviewer judged the trace as right or wrong. Without a decided kept
+    row, nothing can be estimated.
     """
     kept, *rejected = audit.counted()
     return kept.decided > 0, kept.decided + sum(each.decided for each in rejected)

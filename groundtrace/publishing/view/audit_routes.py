@@ -113,8 +113,10 @@ class AuditRoutes:
 def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record as a reviewer may see it before judging, without the automatic scores.
 
-    The verdicts (the scores of single aspects of the trace) are left out. The overlays (images drawn for the teacher)
-    are left out, too: only kept rows have overlays, so an overlay would show that the row was kept.
+    The verdicts (the scores of single aspects of the trace) are left out, and so are the total score and the answer of
+    the trace, the policy's attempts, the points of the pointer, and facts such as the source. The overlays (images
+    drawn for the teacher) and the statuses of executed code are left out, too: only kept rows have them, so they would
+    show that the row was kept.
     """
     trace = record["traces"][0]
     shown = {name: trace[name] for name in ("parts", "sha256")} | {
@@ -134,5 +136,8 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blind(marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return marks without what a verdict states about them: whether a point is off its object."""
+    """Return marks (points and boxes) without the key ``off``.
+
+    A verdict on the trace determines this key, which states whether a point is not on its object.
+    """
     return [{name: value for name, value in mark.items() if name != "off"} for mark in marks]

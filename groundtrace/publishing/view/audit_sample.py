@@ -49,7 +49,10 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 
 
 def strata_digest(strata: Mapping[str, str]) -> str:
-    """Return the SHA-256 of the strata (groups of records) of a run: of each record's id with its stratum."""
+    """Return a SHA-256 that identifies how the records of a run are divided into strata (groups of records).
+
+    ``strata`` maps the id of each record to its stratum. The SHA-256 is computed over these pairs, sorted by id.
+    """
     return hashlib.sha256(json.dumps(sorted(strata.items())).encode()).hexdigest()
 
 

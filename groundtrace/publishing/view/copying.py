@@ -82,10 +82,11 @@ def export_view(
 
 @contextmanager
 def _removed_if_changed(folder: Path, made: Sequence[Path], check_runs: Callable[[], None]) -> Iterator[None]:
-    """Check at the end of the block, which writes into an empty folder, whether a run has changed.
+    """Call ``check_runs`` at the end of the ``with`` block, and remove the copy if the run has changed.
 
-    If it has, remove what was written, and raise RunChanged, also in place of an error of the block. ``made`` are the
-    folders that were made for the copy, the innermost first; they are removed, too.
+    ``check_runs`` raises RunChanged if a run has changed. In this case, the content of ``folder``, which was empty
+    before the block, is removed. The folders ``made``, which were made for the copy (the innermost comes first), are
+    removed, too. Then RunChanged is raised. If the block itself has raised an error, RunChanged replaces this error.
     """
     try:
         try:
@@ -102,7 +103,10 @@ def _removed_if_changed(folder: Path, made: Sequence[Path], check_runs: Callable
 
 
 def _record(row: dict[str, Any], rows: ViewedRows, images: RowImages, folder: Path) -> dict[str, Any]:
-    """Write the images of a record and a thumbnail to the folder, and return the record as the page shows it."""
+    """Write the images of a record and a thumbnail of its first image, and return the record as the page shows it.
+
+    The files are written into the subfolder ``images`` of ``folder``.
+    """
     place = rows.place_of(row["n"])
     assert place is not None
     record, n = record_of(place, images) | {"n": row["n"], "other": None}, row["n"]

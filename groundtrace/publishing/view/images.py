@@ -70,8 +70,10 @@ class RowImages:
         )
 
     def _opened(self, file: Path) -> pq.ParquetFile:
-        """Open a shard, and keep it open. It is not memory-mapped, because a mapped file that is cut off while it is
-        read ends the process.
+        """Open a shard, and keep it open.
+
+        The shard is not memory-mapped. If a program truncated a memory-mapped file during a read, this process would
+        crash.
         """
         self._shards[file] = pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False)
         return self._shards[file]

@@ -107,8 +107,10 @@ def model_marks(
     images: Mapping[str, ImageOfRow],
     family_of: Callable[[str], Family],
 ) -> ModelMarks:
-    """Return the marks (points, boxes and masks of objects) in the replies of the detector, the pointer and the
-    segmenter, at most :data:`MAX_MARKS` of each role.
+    """Return the marks (points, boxes and masks of objects) in the replies of the models that find objects.
+
+    The roles of these models are detector, pointer and segmenter. At most :data:`MAX_MARKS` marks of each role are
+    returned.
 
     ``requests`` are the calls as :func:`groundtrace.inference.request_log.log_request` writes them, and ``replies``
     are their stored replies by cache key. ``images`` are the images of the record (:func:`images_of`). ``family_of``

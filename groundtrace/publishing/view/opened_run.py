@@ -51,10 +51,11 @@ class OpenedRun:
 
 
 def _state(file: Path) -> tuple[int, ...] | None:
-    """Return values that differ if a file was written again; None without the file.
+    """Return values that differ if a file was written again; None if the file does not exist.
 
-    The time of the last change of the file's metadata (``st_ctime_ns``) is one of them, because a program that writes a
-    file, such as rsync, may set its time of modification to the earlier one.
+    One of the values is the time of the last change of the file's metadata (``st_ctime_ns``). The time of modification
+    is not sufficient, because a program that replaces a file, such as rsync, may give the new file the old file's time
+    of modification.
     """
     try:
         found = file.stat()

@@ -35,10 +35,10 @@ class OtherRun:
 
 
 def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[tuple[str, str, str]] = ()) -> OtherRun:
-    """Add the columns that compare the two runs to the rows of the viewed run, and return the second run.
+    """Compare the viewed run with a second run, and add the results as columns to the rows of the viewed run.
 
-    ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and ``other`` holds the rows of
-    the second run. ``settings`` are the settings that differ, as in :class:`OtherRun`.
+    Return the second run. ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and
+    ``other`` holds the rows of the second run. ``settings`` are the settings that differ, as in :class:`OtherRun`.
     """
     here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
     there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}

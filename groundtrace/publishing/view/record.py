@@ -107,8 +107,8 @@ def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
 def traces_of(row: Mapping[str, Any]) -> list[Json]:
     """Return the row's traces for the page, the best one first. An RL row has no trace.
 
-    An SFT row has the kept trace, which is the first in the result. It has the others only if the run kept them
-    (``write.other_traces``).
+    The result for a rejected record holds all its traces. The result for an SFT row begins with the kept trace. The
+    question's other traces follow only if the run wrote them to the row (``write.other_traces``).
     """
     if row.get("traces"):
         return _ordered(row["traces"])
@@ -146,8 +146,10 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
 
 
 def _checked_text(text: str, verdicts: Sequence[Mapping[str, Any]]) -> Json:
-    """Return what the page shows of a trace (:func:`_text`). Each of its marks has ``off`` = True if it is a point that
-    is not on its object, according to the ``verdicts`` on the trace.
+    """Return what the page shows of a trace: the result of :func:`_text`, in which each mark also has the key ``off``.
+
+    ``off`` is True if the mark is a point that is not on its object, according to the ``verdicts`` on the trace.
+    Otherwise ``off`` is False.
     """
     shown, off = _text(text), _points_off(verdicts)
     for mark in shown["marks"]:

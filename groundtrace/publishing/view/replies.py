@@ -85,8 +85,11 @@ def with_replies(
 
     Only the first :data:`MAX_REPLIES` replies of all calls together are read. ``run`` and ``cache`` are the arguments
     of :func:`cache_file`. The field ``stored`` of a call holds the cache keys of its stored replies
-    (:func:`groundtrace.inference.request_log.log_request`). ``fresh_since`` is the time in the run's summary for a run
-    with ``--fresh``, because its cache has other keys (:func:`groundtrace.inference.request.fresh_key`); otherwise "".
+    (:func:`groundtrace.inference.request_log.log_request`).
+
+    ``fresh_since`` is the time that the option ``--fresh`` set, from the run's summary; "" for a run without this
+    option. With ``--fresh``, the run stored each reply under a key that is computed from the normal key and this time
+    (:func:`groundtrace.inference.request.fresh_key`). So the keys in ``stored`` are first converted to such keys.
 
     Raises InspectError or UnsafeFile in the same cases as :func:`read_replies`.
     """

@@ -123,8 +123,8 @@ class Recipe(Protocol):
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether the recipe keeps a memory between the steps of a training, which its method ``learn`` changes.
         samples_by_reward: which groups the trainer replaces if ``grpo.dynamic_sampling`` is True. A group is the
-            responses to one prompt. True: groups whose rewards are all equal. False: groups whose answers are all right
-            or all wrong.
+            responses to one prompt. If the value is True, the trainer replaces groups whose rewards are all equal. If
+            the value is False, the trainer replaces groups whose answers are all right or all wrong.
         settings: the settings of the recipe.
     """
 

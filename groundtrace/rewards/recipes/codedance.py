@@ -1,10 +1,11 @@
 """Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
-The reward of a response is w_a · outcome − w_f · [bad form] + the tool reward. The tool reward is the reward for
-executing code; it depends on the share of right answers in the group, which is all responses to the same question. The
-weights w_a and w_f, and the sum itself, are from the published code, because our copy of the paper lacks them. As in
-that code, a good form adds nothing to the reward. Otherwise a policy could earn a reward for its form without using the
-image. Each turn also has its own advantage; :meth:`CodeDance.advantages` adds it to the advantage of the response.
+The reward of a response is w_a · outcome − w_f · [bad form] + the tool reward. Here, [bad form] is 1 if the form of the
+response has a fault, else 0. The tool reward is the reward for executing code; it depends on the share of right answers
+in the group, which is all responses to the same question. The weights w_a and w_f, and the sum itself, are from the
+published code, because our copy of the paper lacks them. As in that code, a good form adds nothing to the reward.
+Otherwise a policy could earn a reward for its form without using the image. Each turn also has its own advantage;
+:meth:`CodeDance.advantages` adds it to the advantage of the response.
 """
 
 import asyncio

@@ -182,8 +182,8 @@ class Ivgr(Recipe):
 
         ``best`` is the best grounded reasoning (with boxes) for the same question; None if there is none. ``is_dual``
         is whether the question has grounded responses in this training step, or a grounded reasoning that was kept in
-        an earlier step. The verdict is not applicable if ``is_dual`` is False, or if the weight of the consistency is
-        0.
+        an earlier step. The verdict is not applicable if ``is_dual`` is False, if the weight of the consistency is 0,
+        or if the question has no gold boxes. In all other cases, the value is 0 if ``best`` is None.
         """
         if not self.settings.weights.consistency_weight:
             return Verdict(consistency.NAME, None, "its weight is 0")

@@ -1,6 +1,6 @@
 """Computes the reward of SAIL-RL (§3, Eq. 1).
 
-It depends on the decision to think or to answer directly, on the quality of the thinking, and on the answer.
+The reward depends on the decision to think or to answer directly, on the quality of the thinking, and on the answer.
 """
 
 import asyncio

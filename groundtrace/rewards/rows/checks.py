@@ -44,10 +44,11 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def missing_need(recipe: Recipe, gives: Callable[[str], bool]) -> str | None:
-    """Return a description of the first field that the recipe needs and no training row has; None if none is missing.
+    """Return a description of the first field that the recipe needs and no training row has.
 
-    The recipe turns verdicts into rewards. ``gives`` is a function that takes the name of a field of
-    :class:`groundtrace.rewards.case.Context`, such as ``stream``, and returns whether any row has this field.
+    The result is None if there is no such field. The recipe turns verdicts into rewards. ``gives`` is a function that
+    takes the name of a field of :class:`groundtrace.rewards.case.Context`, such as ``stream``, and returns whether any
+    row has this field.
     """
     return next((what for name, what in recipe.needs.items() if not gives(name)), None)
 
@@ -83,8 +84,11 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_free_text(settings: RewardSettings, data: Records | Shards) -> str | None:
-    """Return a note for the user on the questions in the data of an evaluation that no judge can grade; None if there
-    are none.
+    """Return a note for the user on the questions of an evaluation that need a judge, if there is no judge.
+
+    These are the questions whose gold answer is free text. Without a judge that grades free text, an answer in other
+    words than the gold answer is unscored. The result is None if the config has such a judge, or if no gold answer in
+    ``data`` is free text.
     """
     found = 0 if reads_text(settings) else data.count_free_text()
     if not found:

@@ -125,8 +125,8 @@ class Reward:
     Args:
         settings: the settings of the reward, with the recipe and the endpoints of the models.
         output: the folder for image files and for the cache of the models' replies.
-        fails_fast: whether calls to a server that is known to be unreachable fail immediately. This is for callers that
-            check :meth:`health` instead of waiting.
+        fails_fast: whether calls to a server that is known to be unreachable fail immediately. Set it to True in
+            code that checks :meth:`health` instead of waiting for the server.
         recipe: replaces the recipe of the settings, if it is not None.
 
     Raises:

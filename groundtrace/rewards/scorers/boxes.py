@@ -102,8 +102,9 @@ def match_group(
     Args:
         responses: the boxes of each response.
         gold: the gold boxes of the question.
-        names: a function that returns whether the label of a box (first argument) can name the object of a gold box
-            (second argument: its label). None means that labels are not compared.
+        names: a function of two labels, the label of a box of the response and the label of a gold box. It returns
+            whether the first label can name the object of the gold box. If not, recall and precision use the IoU 0 for
+            these two boxes. None means that labels are not compared.
 
     Raises:
         ValueError: if there is no gold box.
@@ -208,8 +209,8 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
     """Return the indices of the predicted boxes that are scored: only the worst box of several near-duplicates.
 
     ``columns`` are the predicted boxes (:func:`_columns`). ``placed`` is the IoU of each of the m predicted boxes with
-    each of the n gold boxes, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. For each
-    predicted box, take its highest ``overlap`` with any gold box: the worst box has the lowest of these values.
+    each of the n gold boxes, (m, n). ``overlap`` is the same IoU, but 0 if the labels do not match. The worst of
+    several near-duplicates is the box whose highest ``overlap`` with any gold box is the lowest.
 
     The nearest gold box of a predicted box is the one with the highest sum of ``placed`` and ``overlap``. Two boxes
     with the same nearest gold box are near-duplicates in two cases:

@@ -54,9 +54,10 @@ class BoxView:
         label: the label of the box.
         at: x1, y1, x2, y2 in pixels of the original image.
         media_index: the index of the box's image among the question's media.
-        iou: the highest IoU of the box with an object that has the name of the box.
-        by: the source of these objects. It is ``gold`` for gold boxes, the name of a model role such as ``detector``,
-            or "" if no model could search.
+        iou: the highest IoU of the box with an object that the label of the box names.
+        by: the source of the objects that the label names. It is ``gold`` for gold boxes, else the name of the model
+            role that searched for the objects, such as ``detector``. It is "" if no model could search, or if the
+            pointer searched in place of the detector and found nothing.
         fault: the reason why the box is wrong; "" if it is right.
     """
 
@@ -79,8 +80,9 @@ class _Found:
     """Holds the objects that the label of a box names, and the source of these objects.
 
     ``things`` are the boxes of the objects. ``by`` is ``gold`` if they are gold (known right) boxes. Otherwise, ``by``
-    is the name of the model role that searched for them, such as ``detector``, or "" if no model could search.
-    ``note`` is the reason why there are no objects. If there are objects, ``note`` is not used.
+    is the name of the model role that searched for them, such as ``detector``. ``by`` is "" if no model could search,
+    or if the pointer searched in place of the detector and found nothing. ``note`` is the reason why there are no
+    objects. If there are objects, ``note`` is not used.
     """
 
     things: tuple[Box, ...]
@@ -162,8 +164,9 @@ def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
     """Return the indices of the boxes that have an object of their own, after boxes and objects are paired one to one.
 
-    ``found`` holds the objects for each box. A box can get one of them if their IoU is at least :data:`MIN_IOU`. As
-    many boxes as possible get an object. If two boxes can get only the same object, the earlier box gets it.
+    ``found`` holds, for each box, the objects that its label names. A box can get one of these objects if the IoU of
+    the box and the object is at least :data:`MIN_IOU`. As many boxes as possible get an object. If two boxes can get
+    only the same object, the earlier box gets it.
     """
     things: list[Box] = []
     for each in found:

@@ -148,8 +148,8 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case)
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     """Return the verdict on the points of all media. ``pairings`` has the counts of :func:`_pairings` for each medium.
 
-    ``answer`` is the gold (correct) answer. Let n be the number of instances (detected objects), and p the number of
-    instances with a point. The value is:
+    ``answer`` is the number that the response gives as its answer. Let n be the number of instances (detected objects),
+    and p the number of instances with a point. The value is:
 
     - :attr:`Pairing.value` if n = ``answer``; it is 1 if points and instances match one to one.
     - p / ``answer`` if n is above the answer and p is below the answer.

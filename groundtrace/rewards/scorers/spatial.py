@@ -60,7 +60,8 @@ class PointView:
         on: whether the point is on an instance (an object) of its label; s_i in Argos Eq. 2.
         instance: the index of the smallest instance that contains the point; None if no instance contains it.
         instances: the number of instances of the label.
-        by: the model role that searched for the label, such as ``detector``; "" if no role searched.
+        by: the model role that searched for the label, such as ``detector``. It is "" if no role could search, or if
+            the pointer searched in place of the detector and found nothing.
         note: remarks on the search, for example that the role returned boxes, which are used as masks; "" if there are
             none.
     """

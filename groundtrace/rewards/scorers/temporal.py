@@ -217,7 +217,12 @@ class _ClipScorer:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Return the score of a point in a video: whether it is on its object in its frame (Argos, Eq. 2)."""
+        """Return the score of a point in a clip: whether the point is on the object that its label names (Argos Eq. 2).
+
+        The point is checked in one frame: the frame whose number or time the response states for the point. The value
+        is 0 if the response states neither, or if they do not fit the clip (:func:`resolve_moment`). The value is None
+        if the point does not count (:func:`score_temporal`), or if it could not be checked.
+        """
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
@@ -248,8 +253,8 @@ class _ClipScorer:
     async def segment(self, statement: SegmentStatement) -> ItemScore:
         """Return the score that the judge gives to the description of a span of time (Eq. 4).
 
-        The judge sees the frames of the span in order, but at most :data:`MAX_SHOWN_FRAMES` frames. If
-        :func:`resolve_span` finds no frames, the score is 0, and the judge is not called.
+        The judge sees the frames of the span in order, but at most :data:`MAX_SHOWN_FRAMES` frames. If the stated span
+        does not fit the clip (:func:`resolve_span`), the score is 0, and the judge is not called.
         """
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
@@ -274,9 +279,8 @@ class _ClipScorer:
 def _plain(description: str) -> str:
     """Return the description with each point tag replaced by the text inside the tag.
 
-    A tag without a text inside is replaced by its label.
-
-    The coordinates are removed, because the judge cannot see coordinates in a frame.
+    If there is no text inside the tag, the label of the tag replaces the tag. In this way, the coordinates in the tags
+    are removed: the judge cannot see coordinates in a frame.
     """
     pieces: list[str] = []
     done = 0

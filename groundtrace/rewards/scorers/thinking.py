@@ -123,10 +123,11 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) -> Verdict:
-    """Return a verdict with the weighted mean of the verdicts on d1 (logic), d2 (grounding) and d3 (consistency).
+    """Return a verdict whose value is the weighted mean of d1 (logic), d2 (grounding) and d3 (consistency).
 
-    ``aspects`` holds these verdicts (:func:`score_aspects`), and ``settings`` the weights. The reason of the result
-    contains the reason of each aspect. The result has failed (value None) if one of the aspects has no value.
+    ``aspects`` holds the verdicts on d1, d2 and d3 (:func:`score_aspects`), and ``settings`` holds the weights. The
+    reason of the result contains the reason of each of these verdicts. The result has failed (value None) if one of
+    these verdicts has no value.
     """
     weights = settings.weights
     values = [(weights[aspect.name], aspect.value) for aspect in aspects if aspect.value is not None]

@@ -72,10 +72,10 @@ def memory_kib(pid: int) -> int:
 
 
 def sockets_kib() -> int:
-    """Return an estimate, in KiB, of the memory that the data in all sockets of the sandbox uses.
+    """Return an estimate, in KiB, of the memory that the data in all Unix sockets of the sandbox uses.
 
-    The estimate is the number of sockets, multiplied by the maximum size of the unread data in a socket. So it is never
-    too low. The result is 0 if the number of sockets cannot be read.
+    The estimate is the number of Unix sockets, multiplied by the maximum size of the unread data in a socket. So it is
+    never too low. The result is 0 if the number of sockets cannot be read.
     """
     with contextlib.suppress(OSError), open("/proc/net/protocols", encoding="ascii") as file:
         return sum(int(line.split()[2]) for line in file if line.startswith("UNIX")) * _SOCKET_KIB

@@ -237,8 +237,10 @@ class Supervisor:
             raise TooMuchMemory("the call needs more memory than it may use")
 
     def _how_it_ended(self, pid: int) -> str:
-        """Return a message that states how the process that executes a code call ended, or that it has closed its
-        connection to this supervisor without ending.
+        """Return a message for a failed call: how the process that executes the code ended.
+
+        ``pid`` is the id of this process. If the process does not end within ``_CLOSED_S`` seconds, the message says
+        that the process closed its connection to this supervisor.
         """
         deadline = time.monotonic() + _CLOSED_S
         while pid not in self.ended and time.monotonic() < deadline:

@@ -12,7 +12,7 @@ from groundtrace.rewards.rows.row import TrainingRow
 
 
 class _Accuracy(Recipe):
-    """Defines a reward that is 1 for a right answer, and has no other term."""
+    """Defines a reward that depends only on the answer: it is 1 for a right answer, and 0 for a wrong one."""
 
     name: ClassVar[str] = "accuracy"
     Settings: ClassVar[type] = type(None)

@@ -172,7 +172,12 @@ def _refusal(first: Evaluation, other: Evaluation, shared: int, count: int) -> s
 
 
 def _notes(is_ungrouped: bool, is_rewarded_alike: bool, has_bare: bool) -> list[str]:
-    """Return the notes of a comparison. ``has_bare`` states whether an estimate has no interval."""
+    """Return the notes of a comparison: one for each of three problems that the comparison has.
+
+    There is a problem if ``is_ungrouped`` is True: it is unknown which questions have common images. There is a problem
+    if ``is_rewarded_alike`` is False: the evaluations have rewards of different recipes or options. There is a problem
+    if ``has_bare`` is True: an estimate has no interval.
+    """
     found = []
     if is_ungrouped:
         found.append(

@@ -88,7 +88,11 @@ def _recipe(settings: TrainerSettings, rows: Rows) -> Recipe:
 
 
 def _form(settings: TrainerSettings, rows: Rows) -> str | None:
-    """Return the name of the response form that the prompts request, e.g. text with boxes; None if unknown."""
+    """Return the name of the response form that the prompts request, e.g. text with boxes; None if it is unknown.
+
+    If ``rows`` were read from ``records.jsonl``, the form is the setting ``eval.form``. Otherwise, it is read from the
+    prompt of the first row.
+    """
     if isinstance(rows, Records):
         return settings.eval.form
     with contextlib.suppress(UnusableRow):

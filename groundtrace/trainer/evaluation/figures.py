@@ -126,10 +126,11 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 
 
 def _interval(graded: Sequence[EvaluatedQuestion]) -> list[float] | None:
-    """Return Wilson's 95 % interval of the accuracy.
+    """Return Wilson's 95 % interval of the accuracy as [low, high]; None if no answer is graded.
 
-    The interval is computed for the number of questions. The number of answers is not used, because the answers to one
-    question are not independent. A question with several streams counts once.
+    ``graded`` holds the questions with graded answers. The interval is computed for the number of questions. The number
+    of answers is not used, because the answers to one question are not independent. A question with several streams
+    counts once.
     """
     accuracy, questions = mean([o for each in graded for o in each.outcomes]), len({each.row.id for each in graded})
     return None if accuracy is None else list(wilson(min(accuracy * questions, questions), questions))

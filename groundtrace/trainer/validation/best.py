@@ -35,9 +35,10 @@ def best_of(validations: Sequence[Mapping[str, Any]], metric: str) -> int | None
 def overfitting(validations: Sequence[Mapping[str, Any]], count: int) -> str | None:
     """Return a sentence that describes the overfitting; None if there is no overfitting.
 
-    There is overfitting if the reward rose and the accuracy fell in each of the last ``count`` validations. The
-    sentence contains the values of both metrics. ``validations`` holds the step and the metrics of each validation. The
-    result is None if ``count`` is 0, or if at most ``count`` validations have both metrics.
+    There is overfitting if, in each of the last ``count`` validations, the reward is higher and the accuracy is lower
+    than in the validation before it. Validations without one of the two metrics are ignored. The sentence contains the
+    values of both metrics. ``validations`` holds the step and the metrics of each validation. The result is None if
+    ``count`` is 0, or if at most ``count`` validations have both metrics.
     """
     known = [line for line in validations if is_known(line.get("reward")) and is_known(line.get("accuracy"))]
     last = known[-count - 1 :]

@@ -23,11 +23,12 @@ Figures = dict[str, float | None]
 
 
 def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
-    """Return the reward and the accuracy that the best possible model could reach without seeing the images.
+    """Return the highest reward and accuracy that are possible with one fixed answer to all questions of one kind.
 
-    The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows`` are the rows with the questions.
-    ``recipe`` is the code that computes the rewards of one paper. If the answers to all questions need a judge (a model
-    that grades texts), because rules cannot grade them, both values are None.
+    Such answers do not depend on the images. For example, the fixed answer to all yes/no questions may be "yes"
+    (:mod:`groundtrace.rewards.blindness`). The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows``
+    are the rows with the questions. ``recipe`` is the code that computes the rewards of one paper. If the answers to
+    all questions need a judge (a model that grades texts), because rules cannot grade them, both values are None.
     """
     reward = blind_figures([rewarded(row) for row in rows], type(recipe), recipe.settings).share
     return {

@@ -184,9 +184,10 @@ def thinned(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
 
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
-    """Return the points with each value replaced by the mean of the values around it.
+    """Return the points with each value replaced by the running mean at this point.
 
-    Near both ends, the mean is over fewer points.
+    The mean of N points is over about N / ``SMOOTHED_OVER`` points: the point itself, and as many points before it as
+    after it. Near both ends, the mean is over fewer points.
     """
     half = len(points) // (2 * SMOOTHED_OVER)
     parts = (points[max(place - half, 0) : place + half + 1] for place in range(len(points)))

@@ -58,10 +58,10 @@ class Sampled:
         return f"responses sampled{where}{waits}, {duration_text(self.seconds)}"
 
     def is_due(self, printed_s: float) -> bool:
-        """Return whether a line should be printed now.
+        """Return whether a line should be printed now, i.e. ``LINE_EVERY_S`` seconds or more after the last line.
 
-        ``printed_s`` is the time at which the last line of this step was printed, in seconds since the sampling began;
-        0 if no line was printed.
+        The result is False as long as no responses are requested. ``printed_s`` is the time at which the last line of
+        this step was printed, in seconds since the sampling began; 0 if no line was printed.
         """
         return self.wanted > 0 and self.seconds - printed_s >= LINE_EVERY_S
 
@@ -73,7 +73,7 @@ Show = Callable[[Sampled | None], None]
 class SampledView:
     """Shows the progress of the sampling on stderr, as a row of the progress bar ``bar`` or as printed lines.
 
-    Lines are printed if the bar is not started, because stderr is not a terminal. The tasks of the bar have a field
+    If stderr is not a terminal, the bar is not started, and lines are printed instead. Each task of the bar has a field
     ``name``.
     """
 
@@ -128,8 +128,10 @@ class CountingSampler(Sampler):
         self._sampler.release()
 
     def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
-        """Draw ``n`` complete responses to each prompt (:meth:`groundtrace.trainer.sampler.Sampler.play`), and count
-        each response for which ``take`` returns None.
+        """Draw ``n`` complete responses to each prompt, and count each response when it is complete.
+
+        A response is complete when ``take`` returns None for it. The arguments are those of
+        :meth:`groundtrace.trainer.sampler.Sampler.play`.
         """
         self.wanted += len(prompts) * n
 
@@ -143,12 +145,12 @@ class CountingSampler(Sampler):
 
 @contextlib.contextmanager
 def counting(sampler: Sampler, show: Show | None, step: int, steps: int) -> Iterator[Sampler]:
-    """Show the progress of the sampling while the body of the ``with`` statement runs, with a thread.
+    """Show the progress of the sampling in a thread, while the body of the ``with`` statement runs.
 
-    The body must draw its responses with the sampler that the statement returns. This sampler calls ``sampler``, and
-    counts the responses. ``step`` is
-    the number of the training step, from 1, and ``steps`` is the total number of steps. If ``show`` is None, nothing is
-    shown.
+    The body must draw its responses with the sampler that the ``with`` statement yields. This sampler calls
+    ``sampler``, and counts the responses. ``show`` is the function that shows the progress. If ``show`` is None,
+    nothing is shown, and ``sampler`` itself is yielded. ``step`` is the number of the training step, from 1, and
+    ``steps`` is the total number of steps.
     """
     if show is None:
         yield sampler

@@ -55,7 +55,7 @@ def export(named: str, to: str) -> int:
 
 
 def _rows(named: str, cache: ReplyCache) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a cache.
+    """Yield one row, a dict of column names and values, for each reply in a cache.
 
     ``named`` is the cache as the command line names it, for the error message. Raises CacheCommandError, not OSError,
     if the cache cannot be read. The caller writes the rows to a file. So if the caller gets an OSError, this file is

@@ -26,7 +26,8 @@ class _Figures:
     """Holds statistics of all replies in a cache: the numbers of replies, of truncated replies and of tokens.
 
     ``oldest_s`` and ``newest_s`` are the times of the oldest and the newest reply, in seconds since 1970. ``groups``
-    holds the numbers of replies by model, role and prompt.
+    has the keys ``model``, ``role`` and ``prompt``. Each value counts the replies by the name of the model, role or
+    prompt, e.g. ``groups["role"]["teacher"]`` is the number of replies of the teacher.
     """
 
     replies: int = 0

@@ -51,14 +51,16 @@ class RunCounts:
             traces) that the stage read, then the number of these elements for which it has a result.
         asked: For each role (such as teacher) and stage, the usage of the calls. Only four fields are set. ``calls`` is
             the number of calls. ``repairs`` is the number of calls that requested another reply after a bad one.
-            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is the number of all
-            replies to the calls, with or without a request. In all other :class:`Usage` objects, ``cached`` counts only
-            the replies that needed no request of their own; :func:`ledger` computes this smaller number.
+            ``worth_usd`` is the cost that the calls would have had without the cache. ``cached`` is here the number of
+            all replies that the calls got, whether a reply came from the cache or from a new request. In all other
+            :class:`Usage` objects, ``cached`` counts only the replies that needed no request of their own;
+            :func:`ledger` computes this smaller number.
         answered: The replies in which the server named another model than the requested one. For each role, the dict
             holds the number of these replies, by the name of the other model.
         taken_over: For each other run folder from whose cache this run took replies, the number of these replies.
-        labels: For each scorer (code that makes one verdict), how often each pair of labels occurred: the label of the
-            first judge, and the label of the second judge for the same item.
+        labels: The decisions of two judges on the same reasoning. A judge's label is ``yes``, ``no`` or ``unscored``.
+            For each scorer (code that makes one verdict), a dict maps each pair of labels to the number of its
+            occurrences. The first label of a pair is that of the first judge, and the second that of the second judge.
         refused: Whether the run's budget was exhausted, and at least one record or sampled element was rejected for
             this reason.
         forecast: Values that are summed over all records, such as the number of calls. From the sums of a preview (a
@@ -302,8 +304,9 @@ def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str,
     """Return how well two judges agree, for each scorer (code that makes one verdict). The result is empty if the run
     had only one judge.
 
-    ``labels`` is :attr:`RunCounts.labels`: how often each pair of labels occurred. Each value of the result holds the
-    fields of :class:`groundtrace.rewards.agreement.Agreement` as a dict.
+    ``labels`` is :attr:`RunCounts.labels`. For each scorer, it maps a pair of labels to the number of its occurrences.
+    A pair holds the labels that the two judges gave to the same reasoning: ``yes``, ``no`` or ``unscored``. Each value
+    of the result holds the fields of :class:`groundtrace.rewards.agreement.Agreement` (such as Cohen's κ) as a dict.
     """
     found: dict[str, dict[str, Any]] = {}
     for scorer, pairs in sorted(labels.items()):

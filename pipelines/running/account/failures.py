@@ -42,8 +42,8 @@ class StageFailed(PipelineError):
 def check_records(summary: RunSummary) -> None:
     """Raise InputError if no record of the input can be used: the input is empty, or all its records were rejected.
 
-    Only rejections by the first step of the pipeline, which reads the records, count. ``summary`` holds the run's
-    counts of records and rejections.
+    The first step of the pipeline reads the records. A record that only a later step rejected counts as usable.
+    ``summary`` holds the run's counts of records and rejections.
     """
     counts = summary.counts
     if not counts.input:

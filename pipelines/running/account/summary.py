@@ -1,9 +1,9 @@
 """Makes the summary of a run (``run.json``) from the counts and the usage of its waves.
 
 A wave is one pass over the input. A run with a target number of SFT rows consists of one or more waves. Each wave uses
-more questions than the wave before it, until the target is reached. Exception: if the budget is exhausted before that,
-the same questions are used once more in a last wave. The reason is that a wave with too few SFT rows keeps RL rows only
-if it is the last wave.
+more questions than the wave before it, until the target is reached. There is one exception: if the budget is exhausted
+in a wave that misses the target, a last wave uses the same questions once more. The reason is that the outputs of the
+run are those of its last wave, and that a wave that misses the target keeps RL rows only if it is run as the last wave.
 
 The costs come from the notes that the run's processes write on their requests.
 """

@@ -1,5 +1,6 @@
-"""Builds the same Beam job for Dataflow (Google's cloud service) as a run, and describes the job instead of submitting
-it (``--dry_run``).
+"""Builds the Beam job that a run would submit to Dataflow (Google's cloud service), and describes this job.
+
+The job is not submitted. The user requests this by Beam's option ``--dry_run``.
 """
 
 from pathlib import Path

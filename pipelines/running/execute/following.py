@@ -122,7 +122,12 @@ def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
 
 
 def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
-    """Return the run's error for a failed call to the job server at ``endpoint``."""
+    """Return the error that a run raises because a call to its job server failed.
+
+    The result is RunPaused if the server is unreachable, and JobIncomplete if the server returned another error.
+    ``error`` is the gRPC error of the call. ``endpoint`` is the address of the server, for the message; None if it is
+    unknown.
+    """
     server = f"the job server at {endpoint}" if endpoint else "the job server"
     code, message = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:

@@ -160,10 +160,10 @@ def _wait_for(process_id: int, end: signal.Signals | None = None) -> None:
 
 
 def _ignore_stop_signals() -> None:
-    """Ignore the signals that stop a command, because the parent process handles them.
+    """Ignore SIGINT, SIGTERM and SIGHUP, which stop a command, because the parent process handles them.
 
-    SIGTERM and SIGHUP get an empty handler instead of SIG_IGN, because the programs that a worker starts would inherit
-    SIG_IGN.
+    SIGTERM and SIGHUP get an empty handler instead of SIG_IGN. The reason is that the programs that a worker starts
+    would inherit SIG_IGN, and would then ignore these two signals as well.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stop in (signal.SIGTERM, signal.SIGHUP):
@@ -248,7 +248,11 @@ def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: st
 
 
 class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks a worker process for each connection of a client, i.e. of the process that Beam starts for a worker."""
+    """Forks a worker process for each connection of a client, i.e. of the process that Beam starts for a worker.
+
+    ``parent`` is the id of the run's main process. ``folder`` is the temporary folder for the run's workers. ``work``
+    is the Python code that each worker runs.
+    """
 
     parent: int
     folder: Path
@@ -258,9 +262,9 @@ class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
     def service_actions(self) -> None:
         """End this process if its run has ended; the server calls this method twice a second.
 
-        The run has ended if its main process (the parent process) has ended, or if ``folder`` was removed, which is the
-        temporary folder for the run's workers. If the main process was killed, ``folder`` is still there. Then this
-        method removes ``folder``.
+        ``folder`` is the temporary folder for the run's workers. The run has ended if its main process (the parent
+        process) has ended, or if ``folder`` was removed. If the main process was killed, ``folder`` is still there.
+        Then this method removes ``folder``.
         """
         super().service_actions()
         if os.getppid() != self.parent:
@@ -270,10 +274,10 @@ class _Forks(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 
 class _Worker(socketserver.StreamRequestHandler):
-    """Answers a client: forks a process, which does the work of one Beam worker.
+    """Does the work of one Beam worker for a client, in the process that :class:`_Forks` forked for this client.
 
-    The client is a small program that Beam starts in place of the worker. It sends its environment variables for the
-    forked process, and ends when the forked process ends.
+    The client is a small program that Beam starts in place of the worker. The client sends its environment variables to
+    the forked process, and ends when the forked process ends.
     """
 
     server: _Forks

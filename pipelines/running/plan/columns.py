@@ -1,5 +1,7 @@
-"""Guesses by the name of an input column which field it holds, such as the question, and writes lines for the user's
-config that name this column. If no name fits, the question is also found by its question marks.
+"""Guesses which column of an input holds each field of a record, such as the question.
+
+The module also writes lines for the user's config that name these columns. A column is guessed by its name. If no
+column has a name that fits the question, a column whose texts end with question marks is taken for the question.
 """
 
 import re
@@ -68,9 +70,10 @@ def guess_columns(columns: Collection[str], first: Sequence[Row] = ()) -> dict[s
 
 
 def _asked_column(columns: Collection[str], first: Sequence[Row]) -> str | None:
-    """Return the column whose texts end with a question mark in most of the first rows; None unless it is the only one.
+    """Return the only column whose texts end with a question mark in more than half of the first rows.
 
-    ``columns`` are the names of the columns that may be the question, and ``first`` are the first rows of the input.
+    The result is None if there is no such column, or if there are several. ``columns`` are the names of the columns
+    that may be the question, and ``first`` are the first rows of the input.
     """
 
     def is_asked(value: object) -> bool:

@@ -1,7 +1,8 @@
 """Forecasts what a run on the whole input will need: calls, cost, rows and the time of workers.
 
-The forecast is made from a preview or an earlier run. Calls, cost and rows have a 95 % interval. The constants on
-workers are from our benchmarks:
+The forecast is made from a preview or an earlier run. Calls, cost and rows have a 95 % interval. The time of workers is
+computed from three constants: the seconds of a core for one record (``RECORD_S``), the seconds of a core for one call
+(``CALL_S``), and the seconds until a new worker begins to work (``START_S``). The constants are from our benchmarks:
 
 | constant | measured with | date |
 |---|---|---|

@@ -179,7 +179,8 @@ def _adopted(file: Path) -> ModuleType:
 def _fault(file: Path, error: BaseException) -> str:
     """Return a message of one line on why the recipe ``file`` cannot be imported.
 
-    The message names the place of the fault: the innermost line of a file in the recipe's folder.
+    ``error`` is the error that the import raised. The message names the place of the fault, i.e. a line in the recipe
+    or in another file of the recipe's folder (:func:`_place`).
     """
     message = (
         str(error) if isinstance(error, SyntaxError | ImportError | UserError) else f"{type(error).__name__}: {error}"
@@ -197,7 +198,8 @@ def _fault(file: Path, error: BaseException) -> str:
 def _place(recipe: Path, error: BaseException) -> tuple[Path, int]:
     """Return the file and the line at which the import of a recipe failed; the recipe and 0 if they are unknown.
 
-    Only the recipe and the files in its folder are searched, and the innermost one is returned.
+    ``recipe`` is the recipe's file. For a SyntaxError, the result is the place that the error names. For another error,
+    the result is the last place in the error's traceback that is in the recipe or in a file of the recipe's folder.
     """
     if isinstance(error, SyntaxError):
         return Path(error.filename or recipe), error.lineno or 0

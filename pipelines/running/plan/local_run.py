@@ -199,7 +199,10 @@ class LocalRun:
         return marker.exists() and _fingerprint_of(self.root) != fingerprint
 
     def _outputs(self) -> list[str]:
-        """Return the names of the outputs in the folder. ``run.json``, which names the further outputs, is last."""
+        """Return the names of those outputs (files and folders of a finished run) that are in the run folder.
+
+        The artifacts, i.e. the further outputs that ``run.json`` names, are first. ``run.json`` is last.
+        """
         file = self.root / "run.json"
         try:
             summary = read_json(file if file.exists() else self.staging / _REPLACED / file.name)

@@ -96,9 +96,11 @@ class Plan:
         input: The input: its files and columns.
         folder: The object that manages the run folder (the folder for the outputs).
         models: The settings of the models, for the roles (such as teacher) to which the stages send requests.
-        context: The context that is passed to the recipe's ``build``.
-        own_code: The user's files with the recipe and with the parts that the config or the recipe names, each with the
-            folder from which it is imported. The files that they import are not in it.
+        context: The input, the media folders, the models and the selection of questions, as one object that is passed
+            to the recipe's ``build``.
+        own_code: Pairs of a file of the user and the folder from which the file is imported. The files are the recipe
+            (unless it is a bundled one) and the modules with the plug-ins that the config names or the recipe
+            registers. Files that only these files import are not included.
     """
 
     arguments: RunArguments
@@ -145,8 +147,9 @@ class Plan:
     def revision(self) -> str:
         """Return the revision of the code that makes the rows: that of Groundtrace, and a digest of the user's code.
 
-        The user's code is the recipe's file, unless the recipe is a bundled one, and the files of the user's parts,
-        each with the files in its folder that it imports.
+        The user's code consists of the recipe's file, unless the recipe is a bundled one, of the files of the user's
+        plug-ins, and of the files that these files import from their own folders. If there is no code of the user, the
+        result is only the revision of Groundtrace.
         """
         files = {used for own in self.own_code for used in used_files(*own) if used.is_file()}
         if not files:
@@ -215,10 +218,11 @@ def make_plan(arguments: RunArguments) -> Plan:
 
 
 def _own_code(recipe: Path, config: Mapping[str, Any]) -> frozenset[tuple[Path, Path]]:
-    """Return the user's files with the recipe and the parts of a run, each with the folder from which it is imported.
+    """Return the files of a run that contain the user's recipe and plug-ins, as pairs of a file and a folder.
 
-    ``recipe`` is the recipe's file, and ``config`` are the values that the user has set. Raises StaleModule if Python
-    has imported other code than that of these files and of the files that they import.
+    The folder is the one from which the file is imported. A bundled recipe is not in the result. ``recipe`` is the
+    recipe's file, and ``config`` are the values that the user has set. Raises StaleModule if Python has imported other
+    code than that of these files and of the files that they import.
     """
     found = plugin_files(config) | (set() if is_bundled(recipe) else {(recipe, recipe.parent)})
     for own in found:

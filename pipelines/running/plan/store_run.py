@@ -44,7 +44,7 @@ T = TypeVar("T")
 def _resumable() -> Iterator[None]:
     """Raise RunPaused if the store is unreachable in the body of the ``with``, or in the decorated function.
 
-    RunPaused tells the user to run the same command again, which resumes the run.
+    After RunPaused, the user can resume the run with the same command.
     """
     try:
         yield
@@ -231,7 +231,11 @@ class StoreRun(LocalRun):
         return {name for path in self.target.walked() if _is_output(name := str(path.relative_to(self.target)))}
 
     def _put(self, name: str) -> None:
-        """Write an output under its final name in the store."""
+        """Write the output with the final name ``name`` into the run folder in the store.
+
+        If a worker has already written this output to another path in the store, the file is copied from this path.
+        Otherwise the file is uploaded from the working copy on this machine.
+        """
         if name in self._made:
             self._made[name].copy_to(self.target / name)
         else:

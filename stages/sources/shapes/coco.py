@@ -90,9 +90,9 @@ class Coco(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """Yield the row with ``media`` and ``boxes`` added from the COCO file.
 
-        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. This method expects the COCO
-        file's path relative to the working folder, but :meth:`reader` expects it relative to the input's folder.
-        ``id_column`` is not used.
+        ``row`` is a row of the input, and ``settings`` holds the settings of its layout. The setting ``coco_instances``
+        is the path of the COCO file. Here, the path is relative to the working folder, but in :meth:`reader`, it is
+        relative to the input's folder. ``id_column`` is not used.
         """
         return iter(self.reader(settings, Path(), id_column)(row))
 

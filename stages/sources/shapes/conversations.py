@@ -152,12 +152,12 @@ def _turn(number: int, value: Any) -> Turn:
 
 
 def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
-    """Return the medium in a part of a turn, e.g. "a.jpg" for ``{"type": "image", "image": "a.jpg"}``, as molmo-utils
-    writes it.
+    """Return the medium in a part of a turn, e.g. "a.jpg" for ``{"type": "image", "image": "a.jpg"}``.
 
-    ``number`` is the number of the turn, for errors. ``kind`` is the part's type, "image" or "video". Other keys of the
-    part, such as a number of frames, are ignored, because the run's settings decide how many frames are read. Raises
-    BadRow for a video that is given as a list of frames or as a time span (``clip``) of a file.
+    The library molmo-utils writes parts in this form. ``number`` is the number of the turn, for errors. ``kind`` is the
+    part's type, "image" or "video". Other keys of the part, such as a number of frames, are ignored, because the run's
+    settings decide how many frames are read. Raises BadRow for a video that is given as a list of frames or as a time
+    span (``clip``) of a file.
     """
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"

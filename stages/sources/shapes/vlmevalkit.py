@@ -89,7 +89,11 @@ def _media(row: Row, index: str) -> Iterator[Any]:
 
 
 def _items(value: Any) -> list[str]:
-    """Return the texts in a cell: the items of its list, or its one text; empty for an empty cell."""
+    """Return the texts in a cell: the items of the cell's list, or the one text of a cell without a list.
+
+    Returns an empty list for an empty cell. Raises BadRow if the text of the cell begins and ends like a list, but
+    cannot be read as a list of texts.
+    """
     if isinstance(value, list):
         return [str(item) for item in value]
     text = _cell(value)
