@@ -29,7 +29,9 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
     small, scale = shrink_to_limit(image, 500_000)
     height, width = small.shape[:2]
     middle = np.median(small, axis=0)
-    uniform = (np.abs(small - middle[None]).max(2) <= _FLAT).mean(0) >= 0.97
+    lowest, highest = np.ceil(middle - _FLAT).clip(0, 255), np.floor(middle + _FLAT).clip(0, 255)
+    bounds = [cv2.repeat(each.astype(np.uint8)[None], height, 1) for each in (lowest, highest)]
+    uniform = np.count_nonzero(cv2.inRange(small, *bounds), axis=0) / height >= 0.97
     main = np.median(middle, axis=0)
     bar = uniform & (np.abs(middle - main).max(1) > _STEP)
     bar = cv2.morphologyEx(bar.astype(np.uint8)[None], cv2.MORPH_OPEN, np.ones((1, 3), np.uint8))[0]
