@@ -154,7 +154,7 @@ _COMMON = (
         pa.string(),
         "where they come from: gold is the input's own, detector what a detector found where it has none",
     ),
-    Column("scores", _SCORES, "the verdicts on the kept trace, 0 to 1; null is unscored"),
+    Column("scores", _SCORES, "the verdicts on the kept trace, 0 to 1, negative for wrong points; null is unscored"),
     _ENTITIES,
     Column("pointable", _TEXTS, "those of them that the pointer found: a grounded answer has to point"),
     _PASS_RATE,

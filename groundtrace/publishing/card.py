@@ -138,6 +138,7 @@ def write_card(
         run=shown,
         makes=Markdown(summary.makes),
         flows=shown_flows(summary),
+        minima=", ".join(f"{name} {floor:g}" for name, floor in shown.floors.items()),
         rejections=rejections(summary),
         players=players,
         blind=None if summary.blind is None else blind_text(summary.blind),

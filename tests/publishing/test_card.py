@@ -111,6 +111,18 @@ def test_the_figures_of_the_run(tmp_path: Path) -> None:
     assert "3 have no reasoning score" in text
 
 
+def test_the_settings_that_decide_what_is_kept(tmp_path: Path) -> None:
+    changed = {"verify.min_score": {"value": "0.6 | *", "default": "0.7"}}
+    stages = {"ingest": {"in": 4, "kept": 4}, "verify": {"in": 4, "kept": 4, "floors": {"spatial": 1.0, "final": 0.6}}}
+    _, text, _ = write_staging(tmp_path / "changed", [row_of(1, "drawn", "MIT")], [], changed=changed, stages=stages)
+    assert table(text, "setting") == [["`verify.min_score`", "0.6 \\| \\*", "0.7"]]
+    assert "reached these minimum values: spatial 1, final 0.6." in text
+    _, text, _ = write_staging(tmp_path / "usual", [row_of(1, "drawn", "MIT")], [], changed={})
+    assert "All settings of the stages have the recipe's defaults." in text and "minimum values" not in text
+    _, text, _ = write_staging(tmp_path / "older", [row_of(1, "drawn", "MIT")], [])
+    assert "### Settings" not in text, "an earlier version did not record them"
+
+
 def test_models_and_what_bounds_their_word(tmp_path: Path) -> None:
     _, text, _ = write_staging(tmp_path, [row_of(1, "drawn", "MIT")], [])
     assert table(text, "role") == [["teacher", "big-model", "openai", "rev-9", "67"]]

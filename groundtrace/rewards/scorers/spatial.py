@@ -209,6 +209,9 @@ def _count(*masks: Masks) -> int:
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
 
+_NO_TARGETS = "no object of the question is known, so the {} points, which are on their objects, are not scored"
+
+
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
     """Return the verdict of :func:`score_spatial` on the points of a response.
 
@@ -217,7 +220,7 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
     """
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
-        lacking = targets.reason or "nothing to point at"
+        lacking = targets.reason or (_NO_TARGETS.format(len(views)) if views else "nothing to point at")
         return Verdict(NAME, None, lacking, evidence, failed=targets.exist is None)
     if not views:
         return Verdict(NAME, 0.0, "no point, though there is something to point at")

@@ -16,6 +16,7 @@ from typing import Any
 
 from groundtrace.config.settings import config_sha256
 from groundtrace.inference.flow.notes import paid_in
+from groundtrace.pipelines.running.account.changed_settings import changed_settings
 from groundtrace.pipelines.running.account.counts import RunCounts, agreements, ledger
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.plan.budget import RunBudget
@@ -121,6 +122,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
         revision=plan.revision,
+        changed=changed_settings(plan.settings),
         prompts={name: load_prompt(name).sha256 for name in plan.stages.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(sorted(name for name in files if "/" not in name)),
         finished=utc_now(),

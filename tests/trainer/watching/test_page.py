@@ -113,6 +113,11 @@ def test_an_end_that_is_not_the_last_step_is_at_the_top(ended: str, what: str, t
     assert f">{ended.partition(': ')[2]}</p>" in html
 
 
+def row(name: str, value: str, default: str) -> str:
+    cells = f'<td class="t key-value">{value}</td><td class="t muted key-value">{default}</td>'
+    return f'<code class="t">{name}</code></td>{cells}'
+
+
 def test_the_settings_of_the_reward(tmp_path: Path) -> None:
     """Those that differ from their defaults are visible at once, and the others are folded."""
     output = write_training(tmp_path)
@@ -120,7 +125,10 @@ def test_the_settings_of_the_reward(tmp_path: Path) -> None:
     changed = train_page(output, TrainerSettings(ModelSettings("m"), reward=reward))
     section = changed.partition('<section id="reward">')[2]
     visible, _, folded = section.partition("<details>")
-    assert '<code class="t">options.tau</code></td><td class="t key-value">0.25</td><td class="t muted key-value">1</td>' in visible
+    assert (
+        '<code class="t">options.tau</code></td><td class="t key-value">0.25</td><td class="t muted key-value">1</td>'
+        in visible
+    )
     assert "options.weights.spatial" in folded and "options.tau" not in folded
     assert "<script" not in changed and 'href="#reward"' in changed
     assert "All have their defaults." in train_page(output, TrainerSettings(ModelSettings("m")))
@@ -132,8 +140,13 @@ def test_the_settings_of_the_training(tmp_path: Path) -> None:
     html = train_page(output, TrainerSettings(ModelSettings(HOSTILE, lora_rank=8), seed=3))
     assert 'href="#settings"' in html and 'id="reward"' not in html and "<script" not in html
     visible, _, folded = html.partition('<section id="settings">')[2].partition("<details>")
-    assert '<code class="t">seed</code></td><td class="t key-value">3</td><td class="t muted key-value">0</td>' in visible
-    assert '<code class="t">model.lora_rank</code></td><td class="t key-value">8</td><td class="t muted key-value">0</td>' in visible
+    assert (
+        '<code class="t">seed</code></td><td class="t key-value">3</td><td class="t muted key-value">0</td>' in visible
+    )
+    assert (
+        '<code class="t">model.lora_rank</code></td><td class="t key-value">8</td><td class="t muted key-value">0</td>'
+        in visible
+    )
     assert "sft.optimiser.lr" in folded and "grpo." not in folded and "rollout." not in folded
 
 

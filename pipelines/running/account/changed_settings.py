@@ -1,0 +1,50 @@
+"""Lists the settings of a recipe's stages that the user has changed, for the data card of the run."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from groundtrace.config.settings import settings_from
+from groundtrace.pipelines.running.settings import RunSettings
+from groundtrace.publishing.card import public_name
+
+
+def changed_settings(settings: RunSettings) -> dict[str, dict[str, str]]:
+    """Return the settings of the stages that differ from the defaults of the recipe.
+
+    The result maps each dotted key, such as ``verify.min_score``, to a dict with the texts ``value`` and ``default``.
+    Settings that every pipeline has, such as the endpoints and the input, are left out: other parts of the card
+    describe them. If a value is a path or a URL, only its last part is kept, because the card may be published.
+    """
+    shared = {field.name for field in dataclasses.fields(RunSettings)}
+    own = [field.name for field in dataclasses.fields(settings) if field.name not in shared]
+    values, defaults = (
+        dict(_texts({name: to_jsonable_python(getattr(each, name)) for name in own}))
+        for each in (settings, settings_from(type(settings), {}))
+    )
+    keys = dict.fromkeys((*values, *defaults))
+    pairs = {key: {"value": values.get(key, "none"), "default": defaults.get(key, "none")} for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair["value"] != pair["default"]}
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each dotted key of nested settings with its value as text."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _texts(each, f"{key}.{name}" if key else name)
+    elif isinstance(value, list):
+        yield (
+            key,
+            ", ".join(json.dumps(each) if isinstance(each, dict | list) else _text(each) for each in value) or "none",
+        )
+    else:
+        yield key, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return public_name(value) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else json.dumps(value)
