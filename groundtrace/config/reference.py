@@ -197,7 +197,12 @@ def _bounds(shape: Mapping[str, Any]) -> str:
 def _prose(cls: type) -> str:
     """Convert the docstring of a settings class to Markdown."""
     text = re.sub(r":\w+:`([^`]*)`", r"`\1`", textwrap.dedent(f"    {cls.__doc__ or ''}")).replace("``", "`")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
+    return "\n\n".join(_unwrapped(paragraph) for paragraph in re.split(r"\n\s*\n", text.strip()))
+
+
+def _unwrapped(paragraph: str) -> str:
+    """Return a paragraph in one line, or each item of a bullet list in one line."""
+    return "\n".join(" ".join(item.split()) for item in re.split(r"\n(?=\s*- )", paragraph))
 
 
 def _row(key: ConfigKey) -> str:
@@ -213,7 +218,7 @@ def _toml_section(section: ConfigSection) -> str:
     default entries, such as ``[endpoints.colour]``, follow.
     """
     named = ".NAME" in section.path
-    lines = [line for paragraph in section.text.split("\n\n") for line in _comment(paragraph)]
+    lines = [line for text in re.split("\n+", section.text) for line in _comment(text)]
     if section.path and (section.keys or not section.entries):
         lines.append(f"{'# ' if named else ''}[{section.path}]")
     for key in section.keys:

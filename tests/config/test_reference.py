@@ -183,3 +183,23 @@ def test_no_section_is_missing(cls: type) -> None:
     paths = [section.path for section in sections(cls)]
     assert len(set(paths)) == len(paths)
     assert {"", "endpoints.NAME" if cls is Settings else "reward.endpoints.NAME"} <= set(paths)
+
+
+@settings
+class WithList:
+    """Holds two numbers:
+
+    - the first one, whose text
+      has two lines
+    - the second one
+
+    The end.
+    """
+
+    first: int = 1
+
+
+def test_the_items_of_a_list_keep_lines_of_their_own() -> None:
+    items = ("- the first one, whose text has two lines", "- the second one")
+    assert "\n\n{}\n{}\n\nThe end.\n".format(*items) in config_reference(WithList)
+    assert "# {}\n# {}\n# The end.\n".format(*items) in commented_defaults(WithList)
