@@ -20,7 +20,7 @@ EXPECTED = {
     "float_type": "must be a number",
     "bool_type": "must be true or false",
     "string_type": "must be a string",
-    "tuple_type": "must be a list",
+    "tuple_type": 'must be a list such as ["a", "b"]',
     "dict_type": "must be a section",
     "mapping_type": "must be a section",
     "dataclass_type": "must be a section",

@@ -215,7 +215,7 @@ def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
     if sql is None:
         return ": repeat the run, or use a machine with more memory if the memory ran out"
     if len(runs) == 1:
-        return f"; the tables of {runs[0]} are sft, rl, rejected and verdicts, and `DESCRIBE sft` lists columns"
+        return f"; the tables of {runs[0]} are sft, rl, rejected, verdicts and runs, and `DESCRIBE sft` lists columns"
     named = [f"{names[0]} is {run}" for names, run in zip(schema_names(runs), runs, strict=True)]
     return f"; the tables are a.sft, a.rl, a.rejected, a.verdicts, b.sft and so on ({', '.join(named)})"
 

@@ -123,8 +123,8 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
     - A line with the numbers of rows that are left out because a reviewer flagged their records in ``beam view``. This
       line is there only if the user requested to leave out such rows.
-    - A warning if the result of an audit is published, but some traces of the audit were not judged. In an audit, a
-      person judges traces of the run.
+    - A line with the number of judged traces if the result of an audit is published. In an audit, a person judges
+      traces of the run. If some traces of the audit were not judged, the line is a warning.
     - A line for each file, with its size.
     - A line with the number and the total size of the files, the numbers of published rows, the tag of the data set,
       and the digest of the run's config, code and training rows.
@@ -145,6 +145,10 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         lines.append(
             f"warning: {prepared.audit.open} of the {counted(prepared.audit.sample, 'trace')} of the audit were not "
             "judged, so the intervals on the data card are wider than planned"
+        )
+    elif prepared.audit is not None:
+        lines.append(
+            f"the data card has the audit, in which all of {counted(prepared.audit.sample, 'trace')} were judged"
         )
     lines += [f"  {name}  {mb(prepared.size_bytes(name))}" for name in prepared.files]
     total = mb(sum(map(prepared.size_bytes, prepared.files)))

@@ -158,7 +158,9 @@ def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, r
     done = beam("publish", run, "--repo", REPO, "--with", "audit", "--dry-run")
     assert f"warning: 1 of the {len(audit.rows)} traces of the audit were not judged" in done.stdout
     audit.judge(last.id, WHOLE, "right" if last.stratum == KEPT else "wrong")
-    assert "warning" not in beam("publish", run, "--repo", REPO, "--with", "audit", "--dry-run").stdout
+    done = beam("publish", run, "--repo", REPO, "--with", "audit", "--dry-run")
+    assert f"the data card has the audit, in which all of {len(audit.rows)} traces were judged" in done.stdout
+    assert "warning" not in done.stdout
     rows.close()
     row = "| precision: the share of the kept rows that are right | 1.00 |"
     for words, is_there in (((), False), (("--with", "audit"), True)):  # the second time, only the card is new
