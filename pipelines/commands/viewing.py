@@ -63,8 +63,9 @@ class OpenedRows:
             raise InspectError(f"--at {at} cannot be used: {error}") from error
 
     def close(self) -> None:
-        """Close the tables with the rows, so that their memory is freed."""
+        """Close the tables with the rows and the shards, so that their memory and their files are freed."""
         self.rows.close()
+        self.images.close()
         if self.other:
             self.other.rows.close()
 
@@ -86,10 +87,15 @@ def open_rows(named: str, other: str | None) -> OpenedRows:
 
 @dataclass(frozen=True)
 class _Page:
-    """Holds a page to serve: its application, notes for the user, and a function that frees what it holds."""
+    """Holds a page to serve.
+
+    ``app`` is its application, and ``notes`` are lines for the user. ``is_current`` returns whether the run folder
+    still holds the files that the page shows. ``close`` frees what the page holds.
+    """
 
     app: web.Application
     notes: list[str]
+    is_current: Callable[[], bool]
     close: Callable[[], None]
 
 
@@ -101,7 +107,7 @@ def serve(parsed: argparse.Namespace, cache: Path | None) -> None:
     the run folder. Raises :class:`groundtrace.schemas.errors.UserError` if the run or the port cannot be used.
     """
     guard, reopening = Guard(), Reopening()
-    page = _open(parsed, cache, guard, reopening)
+    page = _open(parsed, cache, guard, reopening, parsed.at)
     state = state_of(parsed.at) or ([("view", "audit")] if parsed.audit else [])
     with stopped_by_signals() as stopped, closing(_listening_socket(parsed.port)) as listener, http_loop() as on_loop:
         runner = on_loop(_started(page.app, listener))
@@ -114,16 +120,18 @@ def serve(parsed: argparse.Namespace, cache: Path | None) -> None:
                 continue
             reopening.wanted.clear()
             try:
+                if page.is_current():  # the browser asked again while the run was read
+                    continue
                 later = _open(parsed, cache, guard, reopening)
-            except UserError as error:
-                reopening.error = str(error)
+            except Exception as error:  # the run folder may be in any state, and may be whole again later
+                reopening.error = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
                 continue
             reopening.error = ""
             before, runner = runner, on_loop(_started(later.app, listener))
             on_loop(before.cleanup())
             page.close()
             page = later
-            say(f"beam: the run folder has changed: {page.notes[0]}", file=sys.stderr)
+            say(f"beam: the run folder has changed: {'; '.join(page.notes)}", file=sys.stderr)
         on_loop(runner.cleanup())
         page.close()
 
@@ -147,14 +155,18 @@ async def _started(app: web.Application, listener: socket.socket) -> web.AppRunn
     return runner
 
 
-def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopening: Reopening) -> _Page:
-    """Open the run, and return its page: that of its rows, or that of its requests if it has not finished."""
+def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopening: Reopening, at: str = "") -> _Page:
+    """Open the run, and return its page: that of its rows, or that of its requests if it has not finished.
+
+    ``at`` is the value of the option ``--at`` at the start of the command. Later, the browser has an address of its
+    own, so a run without the columns of ``--at`` can be opened again.
+    """
     begun, run = time.monotonic(), local_copy(parsed.run).absolute()
     if is_unfinished(run) and not (parsed.other or parsed.at or parsed.audit or "://" in parsed.run):
         note = f"{run} has no finished run, so the page shows its requests and newest replies; Ctrl-C ends the view"
-        return _Page(live_app(run, guard, cache, reopening), [note], lambda: None)
+        return _Page(live_app(run, guard, cache, reopening), [note], lambda: is_unfinished(run), lambda: None)
     opened = open_rows(parsed.run, parsed.other)
-    opened.filters(parsed.at)
+    opened.filters(at)
     audit = _opened_audit(opened, parsed) if parsed.audit else None
     replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "", cache)
     server = ViewServer(
@@ -162,7 +174,7 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
     )
     read_in = f"{counted(len(opened.rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"
     notes = [read_in, *_notes(opened), *([audit.note] if audit and audit.note else [])]
-    return _Page(server.app(), notes, opened.close)
+    return _Page(server.app(), notes, server.is_current, opened.close)
 
 
 def _opened_audit(opened: OpenedRows, parsed: argparse.Namespace) -> Audit:

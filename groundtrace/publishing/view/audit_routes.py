@@ -103,7 +103,7 @@ class AuditRoutes:
         try:
             asked = await request.json()
             made = await apart(lambda: self._audit.judge(str(asked["id"]), str(asked["about"]), str(asked["choice"])))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the judgement cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error

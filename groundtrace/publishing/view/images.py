@@ -45,6 +45,14 @@ class RowImages:
         self._shards: dict[Path, pq.ParquetFile] = {}
         self._thumbnails: LruCache[bytes] = LruCache(CACHE_BYTES, size_of=len)
 
+    def close(self) -> None:
+        """Close all shards, and remove the thumbnails from memory."""
+        with self._lock:
+            for shard in self._shards.values():
+                shard.close()
+            self._shards = {}
+            self._thumbnails = LruCache(CACHE_BYTES, size_of=len)
+
     def values(self, place: RowPlace, columns: list[str]) -> dict[str, Any]:
         """Return the values of the given ``columns`` in one row, by column. ``place`` is the row's file and index.
 

@@ -5,6 +5,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 
 import asyncio
 import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from importlib import resources
@@ -40,7 +41,9 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(name).suffix]) for name in FILES}
 _CHANGED = ("flagged", "tags", "note")
 """The keys of a request that change the marks of records."""
-_OWN = ("offset", "limit", "id", "view")
+OPENING = "opening"
+"""The parameter with which the page names the opening of the run from which it has its rows."""
+_OWN = ("offset", "limit", "id", "view", OPENING)
 """The names of the parameters in the page's URL that are neither filters nor the sort order."""
 
 
@@ -101,6 +104,7 @@ class ViewServer:
         self._run, self._rows, self._images, self._reviews, self._guard = run, rows, images, reviews, guard
         self._audit, self._other, self._replays, self._cache = audit, other, replays, cache
         self._reopening = reopening
+        self._opening = secrets.token_hex(8)
 
     def app(self) -> web.Application:
         """Return the aiohttp application with the HTTP paths of the page, such as ``/api/rows``."""
@@ -128,16 +132,17 @@ class ViewServer:
         """Raise RunChanged instead of serving rows or images of a run that another run has replaced.
 
         The run is checked again after the handler, which may have read other files: it opens shards and starts replays
-        some time after the first check. If the browser loads the page itself, the run is read again.
+        some time after the first check. If the browser loads the page itself, the run is read again. Also raises
+        RunChanged for a page that another server has sent, before the run was read again: the numbers of its rows are
+        those of the earlier files.
         """
-        if request.path == "/" and self._reopening is not None:
-            try:
-                self.check_runs()
-            except (RunChanged, UnsafeFile):
-                return self._reopening.response()
+        if request.path == "/" and self._reopening is not None and not self.is_current():
+            return self._reopening.response()
         if request.path in _STATIC:
             return await handler(request)
         self.check_runs()
+        if request.query.get(OPENING, self._opening) != self._opening:
+            raise RunChanged(f"{self._run} was changed after this page had been loaded")
         try:
             response = await handler(request)
         except Exception:
@@ -152,8 +157,16 @@ class ViewServer:
         if self._other is not None:
             self._other.rows.check_run()
 
+    def is_current(self) -> bool:
+        """Return whether the runs still have the files whose rows were read."""
+        try:
+            self.check_runs()
+        except (RunChanged, UnsafeFile):
+            return False
+        return True
+
     async def _get_run(self, _: web.Request) -> web.Response:
-        return json_response(self.about())
+        return json_response(self.about() | {OPENING: self._opening})
 
     def about(self) -> dict[str, Any]:
         """Return what the page shows about the run, such as its name and the columns to filter by."""
@@ -262,7 +275,7 @@ class ViewServer:
         assert self._replays is not None
         try:
             record_id = str((await request.json())["id"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise web.HTTPBadRequest(text='the request must be an object with an "id"') from error
         if storable(record_id) != record_id or await apart(lambda: self._rows.number_of(record_id)) is None:
             raise web.HTTPNotFound(text=f"the run has no record {record_id!r:.200}")
@@ -287,7 +300,7 @@ class ViewServer:
                 raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED} in one request")
             marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
             kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error

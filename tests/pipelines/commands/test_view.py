@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPResponse
@@ -14,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from groundtrace.pipelines.commands import viewing
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.commands.viewing import open_rows
 from groundtrace.publishing.view.guard import Guard
@@ -95,11 +97,10 @@ def test_the_settings_that_differ_from_those_of_a_second_run_are_on_the_page(dem
 
 
 class Browser:
-    """Opens the page whose address a process of ``beam view`` prints, and keeps its cookie."""
+    """Opens the page whose address ``beam view`` has printed, and keeps its cookie."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().strip())
+    def __init__(self, printed: str) -> None:
+        address = urlsplit(printed.strip())
         self._port = address.port or 0
         answer, _ = self._got(f"/?{address.query}", {})
         self._headers = {"Cookie": answer.headers["Set-Cookie"].split(";")[0]}
@@ -134,7 +135,8 @@ def test_a_run_that_ends_or_is_repeated_is_read_again(demo: Path, tmp_path: Path
     line = [sys.executable, "-m", "groundtrace", "view", str(folder)]
     process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        browser = Browser(process)
+        assert process.stdout is not None
+        browser = Browser(process.stdout.readline())
         assert "live.js" in browser.load(lambda status, _: status == 200)
         shutil.copytree(one, folder, dirs_exist_ok=True)
         assert "page.js" in browser.load(lambda status, _: status == 200)
@@ -170,3 +172,50 @@ def test_a_folder_without_a_finished_run_is_one_line(tmp_path: Path, capsys: pyt
     assert main(["view", str(tmp_path)]) == 2
     assert "has no run.json" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shards_are_closed_with_the_rows(demo: Path, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", demo / "runs/demo", {"sft": [sft_row("a")]})
+    opened = open_rows(str(folder), None)
+    place = opened.rows.place_of(0)
+    assert place is not None
+    opened.images.values(place, ["id"])
+    descriptors = Path("/proc/self/fd")
+    assert [each for each in descriptors.iterdir() if each.exists() and each.resolve() == place.file]
+    opened.close()
+    assert not [each for each in descriptors.iterdir() if each.exists() and each.resolve() == place.file]
+
+
+def test_any_error_while_a_run_is_read_again_is_shown(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run folder may be in any state. The page that is there goes on, and the run is read again later."""
+    folder = write_run(tmp_path / "run", demo / "runs/demo", {"sft": [sft_row("a")]})
+    reads, opened = list[str](), viewing.open_rows
+
+    def open_rows_at_last(named: str, other: str | None) -> viewing.OpenedRows:
+        reads.append(named)
+        if len(reads) == 2:
+            raise IndexError("list index out of range")
+        return opened(named, other)
+
+    monkeypatch.setattr(viewing, "open_rows", open_rows_at_last)
+    seen = list[str]()
+
+    def use() -> None:
+        while not (printed := capsys.readouterr().out):
+            time.sleep(0.05)
+        browser = Browser(printed)
+        (folder / "run.json").write_text((folder / "run.json").read_text("utf-8") + "\n", "utf-8")
+        seen.append(browser.load(lambda _, text: "cannot be read" in text))
+        seen.append(browser.load(lambda status, _: status == 200))
+        signal.raise_signal(signal.SIGTERM)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    try:
+        assert main(["view", str(folder), "--at", "set=sft"]) == 0
+    finally:
+        thread.join(30)
+    assert "It cannot be read at present: IndexError: list index out of range" in seen[0] and "page.js" in seen[1]
+    assert len(reads) == 3

@@ -89,6 +89,21 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
     served(work)
 
 
+def test_a_page_of_an_earlier_opening_gets_nothing(served: Callable[[Use], Any]) -> None:
+    """Another tab may have had the run read again: the numbers of rows on the first page are those of other files."""
+
+    async def work(client: Client, guard: Guard) -> None:
+        await enter(client, guard)
+        opening = (await (await client.get("/api/run")).json())["opening"]
+        for path in ("/api/rows?set=sft&", "/thumbnail/0?", "/image/0/images/0?"):
+            assert (await client.get(f"{path}opening={opening}")).status == 200, path
+            response = await client.get(f"{path}opening=0123")
+            assert response.status == 410 and (await response.text()).endswith("had been loaded: reload this page")
+        assert (await client.get("/page.js?opening=0123")).status == 200
+
+    served(work)
+
+
 @pytest.mark.parametrize("error", [None, NoImage("gone"), InspectError("cannot read")])
 def test_what_was_read_while_the_run_was_replaced_is_not_shown(
     served: Callable[[Use], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
