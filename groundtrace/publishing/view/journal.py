@@ -1,11 +1,12 @@
 """Appends lines to a file in a run folder, and reads them. Each line is a JSON object."""
 
+import fcntl
 import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.schemas.safe_files import opened_for_writing, opened_regular, refuse_links
@@ -19,19 +20,39 @@ def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
     """Append one line to a file of a run: the ``fields`` as a JSON object.
 
     The line is on the disk when the function returns. ``name`` is the file's path in the run folder ``run``. The folder
-    of the file is created if it is missing. If the last line of the file has no line break, because a process was
-    killed, a line break is added first. Raises OSError if the file cannot be written, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link.
+    of the file is created if it is missing. A killed process, or a full disk, may have left an incomplete last line,
+    which is removed first. Other processes that append to the file wait. Raises OSError if the file cannot be written,
+    and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link.
     """
     refuse_links(run, str(name))
     (run / name).parent.mkdir(exist_ok=True)
     line = json.dumps(fields, ensure_ascii=False) + "\n"
     with opened_for_writing(run, str(name)) as opened:
-        size = opened.seek(0, os.SEEK_END)
-        is_whole = size == 0 or os.pread(opened.fileno(), 1, size - 1) == b"\n"
-        opened.write(("" if is_whole else "\n").encode() + line.encode("utf-8", "backslashreplace"))
+        fcntl.flock(opened, fcntl.LOCK_EX)  # until the file is closed
+        _end_last_line(opened)
+        opened.write(line.encode("utf-8", "backslashreplace"))
         opened.flush()
         os.fsync(opened.fileno())
+
+
+def _end_last_line(opened: BinaryIO) -> None:
+    """Remove the last line of an open file if the line is incomplete; add a line break if only this is missing."""
+    size = opened.seek(0, os.SEEK_END)
+    if size == 0 or os.pread(opened.fileno(), 1, size - 1) == b"\n":
+        return
+    last = os.pread(opened.fileno(), MAX_LINE_BYTES, max(size - MAX_LINE_BYTES, 0)).rpartition(b"\n")[2]
+    if _is_json(last):
+        opened.write(b"\n")
+    else:
+        os.ftruncate(opened.fileno(), size - len(last))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:

@@ -6,7 +6,7 @@ repeated run may change the trace. Only the last line of a record is valid. No s
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ class Mark:
 class Reviews:
     """Reads and writes the marks (flags, tags and notes) of a run's records. Several threads may use one instance.
 
+    Several processes may view the same run. Each change of a mark is based on the last line in the file.
+
     ``run`` is the run folder. ``is_copy`` is True if it is a local copy of a run in an object store. The marks of a
     copy cannot be changed, because the changes would be lost with the copy. Raises
     :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read, and
@@ -55,8 +57,18 @@ class Reviews:
 
     def __init__(self, run: Path, is_copy: bool = False) -> None:
         self._run, self._is_copy = run, is_copy
-        self._lock = threading.Lock()
-        self._marks = {mark.id: mark for mark in read_lines(run, FILE, _mark)}
+        self._lock = threading.RLock()
+        self._marks, self._bytes = dict[str, Mark](), -1
+        self._read()
+
+    def _read(self) -> None:
+        """Read the file again if its size is not the size that it had after the last change by this object."""
+        try:
+            size = (self._run / FILE).stat().st_size
+        except OSError:
+            size = 0
+        if size != self._bytes:
+            self._marks, self._bytes = {mark.id: mark for mark in read_lines(self._run, FILE, _mark)}, size
 
     def __iter__(self) -> Iterator[Mark]:
         """Iterate over the latest marks (flag, tags and note), one for each record that has been marked."""
@@ -65,6 +77,25 @@ class Reviews:
     def of(self, record_id: str) -> Mark:
         """Return the mark (flag, tags and note) of the record with this id; an empty mark if it has none."""
         return self._marks.get(record_id) or Mark(record_id)
+
+    def change(self, record_id: str, trace: str, changes: Mapping[str, Any]) -> Mark:
+        """Change the flag, the tags or the note of a record, and return the mark with the time of the change.
+
+        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed. ``trace``
+        is the SHA-256 of the trace that the person saw; if it is "", the SHA-256 of the present mark is kept. Raises
+        ValueError or TypeError for a value of the wrong type, and the errors of :meth:`keep`.
+        """
+        with self._lock:
+            self._read()
+            mark = self.of(record_id)
+            flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
+            texts = isinstance(note, str) and all(isinstance(each, str) for each in tags)
+            if not (texts and isinstance(flagged, bool)):
+                raise ValueError(
+                    'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a '
+                    "text"
+                )
+            return self.keep(Mark(record_id, trace or mark.trace, flagged, tuple(tags), note))
 
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
@@ -85,8 +116,10 @@ class Reviews:
             )
         dated = replace(mark, at=utc_now())
         with self._lock:
+            self._read()
             append_line(self._run, FILE, asdict(dated))
             self._marks[dated.id] = dated
+            self._bytes = (self._run / FILE).stat().st_size
         return dated
 
 

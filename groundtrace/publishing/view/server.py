@@ -29,7 +29,7 @@ from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
-from groundtrace.publishing.view.reviews import Mark, Reviews
+from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import storable
@@ -298,8 +298,8 @@ class ViewServer:
             changes = {name: asked[name] for name in _CHANGED if name in asked}
             if len(ids) > MAX_MARKED:
                 raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED} in one request")
-            marks = [self._changed(each, str(traces.get(each, "")), changes) for each in ids]
-            kept = await apart(lambda: [self._reviews.keep(each) for each in marks])
+            self._check_known(ids)
+            kept = await apart(lambda: [self._reviews.change(i, str(traces.get(i, "")), changes) for i in ids])
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
@@ -307,23 +307,11 @@ class ViewServer:
         await apart(lambda: self._rows.mark({each.id: (each.flagged, each.tags_text) for each in kept}))
         return json_response([asdict(each) for each in kept])
 
-    def _changed(self, record_id: str, trace: str, changes: dict[str, Any]) -> Mark:
-        """Return a new version of a record's mark (flag, tags and note), without storing it.
-
-        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
-        ``trace`` is the SHA-256 of the trace (reasoning with answer) that the person saw. If ``trace`` is "", the new
-        version has the SHA-256 of the present mark. Raises ValueError for an unknown record, and ValueError or
-        TypeError for a value of the wrong type.
-        """
-        if self._rows.number_of(record_id) is None:
-            raise ValueError(f"the run has no record {record_id!r}: send the id of a record of this run")
-        mark = self._reviews.of(record_id)
-        flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
-        if not (isinstance(flagged, bool) and isinstance(note, str) and all(isinstance(each, str) for each in tags)):
-            raise ValueError(
-                'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a text'
-            )
-        return Mark(record_id, trace or mark.trace, flagged, tuple(tags), note)
+    def _check_known(self, ids: Iterable[str]) -> None:
+        """Raise ValueError if the run has no record with one of these ids."""
+        for each in ids:
+            if self._rows.number_of(each) is None:
+                raise ValueError(f"the run has no record {each!r}: send the id of a record of this run")
 
     def _filters(self, request: web.Request) -> Filters:
         """Return the filters in the address of a request.

@@ -27,15 +27,24 @@ def test_nothing_is_written_before_the_first_mark(tmp_path: Path) -> None:
     assert list(Reviews(tmp_path)) == [] and not (tmp_path / "reviews").exists()
 
 
-def test_a_line_that_a_kill_cut_is_passed_over_and_the_next_one_is_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [b'{"id": "b", "fla', b"\xff", b'{"id": "b", "tags": []}'])
+def test_a_line_that_a_kill_cut_is_passed_over_and_the_next_one_is_whole(tmp_path: Path, cut: bytes) -> None:
     Reviews(tmp_path).keep(Mark("a", flagged=True))
     with (tmp_path / FILE).open("ab") as file:
-        file.write(b'{"id": "b", "fla')
-    reviews = Reviews(tmp_path)
-    assert [mark.id for mark in reviews] == ["a"]
+        file.write(cut)
+    reviews, whole = Reviews(tmp_path), ["b"] if cut.endswith(b"}") else []
+    assert [mark.id for mark in reviews] == ["a", *whole]
     reviews.keep(Mark("c"))
-    with pytest.raises(InspectError, match="damaged at line 2: remove this line"):
-        Reviews(tmp_path)
+    assert [mark.id for mark in Reviews(tmp_path)] == ["a", *whole, "c"]
+
+
+def test_two_processes_change_the_mark_of_one_record(tmp_path: Path) -> None:
+    first, second = Reviews(tmp_path), Reviews(tmp_path)
+    first.change("a", "t1", {"flagged": True})
+    mark = second.change("a", "", {"tags": ["dark"]})
+    assert (mark.trace, mark.flagged, mark.tags) == ("t1", True, ("dark",))
+    first.change("a", "", {"note": "look"})
+    assert [Reviews(tmp_path).of("a")] == list(first) and first.of("a").tags == ("dark",)
 
 
 @pytest.mark.parametrize("line", [b"[]", b"{}", b'{"id": "a", "tags": [], "other": 1}', b"\xff", b"text"])
