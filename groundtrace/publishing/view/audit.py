@@ -6,12 +6,15 @@ right. About half of the sample are kept (SFT) rows, if the run has enough of th
 the verification rejected. Among these records, each reason of rejection has about the same share as in the whole run.
 Exception: the sample has at least five records for each reason (or all, if the run has fewer).
 
-``audit.json`` holds the sample, with the time at which it was drawn. ``judgements.jsonl`` holds one line for each
-judgement, with its time and the SHA-256 of the judged trace. Only judgements after the draw are counted. If a repeated
-run has changed a trace, the old judgements of this trace are ignored, and it is judged again. If a repeated run keeps
-or rejects other rows, the sample is not a random sample of its rows, so a new one must be drawn.
+``audit.json`` holds the sample, with a random name. ``judgements.jsonl`` holds one line for each judgement, with the
+name of its sample, its time, and a SHA-256 of all that was judged: the trace with its question and gold answer. Only
+judgements of the present sample are counted. If a repeated run has changed a trace or its question, the old judgements
+of this trace are ignored, and it is judged again. If a repeated run keeps or rejects other rows, the sample is not a
+random sample of its rows, so a new one must be drawn.
 """
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -42,8 +45,9 @@ class AuditedRow:
     """Holds a record that was drawn for an audit, in which a person judges a sample of a run's records.
 
     ``id`` is the record's id. ``stratum`` is the name of the group from which it was drawn: :data:`KEPT` for SFT rows,
-    or the stage (pipeline step) and reason of its rejection. ``trace`` is the SHA-256 of its best trace (reasoning with
-    answer), which the person judges. ``verdicts`` are the names of the verdicts on this trace that have a value.
+    or the stage (pipeline step) and reason of its rejection. ``trace`` is a SHA-256 of all that the person judges: its
+    best trace (reasoning with answer), its turns, the question and the gold answer. ``verdicts`` are the names of the
+    verdicts on this trace that have a value.
     """
 
     id: str
@@ -58,11 +62,12 @@ class Judgement:
 
     Attributes:
         id: the id of the record.
-        trace: the SHA-256 of the judged trace.
+        trace: the SHA-256 of the judged trace with its question and gold answer.
         about: :data:`WHOLE` for the whole trace, or the name of the judged verdict (automatic score of one aspect).
         choice: "right", "wrong" or "unclear" (:data:`CHOICES`); "" means that the person undid the earlier judgement.
         reviewer: the name of the person.
         at: the time of the judgement, in UTC.
+        sample: the name of the sample for which the record was drawn.
     """
 
     id: str
@@ -71,17 +76,17 @@ class Judgement:
     choice: str
     reviewer: str = ""
     at: str = ""
+    sample: str = ""
 
 
 class Audit:
     """Holds the sample of a run's audit, and reads and writes the judgements of one ``reviewer``.
 
     In an audit, a person judges a sample of a run's traces (reasoning with answer). ``run`` is the run folder.
-    ``drawn_at`` is the time at which the sample was drawn, in UTC (:func:`groundtrace.schemas.text.utc_now`).
-    Judgements from before this time are ignored, because they are about an earlier sample. Some rows may be in both
-    samples, but their judgements are ignored as well, because these rows are not a random part of this sample. For
-    example, the run may have been repeated between the two draws. Then these rows include no row that only the repeated
-    run keeps.
+    ``sample`` is the random name of the sample. Judgements with another name are ignored, because they are about an
+    earlier sample. Some rows may be in both samples, but their judgements are ignored as well, because these rows are
+    not a random part of this sample. For example, the run may have been repeated between the two draws. Then these rows
+    include no row that only the repeated run keeps.
 
     Attributes:
         strata: the number of rows in each stratum (group of records) of the run.
@@ -97,14 +102,13 @@ class Audit:
         run: Path,
         strata: Mapping[str, int],
         rows: Sequence[AuditedRow],
-        drawn_at: str,
+        sample: str,
         reviewer: str = "",
         note: str = "",
     ) -> None:
         self._run, self.note = run, note
-        self.strata, self.rows, self.reviewer, self._drawn_at = dict(strata), tuple(rows), reviewer, drawn_at
-        # Both times are texts of the same format in UTC, so the order of the texts is the order of the times.
-        self._all = [each for each in read_lines(run, JUDGEMENTS, _judgement) if each.at >= drawn_at]
+        self.strata, self.rows, self.reviewer, self._sample = dict(strata), tuple(rows), reviewer, sample
+        self._all = [each for each in read_lines(run, JUDGEMENTS, _judgement) if each.sample == sample]
 
     @property
     def verdicts(self) -> list[str]:
@@ -159,8 +163,7 @@ class Audit:
             raise ValueError(f"{about!r:.60} is not a part of the trace that can be judged: use one of {subjects}")
         if choice not in (*CHOICES, ""):
             raise ValueError(f"{choice!r} is not a judgement: use one of {', '.join(CHOICES)}")
-        at = max(utc_now(), self._drawn_at)  # the clock may have been set back since the draw
-        made = Judgement(record_id, row.trace, about, choice, self.reviewer, at)
+        made = Judgement(record_id, row.trace, about, choice, self.reviewer, utc_now(), self._sample)
         append_line(self._run, JUDGEMENTS, asdict(made))
         self._all.append(made)
         return made
@@ -266,10 +269,10 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             f"{sample['count']}, not --audit {count}: use --audit {sample['count']}, or move this file away to draw a "
             "new sample, for which the judgements so far are not counted"
         )
-    if "strata_sha256" not in sample:
+    if not {"strata_sha256", "name"} <= sample.keys():
         raise InspectError(
-            f"the sample in {run / SAMPLE} does not show whether the run was repeated since: move this file away to "
-            "draw a new sample, for which the judgements so far are not counted"
+            f"the sample in {run / SAMPLE} is of an earlier version, whose judgements may be of several samples: move "
+            "this file away to draw a new sample, for which the judgements so far are not counted"
         )
     if sample["strata_sha256"] != digest:
         raise InspectError(
@@ -285,7 +288,7 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
     audited = [_audited_row(each, of[each], rows, images) for each in sample["ids"]]
     note = size_note(count, len(audited), len(strata[KEPT]))
     sizes = {name: len(ids) for name, ids in strata.items()}
-    return Audit(run, sizes, audited, sample["at"], reviewer, note)
+    return Audit(run, sizes, audited, sample["name"], reviewer, note)
 
 
 def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImages) -> AuditedRow:
@@ -293,6 +296,9 @@ def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImag
     n = rows.number_of(record_id)
     place = None if n is None else rows.place_of(n)
     assert place is not None
-    trace = record_of(place, images)["traces"][0]
+    record = record_of(place, images)
+    trace = record["traces"][0]
     named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
-    return AuditedRow(record_id, stratum, trace["sha256"], named)
+    turns = [{name: each for name, each in turn.items() if name not in ("parts", "marks")} for turn in record["turns"]]
+    judged = [*(record[name] for name in ("question", "choices", "answer")), trace["sha256"], turns]
+    return AuditedRow(record_id, stratum, hashlib.sha256(json.dumps(judged).encode()).hexdigest(), named)

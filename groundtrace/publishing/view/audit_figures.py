@@ -63,7 +63,7 @@ def audit_figures(run: Path) -> AuditFigures:
         audit = open_audit(run, rows, images, sample["count"], "")
     finally:
         rows.close()
-    audits = [Audit(run, audit.strata, audit.rows, sample["at"], reviewer) for reviewer in audit.reviewers]
+    audits = [Audit(run, audit.strata, audit.rows, sample["name"], reviewer) for reviewer in audit.reviewers]
     audit = max(audits, key=_decided, default=audit)
     if audit.changed:
         as_reviewer = f" --reviewer {shlex.quote(audit.reviewer)}" if audit.reviewer else ""

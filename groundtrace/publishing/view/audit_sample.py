@@ -6,6 +6,7 @@ In an audit, a person judges a sample of a run's traces (:mod:`groundtrace.publi
 import hashlib
 import json
 import random
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
 
     About half of the sample are rejected records (all of them, if the run has fewer). Each reason of rejection has a
     share of this half in proportion to its number of records, rounded down, but at least :data:`MIN_PER_REASON` ids (or
-    all, if it has fewer). The rest of the sample are kept rows, at least ``count // 2`` (or all, if the run has fewer).
-    So the sample has more than ``count`` ids if there are many reasons.
+    all, if it has fewer). The rest of the sample are kept rows, at least ``count // 2`` and at least one (or all, if
+    the run has fewer). So the sample has more than ``count`` ids if there are many reasons.
 
     If the run has fewer than ``count // 2`` kept rows, more rejected records are drawn. With ``count`` 100 and 20 kept
     rows, for example, about 80 rejected records are drawn. If all kept rows are drawn, the sample can have fewer than
@@ -41,10 +42,11 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     kept = sorted(strata.get(KEPT, ()))
     total = sum(map(len, rejected.values()))
     half = min(total, max(count // 2, count - len(kept)))
+    least_kept = max(count // 2, 1)
     sizes = {
         name: min(len(ids), max(MIN_PER_REASON, half * len(ids) // max(total, 1))) for name, ids in rejected.items()
     }
-    sizes |= {KEPT: min(len(kept), max(count - sum(sizes.values()), count // 2))}
+    sizes |= {KEPT: min(len(kept), max(count - sum(sizes.values()), least_kept))}
     return {name: generator.sample(kept if name == KEPT else rejected[name], size) for name, size in sizes.items()}
 
 
@@ -60,9 +62,9 @@ def read_sample(run: Path) -> Mapping[str, Any] | None:
     """Return the content of the run's ``audit.json``, which holds the sample of an audit.
 
     In an audit, a person judges a sample of a run's records. The content is the ids of the sample, the requested number
-    of ids, the seed, the time of the draw, and the digest of the strata (groups of records) from which the ids were
-    drawn. Return None if there is no such file. Raises InspectError if the file is damaged, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it is a pipe.
+    of ids, the seed, the time of the draw, the random name of the sample, and the digest of the strata (groups of
+    records) from which the ids were drawn. Return None if there is no such file. Raises InspectError if the file is
+    damaged, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link, or if it is a pipe.
     """
     file = run / SAMPLE
     refuse_links(run, str(SAMPLE))
@@ -85,7 +87,7 @@ def _check(found: Any) -> None:
         raise TypeError("ids")
     if type(count) is not int or count < 1:
         raise TypeError("count")
-    if not isinstance(found["at"], str):
+    if not isinstance(found["at"], str) or not isinstance(found.get("name", ""), str):
         raise TypeError("at")
     if not isinstance(found.get("strata_sha256", ""), str):
         raise TypeError("strata_sha256")
@@ -104,7 +106,8 @@ def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]], stra
     random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
     try:
         (run / SAMPLE).parent.mkdir(exist_ok=True)
-        fields = {"count": count, "seed": SEED, "at": utc_now(), "strata_sha256": strata_sha256, "ids": ids}
+        named = {"name": secrets.token_hex(8), "at": utc_now()}  # judgements carry the name: a clock may be set back
+        fields = {"count": count, "seed": SEED, **named, "strata_sha256": strata_sha256, "ids": ids}
         write_atomically(run / SAMPLE, json.dumps(fields, indent=1))
     except OSError as error:
         raise InspectError(

@@ -38,7 +38,8 @@ from .viewed import image, sft_row, write_run
 
 ROWS = [AuditedRow("a", KEPT, "ta", ("spatial",)), AuditedRow("b", KEPT, "tb"), AuditedRow("c", "verify: low", "tc")]
 STRATA = {"verify: low": 7, KEPT: 40}
-DRAWN = "2001-01-01T00:00:00+00:00"
+DRAWN = "a sample"
+TURN = {"text": "I count.", "code": "print(1)", "status": "ok", "output": "1", "images": 0}
 """A time at which a sample was drawn, before all judgements of the tests."""
 POINT = '<points x1="10" y1="12" alt="cat">cat</points>'
 OFF = json.dumps({"number": 1, "x": 10.0, "y": 12.0, "media_index": 0, "frame": None, "on": False})
@@ -91,6 +92,7 @@ def test_a_sample_is_of_each_stratum_and_of_the_wanted_size(sizes: Mapping[str, 
     if sizes.get(KEPT, 0) >= count and sum(map(len, reasons.values())) >= count:
         assert count <= sum(map(len, drawn.values())) <= count + MIN_PER_REASON * len(reasons)
     assert drawn == draw(strata, count)
+    assert drawn[KEPT] or not sizes.get(KEPT)
 
 
 def test_the_sample_of_a_run_is_drawn_once_and_of_verified_traces_alone(folder: Path) -> None:
@@ -147,18 +149,20 @@ def test_judgements_of_an_earlier_draw_are_kept_but_not_counted(folder: Path) ->
     audit.judge(audit.rows[0].id, WHOLE, "right")
     assert len(opened(folder, 24).judgements) == 1
     sample = json.loads((folder / SAMPLE).read_text("utf-8"))
-    (folder / SAMPLE).write_text(json.dumps(sample | {"at": "2999-01-01T00:00:00+00:00"}), "utf-8")
+    (folder / SAMPLE).unlink()
     later = opened(folder, 24)
+    assert json.loads((folder / SAMPLE).read_text("utf-8"))["ids"] == sample["ids"]
     assert (later.judgements, later.reviewers, later.changed) == ({}, [], [])
     assert len((folder / JUDGEMENTS).read_text("utf-8").splitlines()) == 1
-    later.judge(later.rows[0].id, WHOLE, "wrong")  # by a clock that has been set back
+    later.judge(later.rows[0].id, WHOLE, "wrong")
     assert len(opened(folder, 24).judgements) == 1
 
 
 @pytest.mark.parametrize(
     ("lacking", "added", "message"),
     [
-        ("strata_sha256", [], "does not show whether the run was repeated since: move this file away"),
+        ("strata_sha256", [], "is of an earlier version, whose judgements may be of several samples: move this file"),
+        ("name", [], "is of an earlier version, whose judgements may be of several samples: move this file away"),
         ("", ["gone"], r"is damaged \(the run has no verified trace of 'gone'\): move it away"),
         ("", ["left-0"], r"is damaged \(the run has no verified trace of 'left-0'\)"),
     ],
@@ -191,6 +195,29 @@ def test_a_judgement_does_not_pass_to_another_trace(tmp_path: Path) -> None:
     changed = [AuditedRow("a", KEPT, "other"), *ROWS[1:]]
     assert Audit(tmp_path, STRATA, changed, DRAWN).judgements == {}
     assert Audit(tmp_path, STRATA, ROWS, DRAWN).judgements["a", WHOLE].choice == "right"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question": "Which?"},
+        {"answer": "2"},
+        {"choices": ["1", "2"]},
+        {"trace": "<think>other</think><answer>1</answer>"},
+        {"turns": [TURN | {"code": "print(2)"}]},
+        {"turns": [TURN | {"output": "2"}]},
+    ],
+    ids=str,
+)
+def test_a_judgement_is_of_all_that_the_reviewer_saw(run: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    """A repeated run may have another question, another gold answer or other code before the same last message."""
+    folder = write_run(tmp_path / "run", run, {"sft": [sft_row("a", turns=[TURN])]}, turns=True)
+    audit = opened(folder, 2)
+    audit.judge("a", WHOLE, "right")
+    assert opened(folder, 2).changed == []
+    again = write_run(tmp_path / "again", run, {"sft": [sft_row("a", **{"turns": [TURN]} | change)]}, turns=True)
+    shutil.copytree(again, folder, dirs_exist_ok=True)
+    assert opened(folder, 2).changed == ["a"]
 
 
 def test_a_judged_trace_that_has_changed_is_named_until_it_is_judged_again(tmp_path: Path) -> None:
@@ -266,6 +293,7 @@ def test_two_reviewers_judge_apart_and_their_agreement_is_kappa(tmp_path: Path) 
         '{"ids": ["a"], "count": -3}',
         '{"ids": ["a"], "count": 2}',
         '{"ids": ["a"], "count": 2, "at": 5}',
+        '{"ids": ["a"], "count": 2, "at": "", "name": 5}',
         "[" * 100_000,
     ],
     ids=lambda content: content[:30],
