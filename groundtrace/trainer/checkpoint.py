@@ -69,7 +69,7 @@ def save_checkpoint(
     """Write the checkpoint of a finished step, and return the checkpoint's folder.
 
     ``folder`` is the folder with all checkpoints of the training. ``progress`` holds the number of the finished
-    step. ``optimiser`` holds the weights and its own state. ``identity`` describes the data and settings of the
+    step. ``optimiser`` holds the weights and its own state. ``identity`` describes the data, code and settings of the
     training (:func:`groundtrace.trainer.identity.identity`). ``keep`` is the number of latest checkpoints that remain
     after this call; older checkpoints are deleted. In a training on several GPUs, all ranks (the processes of the GPUs)
     must call this function.
@@ -107,10 +107,10 @@ def checkpoints(folder: Path) -> list[Path]:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the content of a checkpoint as a dict with the keys ``progress``, ``identity`` and ``optimiser``.
 
-    ``progress`` is how far the training has come, ``identity`` describes its data and settings, and ``optimiser`` holds
-    the weights and the optimiser's state. ``path`` is the checkpoint's folder. If a training on several GPUs wrote a
-    tensor in parts, the parts are joined. Raises CheckpointError if the checkpoint is missing, damaged, or written by
-    another version of the trainer.
+    ``progress`` is how far the training has come, ``identity`` describes its data, code and settings, and ``optimiser``
+    holds the weights and the optimiser's state. ``path`` is the checkpoint's folder. If a training on several GPUs
+    wrote a tensor in parts, the parts are joined. Raises CheckpointError if the checkpoint is missing, damaged, or
+    written by another version of the trainer.
     """
     state = _read_state(path)
     return {**state, "optimiser": _optimiser_state(path, state["optimiser"], None)}
@@ -216,8 +216,8 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     differs = difference(state["identity"], identity)
     if differs is not None:
         raise CheckpointError(
-            f"{path} belongs to a training with other settings or data: {differs}. Restore the earlier settings and "
-            "data, or choose another --output"
+            f"{path} belongs to a training with other settings, data or code: {differs}. Restore the earlier settings, "
+            "data and code, or choose another --output"
         )
     try:
         optimiser.load_state_dict(_optimiser_state(path, state["optimiser"], optimiser))

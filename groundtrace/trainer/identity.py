@@ -1,8 +1,9 @@
 """Decides whether two commands belong to the same training, so that the second command can resume the first.
 
-The two commands must have the same data, and the same value of each setting that changes the result. The second command
-may have more steps, and other log settings, threads, timeouts and addresses. This module lists the settings that are
-not compared. All other settings are compared, including those that are added later.
+The two commands must have the same data, the same code of the user (such as a reward), and the same value of each
+setting that changes the result. The second command may have more steps, and other log settings, threads, timeouts and
+addresses. This module lists the settings that are not compared. All other settings are compared, including those that
+are added later.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,26 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.schemas.registry import plugin_files
+from groundtrace.schemas.revision import own_digests
+from groundtrace.schemas.text import printable
 from groundtrace.trainer.settings import TrainerSettings
 
 UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
 """For each command, the config sections that do not change the weights: the command does not read them, or reads them
 only for its validation. So :func:`identity` leaves them out, and a resumed training may have other values in them.
+"""
+UNUSED_KINDS = {
+    "sft": ("endpoint_kinds", "environments", "exports", "reward_recipes", "scorers"),
+    "grpo": ("exports",),
+}
+"""For each command, the kinds of plug-ins (:data:`groundtrace.schemas.registry.KINDS`) whose code does not change the
+weights.
+"""
+OWN_CODE = "own_code"
+"""The key of an identity whose value lists the files with the user's code, each as its name and a digest.
+
+Checkpoints of earlier versions do not have this key.
 """
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
@@ -29,6 +45,8 @@ FREE = {
 
 So they are not compared when a command resumes a training: their values may differ from those of the earlier command.
 """
+MAX_SHOWN_CHARS = 200
+"""The maximum length of the list of changed files in a message."""
 FREE_OF_ENDPOINTS = {
     *("base_url", "api_key_env", "api_key_file", "max_concurrency", "adaptive", "requests_per_minute"),
     *("tokens_per_minute", "max_bytes_in_flight", "connect_timeout_s", "read_timeout_s", "timeout_s", "hedge_after_s"),
@@ -40,12 +58,13 @@ FREE_OF_ENDPOINTS = {
 def identity(
     command: str, settings: TrainerSettings, shards: Shards, plan: str = "", held_out: str = ""
 ) -> dict[str, Any]:
-    """Return a dict that describes what determines the result of a training: command, data, batch plan and settings.
+    """Return a dict that describes what determines the result of a training: command, data, code and settings.
 
     A later command may resume the training only if it has the same identity. Settings have their dotted names as keys,
     e.g. ``{"grpo.group_size": 8}``. Settings that do not change the result are left out. The values are numbers,
     strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter.
-    Endpoints that the reward does not use are left out.
+    Endpoints that the reward does not use are left out. The value of :data:`OWN_CODE` lists the files with the user's
+    plug-ins that change the weights, and the files that these files import from their folders.
 
     ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
     without a plan. ``held_out`` is a text about the validation's questions: which they are, how many are asked, and how
@@ -60,19 +79,36 @@ def identity(
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
     data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
     planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
-    return {"command": command, "data": data, **planned, **dict(_leaves(kept, ()))}
+    code = {OWN_CODE: _own_code(command, kept)}
+    return {"command": command, "data": data, **planned, **code, **dict(_leaves(kept, ()))}
+
+
+def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
+    """Return the files with the user's code that changes the weights, each as ``NAME DIGEST``.
+
+    ``command`` is ``sft`` or ``grpo``, and ``kept`` are the sections of the config that this command uses.
+    """
+    used = {name: value for name, value in kept.items() if name not in FREE}
+    kinds = {kind: parts for kind, parts in used["plugins"].items() if kind not in UNUSED_KINDS[command]}
+    return [f"{name} {digest[:12]}" for name, digest in own_digests(plugin_files({**used, "plugins": kinds}))]
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Return a message about the first key in which two identities differ; None if they are equal.
 
-    The message contains the key and both values. An identity is a dict of the data and settings that determine the
-    result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command.
+    The message contains the key and both values or, if only the user's code differs, the names of the files. An
+    identity is a dict of the data, code and settings that determine the result of a training. ``saved`` is the identity
+    in a checkpoint, and ``now`` is that of the present command. If an earlier version wrote the checkpoint, its
+    identity has no entry for the user's code, and the code is not compared.
     """
     for key in [*now, *saved]:
-        if saved.get(key) != now.get(key):
+        if key != OWN_CODE and saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"
-    return None
+    held, present = saved.get(OWN_CODE), now.get(OWN_CODE)
+    if not isinstance(held, list) or held == present:
+        return None
+    changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
+    return f"your code has changed in {printable(', '.join(changed))[:MAX_SHOWN_CHARS]}"
 
 
 def _leaves(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

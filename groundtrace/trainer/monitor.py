@@ -9,6 +9,7 @@ import functools
 import json
 import math
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from groundtrace.config.settings import config_sha256, to_toml
 from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.rewards.rows.row import TrainingRow
-from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.registry import plugin_files
+from groundtrace.schemas.revision import revision_with
 from groundtrace.schemas.text import utc_now
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer import ranks
@@ -62,6 +64,7 @@ class Monitor:
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
+        config = to_toml(settings)
         earlier = (recorded_run(output) if done else None) or {}
         is_done = done == steps and earlier.get("ended") == "done"
         self._finished: str | None = earlier.get("finished") if is_done else None
@@ -72,14 +75,14 @@ class Monitor:
             "steps": steps,
             "best_by": settings.validation.best_by,
             "config_sha256": config_sha256(settings),
-            "revision": code_revision(),
+            "revision": revision_with(plugin_files(tomllib.loads(config))),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "started": earlier.get("started") or utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
         self._write_run()  # before all other files (output_folder.py)
-        write_atomically(output / "config.toml", to_toml(settings))
+        write_atomically(output / "config.toml", config)
         columns = (
             TextColumn("{task.fields[name]}"),
             BarColumn(),

@@ -132,7 +132,7 @@ class Training:
         ``held_out`` describes the questions of the validation; "" without a validation.
 
         Raises CheckpointError, before any file is written, if the checkpoint cannot be used or belongs to a training
-        with other data or settings.
+        with other data, settings or code of the user.
         """
         self.steps = steps
         section = settings.sft if command == "sft" else settings.grpo

@@ -55,7 +55,7 @@ def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_dat
     for change, said in REFUSED:
         ran = run("sft", sft_data, change)
         ran.check_refused(
-            2, f"step-000002 belongs to a training with other settings or data: {said}", "another --output"
+            2, f"step-000002 belongs to a training with other settings, data or code: {said}", "another --output"
         )
     other = run("sft", rl_data, "seed=0")
     other.check_refused(2)

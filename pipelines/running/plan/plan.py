@@ -25,14 +25,13 @@ from groundtrace.pipelines.running.plan.places import cache_path, named_folder
 from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, stages_of, wire
 from groundtrace.pipelines.running.plan.workers import parts_of
 from groundtrace.schemas.registry import plugin_files
-from groundtrace.schemas.revision import code_revision
-from groundtrace.schemas.user_modules import check_modules, remember_modules, used_files
+from groundtrace.schemas.revision import revision_with
+from groundtrace.schemas.user_modules import check_modules, remember_modules
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import Input
 from groundtrace.storage.places import extras_for
-from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaRoots
 
 
@@ -151,11 +150,7 @@ class Plan:
         plug-ins, and of the files that these files import from their own folders. If there is no code of the user, the
         result is only the revision of Groundtrace.
         """
-        files = {used for own in self.own_code for used in used_files(*own) if used.is_file()}
-        if not files:
-            return code_revision()
-        digest = sha256_bytes("".join(sorted(sha256_bytes(file.read_bytes()) for file in files)).encode())
-        return f"{code_revision()} with own code {digest[:12]}"
+        return revision_with(self.own_code)
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
         """Add the stages (steps) of this run's recipe to a Beam pipeline, and return the pipeline's outputs and stages.
