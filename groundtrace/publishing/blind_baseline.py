@@ -20,13 +20,13 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
     """Return the rewards that a policy (the model in training) earns on RL rows if it answers without using the images.
 
     ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward recipe
-    (the code that computes the rewards of one paper), such as ``argos``. Return None if the shards have no rows, or if
-    ``reward`` is empty.
+    (the code that computes the rewards of one paper), such as ``argos``. Return None if the shards have no rows, if
+    ``reward`` is empty, or if the recipe does not declare what it pays for an answer without looking.
     """
     if not reward:
         return None
     figures = blind_figures(rewarded_questions(shards), RECIPES.named(reward))
-    return figures if figures.rows else None
+    return figures if figures is not None and figures.rows else None
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:

@@ -8,6 +8,9 @@ reward is not higher may answer without using the images.
 No model is called. Final answers are graded by rule. Questions are left out, and their number is reported, if only a
 judge can grade their answers, or if their answers are boxes. In some rewards, a judge also scores other parts of the
 response, such as the reasoning. Such a judge is not called; it is assumed to give the highest score.
+
+Only a recipe knows what it pays for a response without points and boxes
+(:meth:`groundtrace.rewards.recipes.base.Recipe.blind_shares`). If a recipe does not declare it, nothing is computed.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +23,7 @@ from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.grading.answers.numerals import read_numerals
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.answers.yes_no import yes_or_no
-from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.recipes.base import BlindShares, Recipe
 from groundtrace.rewards.targets import gold_count
 from groundtrace.schemas.blind_figures import BlindFigures, BlindType
 from groundtrace.schemas.geometry import Box
@@ -113,16 +116,17 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
     return kind.name, folded(question.answer) if number is None else f"{float(number.value):g}"
 
 
-def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Return the reward that the best blind policy earns on these rows, and its answers.
+def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures | None:
+    """Return the reward that the best blind policy earns on these rows, and its answers; None if it is unknown.
 
     A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows are
-    counted, but have no part in the reward, if only a judge can grade their answers, or if their answers are boxes.
+    counted, but have no part in the reward, if only a judge can grade their answers, or if their answers are boxes. The
+    result is None if the recipe does not declare what it pays for a response without points and boxes.
 
     ``rows`` are the questions, ``reward`` is the class of the recipe, which turns verdicts on responses into rewards,
     and ``settings`` are the settings of the recipe; None means its defaults.
     """
-    golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
+    golds: dict[str, Counter[tuple[Question, BlindShares]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     total = 0
     for row in rows:
@@ -130,8 +134,10 @@ def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settin
         found = constant_answer(row.question)
         if found is not None:
             kind, answer = found
-            share = reward.blind_share(row.question, row.pointable, row.streams, settings)
-            golds[kind][_bare(row.question), share] += 1
+            shares = reward.blind_shares(row.question, row.pointable, row.streams, settings)
+            if shares is None:
+                return None
+            golds[kind][_bare(row.question), shares] += 1
             answers[kind][answer] += 1
     types = {kind: _best(kind, answers[kind], golds[kind]) for kind in sorted(golds)}
     counted = sum(each.rows for each in types.values())
@@ -144,18 +150,21 @@ def _bare(question: Question) -> Question:
     return Question("", "", "", (), "", question.answer, question.answer_type, question.choices)
 
 
-def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
+def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, BlindShares], int]) -> BlindType:
     """Return the answer that earns the highest reward if it is given to all questions of one kind, and its reward.
 
     The reward is the mean per row, as a share of the maximum reward. ``kind`` is the kind of the questions. ``answers``
     counts their gold answers; the :data:`MAX_CANDIDATES` most frequent ones are tried. ``golds`` counts the rows: each
-    key is a pair (question, reward for a right answer), and the value is the number of rows with this pair. If several
-    answers have the highest reward, the first of them in sorted order is returned. The answer is "" if no answer earns
-    anything.
+    key is a pair (question, shares for a right and a wrong answer), and the value is the number of rows with this pair.
+    If several answers have the highest reward, the first of them in sorted order is returned. The answer is "" if no
+    answer earns more than a wrong one.
     """
-    rows, best = sum(golds.values()), ("", 0.0)
+    rows, best = sum(golds.values()), ("", sum(shares.wrong * n for (_, shares), n in golds.items()))
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):
-        earned = sum(share * n for (question, share), n in golds.items() if _is_right(answer, question))
+        earned = sum(
+            (shares.right if _is_right(answer, question) else shares.wrong) * n
+            for (question, shares), n in golds.items()
+        )
         if earned > best[1]:
             best = answer, earned
     return BlindType(kind, rows, best[0], best[1] / rows)

@@ -349,6 +349,8 @@ def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.Mo
     case = case_of(read_trace(0, text), masks)
     [earned] = asyncio.run(recipe.score([case], Memory()))
     assert earned.reward == pytest.approx(reward)
+    shares = recipe.blind_shares(question, (), (), recipe.settings)
+    assert shares is not None and reward in (*shares, 0.75)
 
 
 def test_an_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

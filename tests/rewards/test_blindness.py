@@ -4,6 +4,7 @@ import pytest
 
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.blindness import RewardedQuestion, blind_figures, closed_answer, constant_answer
+from groundtrace.rewards.recipes.base import BlindShares, Recipe
 from groundtrace.rewards.recipes.registry import RECIPES
 from groundtrace.schemas.blind_figures import MAX_BLIND_SHARE, BlindFigures
 from groundtrace.schemas.geometry import Box
@@ -40,8 +41,14 @@ def test_the_answers_that_a_constant_can_hit(question, closed, constant) -> None
     assert (closed_answer(question), constant_answer(question)) == (closed, constant)
 
 
+def figures_of(rows, reward, settings=None) -> BlindFigures:
+    found = blind_figures(rows, reward, settings)
+    assert found is not None
+    return found
+
+
 def share(rows, reward=ARGOS, settings=None) -> float:
-    found = blind_figures(rows, reward, settings).share
+    found = figures_of(rows, reward, settings).share
     assert found is not None
     return found
 
@@ -62,7 +69,7 @@ def test_what_has_nothing_to_look_at_pays_all_of_it() -> None:
 
 
 def test_each_type_has_a_constant_of_its_own() -> None:
-    figures = blind_figures([polar("yes")] * 2 + [count("2"), count("3"), count("3")], ARGOS)
+    figures = figures_of([polar("yes")] * 2 + [count("2"), count("3"), count("3")], ARGOS)
     assert {kind: (each.answer, each.rows) for kind, each in figures.types.items()} == {
         "bool": ("yes", 2),
         "count": ("3", 3),
@@ -76,16 +83,16 @@ def test_choices_are_hit_by_a_letter_wherever_the_answer_is() -> None:
         RewardedQuestion(asked("dog", "mcq", choices=("cat", "dog", "cow"))),
         RewardedQuestion(asked("cat", "mcq", choices=("cat", "dog"))),
     ]
-    figures = blind_figures(rows, RUCL)
+    figures = figures_of(rows, RUCL)
     assert (figures.types["mcq"].answer, figures.share) == ("B", pytest.approx(2 / 3))
 
 
 def test_rows_that_only_a_judge_can_grade_are_left_out_and_counted() -> None:
     words = RewardedQuestion(asked("a dog by the door", "text", "What is it?"))
-    figures = blind_figures([words, polar("yes")], RUCL)
+    figures = figures_of([words, polar("yes")], RUCL)
     assert (figures.rows, figures.counted, figures.share) == (2, 1, 1.0)
-    assert blind_figures([words], RUCL).share is None
-    assert not blind_figures([words], RUCL).is_high
+    assert figures_of([words], RUCL).share is None
+    assert not figures_of([words], RUCL).is_high
 
 
 def test_ivgr_pays_the_boxes_in_the_grounded_stream_alone() -> None:
@@ -97,5 +104,26 @@ def test_ivgr_pays_the_boxes_in_the_grounded_stream_alone() -> None:
 
 
 def test_more_than_a_third_is_much() -> None:
-    assert blind_figures([polar("yes")], ARGOS).is_high
+    assert figures_of([polar("yes")], ARGOS).is_high
     assert not BlindFigures("argos", 4, 4, MAX_BLIND_SHARE).is_high
+
+
+class Formal(Recipe):
+    """A reward of a user that pays the form of a response, and says nothing about policies that do not look."""
+
+    name = "formal"
+
+
+class Declared(Formal):
+    @classmethod
+    def blind_shares(cls, question, pointable, streams, settings=None) -> BlindShares:
+        return BlindShares(right=1.0, wrong=0.9)
+
+
+def test_a_recipe_that_does_not_declare_its_shares_has_no_figures() -> None:
+    assert blind_figures([polar("yes")], Formal) is None
+
+
+def test_a_recipe_may_also_pay_for_a_wrong_answer() -> None:
+    rows = [polar("yes")] * 2 + [polar("no")] * 3
+    assert share(rows, Declared) == pytest.approx((3 * 1.0 + 2 * 0.9) / 5)

@@ -1,4 +1,4 @@
-"""A training with a reward of the user: what happens if the files of this reward change."""
+"""A training with a reward of the user: what it says of policies that do not look, and if the reward's files change."""
 
 import json
 import sys
@@ -68,6 +68,9 @@ def test_changed_code_of_the_reward_is_refused(run: Command, rl_data: Path, fact
     factor("1")
     begun = run("grpo", rl_data, "grpo.steps=1", toml=TOML)
     assert begun.code == 0, begun.err
+    assert "trainer: What a policy earns that never looks is not known for this reward: " in begun.err
+    assert "the reward at the start" not in begun.err
+    assert [line["blind_reward"] for line in metrics_of(begun.output)] == [None]
     first = revision(begun.output)
     assert first.startswith(f"{code_revision()} with own code ")
     factor("100")

@@ -13,7 +13,7 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.recipes.base import Earned, Memory, Recipe
+from groundtrace.rewards.recipes.base import BlindShares, Earned, Memory, Recipe
 from groundtrace.rewards.scorer import Scorer, check_names
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import counting, outcome, reasoning, spatial
@@ -73,12 +73,12 @@ class Argos(Recipe):
         return [Earned(verified.score, verified.verdicts) for verified in found]
 
     @classmethod
-    def blind_share(
+    def blind_shares(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
-    ) -> float:
-        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
+    ) -> BlindShares:
+        """Return the share of the maximum reward that a right answer can earn without using the images, from 0 to 1.
 
-        The result is 1 if the question has no objects to point at: ``pointable`` is empty, or the question asks for a
+        The share is 1 if the question has no objects to point at: ``pointable`` is empty, or the question asks for a
         count and its answer is 0. Otherwise it is 1 - (weight of ``spatial``) / (sum of the weights of ``outcome``,
         ``spatial`` and ``reasoning``). These are the scorers of the final answer, the points and the reasoning.
 
@@ -88,7 +88,8 @@ class Argos(Recipe):
         """
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
-        return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
+        has_targets = pointable and gold_count(question) != 0
+        return BlindShares(1.0 - weights.get(spatial.NAME, 0.0) / total if has_targets else 1.0)
 
     @property
     def runs(self) -> Sequence[Scorer]:

@@ -8,7 +8,7 @@ object, the :class:`Memory`, which the trainer keeps and saves. The method ``sco
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from groundtrace.rewards.case import Case, Context
 from groundtrace.rewards.curriculum import CurriculumState
@@ -110,6 +110,17 @@ class Memory:
         return cls(state, {id: Reference(**reference) for id, reference in plain["references"].items()})
 
 
+class BlindShares(NamedTuple):
+    """Holds the rewards of a response that was written without looking at the images, as shares of the full reward.
+
+    The full reward is :attr:`Recipe.full_reward`. ``right`` is the share if the final answer happens to be right, and
+    ``wrong`` is the share if it is wrong. Both are from 0 to 1.
+    """
+
+    right: float
+    wrong: float = 0.0
+
+
 class Recipe(Protocol):
     """Turns verdicts (results of scorers) on the responses to one question into rewards.
 
@@ -165,13 +176,15 @@ class Recipe(Protocol):
         return 1.0
 
     @classmethod
-    def blind_share(
+    def blind_shares(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
-    ) -> float:
-        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
+    ) -> BlindShares | None:
+        """Return the shares of the full reward that a policy can earn without using the images; None if unknown.
 
-        This policy is assumed to give the right answer, and judges are assumed to accept everything. By default the
-        share is 1.
+        The policy writes its response in the right form, but without points and boxes, and judges are assumed to accept
+        everything. From these shares, :mod:`groundtrace.rewards.blindness` computes the reward of a policy that never
+        looks. By default the shares are unknown, and no such reward is shown or recorded. The recipes of this package
+        count a wrong answer as 0, even if its form earns a part of the reward.
 
         Args:
             question: the question.
@@ -180,7 +193,7 @@ class Recipe(Protocol):
                 empty for most recipes.
             settings: the settings of the recipe, of the type ``Settings``; None means the defaults.
         """
-        return 1.0
+        return None
 
     @property
     def runs(self) -> Sequence[Scorer]:

@@ -11,11 +11,11 @@ Otherwise a policy could earn a reward for its form without using the image. Eac
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
+from groundtrace.rewards.recipes.base import BlindShares, Earned, Memory, Recipe, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import format, outcome
@@ -29,7 +29,7 @@ from groundtrace.rewards.scorers.tool_calls import (
 )
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.rewards.trajectory_checks import form_fault
-from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.records import Question, Verdict
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ class CodeDance(Recipe):
     def runs(self) -> Sequence[Scorer]:
         """Return all scorers (checks) that the recipe may run: only the scorer of the outcome (the final answer)."""
         return scorers_named(outcome.NAME)
+
+    @classmethod
+    def blind_shares(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> BlindShares:
+        """Return the share 1: a right answer can earn the maximum reward without using the images."""
+        return BlindShares(1.0)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the trajectories that answer one question, and return their rewards in the same order.

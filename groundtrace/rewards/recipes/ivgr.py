@@ -20,6 +20,7 @@ from groundtrace.rewards.aggregate import StreamSettings, grounded_stream, textu
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
 from groundtrace.rewards.recipes.base import (
+    BlindShares,
     Earned,
     Memory,
     Recipe,
@@ -149,12 +150,12 @@ class Ivgr(Recipe):
         return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
     @classmethod
-    def blind_share(
+    def blind_shares(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
-    ) -> float:
-        """Return the share of the maximum reward that a policy can earn without using the images, from 0 to 1.
+    ) -> BlindShares:
+        """Return the share of the maximum reward that a right answer can earn without using the images, from 0 to 1.
 
-        The result is the mean over the streams of the question; it is 1 if the question has no streams. The share of
+        The share is the mean over the streams of the question; it is 1 if the question has no streams. The share of
         the textual stream is 1. If the question has gold boxes, the share of the grounded stream is 1 - (weight of the
         boxes) / (sum of the weights of outcome, format and boxes). Otherwise it is 1.
 
@@ -165,7 +166,7 @@ class Ivgr(Recipe):
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
         boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0
         shares = [boxless if stream == GROUNDED else 1.0 for stream in streams]
-        return sum(shares) / len(shares) if shares else 1.0
+        return BlindShares(sum(shares) / len(shares) if shares else 1.0)
 
     def _of(self, stream: Stream, verdicts: tuple[Verdict, ...]) -> Earned:
         return Earned(stream(verdicts, self.settings.weights), verdicts)

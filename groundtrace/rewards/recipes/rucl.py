@@ -7,7 +7,7 @@ responses satisfy the easy ones.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from groundtrace.rewards.case import Case, Context
 from groundtrace.rewards.curriculum import (
@@ -18,12 +18,13 @@ from groundtrace.rewards.curriculum import (
     rubric_reward,
     tier_scores,
 )
-from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, RewardedResponse, verdicts_of
+from groundtrace.rewards.recipes.base import BlindShares, Earned, Memory, Recipe, RewardedResponse, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.rubrics import PLACE, RUBRICS
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import outcome, rubric_scores
 from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
+from groundtrace.schemas.records import Question
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ class Rucl(Recipe):
     @property
     def _is_vanilla(self) -> bool:
         return self.settings.alpha == 1
+
+    @classmethod
+    def blind_shares(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> BlindShares:
+        """Return the share 1: a right answer can earn the maximum reward without using the images."""
+        return BlindShares(1.0)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.

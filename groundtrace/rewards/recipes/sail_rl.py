@@ -7,19 +7,19 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
 from groundtrace.rewards.case import Case, Context
 from groundtrace.rewards.complexity import COMPLEX, COMPLEXITY, SIMPLE
 from groundtrace.rewards.form import JUDGED_FORM
-from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdict_of, verdicts_of
+from groundtrace.rewards.recipes.base import BlindShares, Earned, Memory, Recipe, verdict_of, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import format, judging, outcome, thinking
 from groundtrace.rewards.scorers.thinking import ThinkingSettings, thinking_scorer
-from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.records import Question, Verdict
 
 
 @settings
@@ -87,6 +87,13 @@ class SailRl(Recipe):
     @cached_property
     def _thinking(self) -> Scorer:
         return thinking_scorer(self.settings.thinking)
+
+    @classmethod
+    def blind_shares(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> BlindShares:
+        """Return the share 1: a right answer can earn the maximum reward without using the images."""
+        return BlindShares(1.0)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.

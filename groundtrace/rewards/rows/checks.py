@@ -20,6 +20,12 @@ from groundtrace.rewards.rubrics import PLACE, RUBRICS, empty_stratum
 from groundtrace.rewards.scorers.outcome import needs_judge
 from groundtrace.schemas.text import counted
 
+BLIND_UNKNOWN = (
+    "What a policy earns that never looks is not known for this reward: to compare the training with it, define "
+    "`blind_shares` in the recipe's class."
+)
+"""The note for the user if a recipe does not declare its :class:`groundtrace.rewards.recipes.base.BlindShares`."""
+
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
     """Raise ConfigError if the recipe needs a model role without an endpoint, or a field that no training row has.
@@ -158,13 +164,16 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
     The blind policy does not use the images: it gives the same answer to all questions of one kind, such as "yes" to
     all yes/no questions (:mod:`groundtrace.rewards.blindness`). No responses are sampled: the reward is computed from
     the gold answers. Rows are left out if only a judge can grade them, or if their answer is boxes. The reward is None
-    if no rows remain. If a trained policy has a higher reward than the blind policy, the trained policy uses the
-    images. If its reward is equal or lower, it may or may not use them.
+    if no rows remain, or if the recipe does not declare what it pays for an answer without looking. If a trained policy
+    has a higher reward than the blind policy, the trained policy uses the images. If its reward is equal or lower, it
+    may or may not use them.
 
     ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
     are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.
     """
     figures = blind_figures(shards.rewarded_questions(only), type(recipe), recipe.settings)
+    if figures is None:
+        return None, BLIND_UNKNOWN
     reward = None if figures.share is None else figures.share * recipe.full_reward
     return reward, blind_text(figures)
 

@@ -4,11 +4,12 @@ The metrics of an evaluation contain this number, so that the accuracy of the mo
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from groundtrace.rewards.blindness import RewardedQuestion, blind_figures
-from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.recipes.base import BlindShares, Recipe
 from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.schemas.records import Question
 
 
 class _Accuracy(Recipe):
@@ -17,6 +18,13 @@ class _Accuracy(Recipe):
     name: ClassVar[str] = "accuracy"
     Settings: ClassVar[type] = type(None)
 
+    @classmethod
+    def blind_shares(
+        cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
+    ) -> BlindShares:
+        """Return the share 1, because a right answer earns the whole reward."""
+        return BlindShares(1.0)
+
 
 def blind_accuracy(rows: Sequence[TrainingRow]) -> float | None:
     """Return the highest accuracy that is possible with one fixed answer per answer type, without seeing the images.
@@ -24,7 +32,8 @@ def blind_accuracy(rows: Sequence[TrainingRow]) -> float | None:
     For example, the fixed answer to all yes/no questions may be "yes". ``rows`` are the rows with the questions.
     Returns None if the answers to all these questions have to be graded by a judge (a model that grades texts).
     """
-    return blind_figures([rewarded(row) for row in rows], _Accuracy).share
+    figures = blind_figures([rewarded(row) for row in rows], _Accuracy)
+    return None if figures is None else figures.share
 
 
 def rewarded(row: TrainingRow) -> RewardedQuestion:

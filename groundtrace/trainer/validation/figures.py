@@ -28,11 +28,12 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     Such answers do not depend on the images. For example, the fixed answer to all yes/no questions may be "yes"
     (:mod:`groundtrace.rewards.blindness`). The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows``
     are the rows with the questions. ``recipe`` is the code that computes the rewards of one paper. If the answers to
-    all questions need a judge (a model that grades texts), because rules cannot grade them, both values are None.
+    all questions need a judge (a model that grades texts), because rules cannot grade them, both values are None. The
+    reward is also None if the recipe does not declare what it pays for an answer without looking.
     """
-    reward = blind_figures([rewarded(row) for row in rows], type(recipe), recipe.settings).share
+    figures = blind_figures([rewarded(row) for row in rows], type(recipe), recipe.settings)
     return {
-        "blind_reward": None if reward is None else reward * recipe.full_reward,
+        "blind_reward": None if figures is None or figures.share is None else figures.share * recipe.full_reward,
         "blind_accuracy": blind_accuracy(rows),
     }
 
