@@ -18,9 +18,9 @@ class UserError(Exception):
 
 
 class RecordNote(str):
-    """Holds the id of the record at which a stage (a step of the pipeline) failed, as a note on the error.
+    """Holds the id of the record at which a stage (a step of the pipeline) or a reward failed, as a note on the error.
 
-    The error is a defect of the stage's code, and not a reason to reject the record.
+    The error is a defect of the code, and not a reason to reject the record.
     """
 
 

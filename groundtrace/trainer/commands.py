@@ -20,7 +20,8 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import load_config, to_toml
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
-from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.error_places import hint_of
+from groundtrace.schemas.errors import RecordNote, UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer import ranks
@@ -75,7 +76,7 @@ def dispatch(parsed: argparse.Namespace) -> int:
     except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
         if parsed.verbose:
             raise
-        message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--verbose shows where)"
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({hint_of(error)})"
         return _fail(_with_resume_hint(error, parsed, AGAIN, message), 1)
     return 0
 
@@ -147,7 +148,8 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
     own message. ``parsed`` holds the command's arguments. The hint is added only if the command is a training (``sft``
     or ``grpo``, without ``--estimate``).
     """
-    parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
+    notes = (note for note in getattr(error, "__notes__", ()) if not isinstance(note, RecordNote))
+    parts = [message or str(error) or "interrupted", *notes]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:
         found = checkpoints(parsed.output / FOLDER)
         parts.append(how.format(found[-1]) if found else "no step was completed, so none is saved")

@@ -17,6 +17,7 @@ from PIL import Image
 from groundtrace.inference.runtime import runtime
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.schemas.errors import naming_record
 from groundtrace.trainer.encode import MARK, encode_observation, with_response
 from groundtrace.trainer.environments.base import Environment, EnvironmentLost, Pixels, StepResult
 from groundtrace.trainer.model import VisionLanguageModel
@@ -153,7 +154,8 @@ class Episode:
         """
         started = time.monotonic()
         try:
-            return await asyncio.wait_for(work, self._left_s)
+            with naming_record(self._row.id):
+                return await asyncio.wait_for(work, self._left_s)
         except TimeoutError:
             limit_s = self._limits.max_wait_s
             self._reached.add(Limit.TIME)

@@ -6,16 +6,11 @@ This module imports no slow module, because every command needs it.
 import errno
 import itertools
 import re
-import site
-import sys
-import sysconfig
-import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from groundtrace.schemas.errors import RecordNote, UserError, causes
-from groundtrace.schemas.text import printable, without_password
+from groundtrace.schemas.error_places import hint_of, place_in_own_code, place_of
+from groundtrace.schemas.errors import UserError, causes
+from groundtrace.schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r""" \[while running '[^']*'\](?=["']?$)""")
 """Matches what Beam adds to the message of an error. The message of a KeyError ends with a quote behind it."""
@@ -23,11 +18,6 @@ _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\
 """Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """Matches error messages about a full disk. An error of an engine (e.g. Spark) is only text, without an ``errno``."""
-_OURS = ("groundtrace", "pipelines", "stages", "schemas", "prompts", "data_cards")
-"""The folders with the code of this package, which is not a user's own code.
-
-In a wheel, the folder ``groundtrace`` contains the other folders.
-"""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
@@ -114,25 +104,10 @@ def ending_of(error: BaseException) -> Ending:
         "Run the same command again. If it fails again, add --verbose: the traceback shows where, and belongs in a "
         f"report of the defect. {_AGAIN}"
     )
-    place = _place_in_own_code(error)
-    if place:
+    if place := place_in_own_code(error):
         remedy = f"Correct {place}, then run the same command again. {_AGAIN}"
-    where = _where(place, error)
-    hint = f"{where}; --verbose shows more" if where else "--verbose shows where"
-    cause = without_beams_words(_root_cause(error)) if where else _root_cause(error)
-    return Ending(1, f"{without_password(cause)} ({hint})", "This run failed", remedy, is_defect=True)
-
-
-def place_of(error: BaseException) -> str:
-    """Return the place in a user's own code at which an error was raised, and the record, as far as they are known.
-
-    For example, the result is "in parts.py, line 9, for the record q1", or "".
-    """
-    return _where(_place_in_own_code(error), error)
-
-
-def _where(place: str, error: BaseException) -> str:
-    return ", ".join([f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)])
+    cause = without_beams_words(_root_cause(error)) if place_of(error) else _root_cause(error)
+    return Ending(1, f"{without_password(cause)} ({hint_of(error)})", "This run failed", remedy, is_defect=True)
 
 
 def without_beams_words(message: str) -> str:
@@ -179,63 +154,6 @@ def _is_disk_full(error: BaseException) -> bool:
         getattr(each, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or _DISK_FULL.search(str(each))
         for each in causes(error)
     )
-
-
-def _place_in_own_code(error: BaseException) -> str:
-    """Return the file and the line of a user's own code at which an error was raised; "" if there are none.
-
-    If both the root cause and an error that it caused were raised in the user's own code, the result is for the root
-    cause. Code of Groundtrace, of Python and of installed packages is not the user's own. An error of another process
-    has no traceback here, so the result for it is "".
-    """
-    others = _other_folders()
-    for each in _from_the_root(error):
-        for frame in reversed(traceback.extract_tb(each.__traceback__)):
-            try:
-                file = Path(frame.filename).resolve()
-                is_own = file.is_file() and not any(file.is_relative_to(other) for other in others)
-            except (OSError, RuntimeError, ValueError):  # not the name of a file
-                continue
-            if is_own:
-                return f"{frame.filename}, line {frame.lineno}"
-    return ""
-
-
-def _other_folders() -> list[Path]:
-    """Return the folders of Groundtrace, Python and installed packages. Code in other folders is the user's own."""
-    here, package = Path(__file__).resolve().parents[2], Path(str(sys.modules["groundtrace"].__file__)).parent
-    installed = [*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()]
-    folders = [package, *(here / name for name in _OURS), sys.prefix, sys.base_prefix, *installed]
-    return [Path(folder).resolve() for folder in folders]
-
-
-def _records(error: BaseException) -> list[str]:
-    """Return a list with the id of the record at which a stage failed; an empty list if the id is not known."""
-    notes = (note for each in _from_the_root(error) for note in getattr(each, "__notes__", ()))
-    return [printable(note)[:80] for note in notes if isinstance(note, RecordNote)][:1]
-
-
-def _from_the_root(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and the errors that led to it, the most useful ones for the user first.
-
-    There are three groups, in this order:
-
-    1. The root cause. It is found by following ``__cause__`` from ``error`` to the end. The user gets its message.
-    2. The errors on the way from the root cause back to ``error``. ``error`` is the last of them.
-    3. The error that was being handled when the root cause was raised (``__context__``), then the error that led to
-       this error, and so on.
-
-    For example, a stage raises A. Beam handles A, and raises B without ``from``. Later, C is raised from B. For the
-    error C, the function yields B, C, A.
-    """
-    *outer, root = causes(error)
-    yield root
-    yield from reversed(outer)
-    seen, each = {id(root)}, None if root.__suppress_context__ else root.__context__
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
-        yield each
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
 
 
 def _root_cause(error: BaseException) -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
-from groundtrace.pipelines.running.endings import place_of, without_beams_words
+from groundtrace.pipelines.running.endings import without_beams_words
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.publishing.opened_run import OpenedRun, open_run
+from groundtrace.schemas.error_places import place_of
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import near
 

@@ -209,7 +209,9 @@ def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch:
         raise ZeroDivisionError("division\nby zero")
 
     monkeypatch.setattr(commands, "train_sft", broken)
-    run("sft", sft_data).check_refused(1, "ZeroDivisionError: division by zero (--verbose shows where)")
+    line = broken.__code__.co_firstlineno + 1
+    said = f"ZeroDivisionError: division by zero (in {__file__}, line {line}; --verbose shows more)"
+    run("sft", sft_data).check_refused(1, said)
 
 
 def test_verbose_shows_where(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -86,6 +86,19 @@ def test_changed_code_of_the_reward_is_refused(run: Command, rl_data: Path, fact
     assert [line["step"] for line in metrics_of(restored.output)] == [1, 2]
 
 
+def test_an_error_in_the_reward_has_its_file_line_and_record(
+    run: Command, rl_data: Path, factor: Callable[[str], None]
+) -> None:
+    factor("1")
+    file = run.home / "own_reward.py"
+    file.write_text(REWARD.replace("case.text", "case.txt"))
+    line = 1 + REWARD[: REWARD.index("case.text")].count("\n")
+    said = "AttributeError: 'Case' object has no attribute 'txt'"
+    where = f"(in {file}, line {line}, for the record nlvr-dev-662-1-0-c"
+    rest = "; --verbose shows more); no step was completed, so none is saved"
+    run("grpo", rl_data, toml=TOML).check_refused(1, f"{said} {where}", rest)
+
+
 def test_a_checkpoint_of_an_earlier_version_has_no_entry_for_the_code(
     run: Command, rl_data: Path, factor: Callable[[str], None]
 ) -> None:

@@ -33,6 +33,7 @@ from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, Recipe
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.schemas.errors import naming_record
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
 from groundtrace.schemas.text import counted
 from groundtrace.vision.decode import UndecodableMedia, decode_image
@@ -276,7 +277,8 @@ class Reward:
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked, masks) for asked in part]
         cases = [case for group in groups for case in group]
-        earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
+        with naming_record(part[0].row.id):
+            earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
         return [
             [
                 Scored(each.reward, each.outcome, case.text, each.verdicts)
