@@ -26,6 +26,7 @@ from typing import Any
 from groundtrace.config.extras import MissingExtra, require_extra
 from groundtrace.schemas.errors import UserError
 
+_VERBOSE = "show the logs of the libraries, and tracebacks"
 _EXAMPLES = """examples:
   trainer grpo --config ivgr --data runs/q --output runs/ivgr --set model.path=runs/sft/model
   trainer sft  --config sft.toml  --data runs/q --output runs/sft
@@ -105,7 +106,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--verbose", action="store_true", help="show the logs of the libraries, and tracebacks")
+    parser.add_argument("--verbose", action="store_true", help=_VERBOSE)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_sft_grpo_eval(commands)
     _add_compare(commands)
@@ -119,6 +120,8 @@ def make_parser() -> argparse.ArgumentParser:
         "training's output folder",
     )
     _add_tiny(commands)
+    for each in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
+        each.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=_VERBOSE)
     return parser
 
 

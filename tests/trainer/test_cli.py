@@ -214,15 +214,19 @@ def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch:
     run("sft", sft_data).check_refused(1, said)
 
 
-def test_verbose_shows_where(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_verbose_shows_where(
+    is_first: bool, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
     run("sft", sft_data, "model.path=/nowhere/at/all")  # writes the config
     monkeypatch.setattr(commands, "train_sft", broken)
-    words = ["--verbose", "sft", "--config", str(tmp_path / "config.toml"), "--data", str(sft_data), "--output"]
+    words = ["sft", "--config", str(tmp_path / "config.toml"), "--data", str(sft_data)]
+    words += ["--output", str(tmp_path / "out")]
     with pytest.raises(ZeroDivisionError):
-        run.words([*words, str(tmp_path / "out")], tmp_path / "out")
+        run.words(["--verbose", *words] if is_first else [*words, "--verbose"], tmp_path / "out")
 
 
 def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
