@@ -35,19 +35,47 @@ class ConfigError(UserError, ValueError):
     """Raised if a config cannot be used. The message names the key and the remedy."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Remedy:
+    """Describes what the user can do about an unknown key of a config; the text is such as "did you mean trace.n?".
+
+    Attributes:
+        meant: The dotted keys that may be meant; empty if no known key is similar.
+        known: The keys of the section that holds the unknown key, without the key of the section.
+    """
+
+    meant: tuple[str, ...]
+    known: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"did you mean {alternatives(self.meant)}?" if self.meant else f"known here: {', '.join(self.known)}"
+
+
 class UnknownKeys(ConfigError):
     """Raised if a config has unknown keys. The message names all of them, sorted, each with its remedy.
 
-    ``unknown`` maps each unknown key to its remedy, such as "did you mean trace.n?". ``renamed`` maps each former key
-    to the key that replaces it. All keys are dotted.
+    ``unknown`` maps each unknown key to its remedy. ``renamed`` maps each former key to the key that replaces it. All
+    keys are dotted.
     """
 
-    def __init__(self, unknown: Mapping[str, str], renamed: Mapping[str, str]) -> None:
+    def __init__(self, unknown: Mapping[str, Remedy], renamed: Mapping[str, str]) -> None:
         super().__init__(unknown, renamed)
         self.unknown, self.renamed = unknown, renamed
 
+    def within(self, where: str) -> "UnknownKeys":
+        """Return the error for a config in which these keys are in the section ``where``, such as ``reward.options``.
+
+        Use this method if the keys of this error are relative to the section.
+        """
+        unknown = {
+            f"{where}.{key}": dataclasses.replace(remedy, meant=tuple(f"{where}.{each}" for each in remedy.meant))
+            for key, remedy in self.unknown.items()
+        }
+        return UnknownKeys(unknown, {f"{where}.{old}": f"{where}.{new}" for old, new in self.renamed.items()})
+
     def __str__(self) -> str:
-        remedies = {**self.unknown, **{old: f"now {new}" for old, new in self.renamed.items()}}
+        remedies = {key: str(remedy) for key, remedy in self.unknown.items()}
+        remedies |= {old: f"now {new}" for old, new in self.renamed.items()}
         if len(remedies) == 1:
             key = next(iter(remedies))
             renamed = self.renamed.get(key)
@@ -71,7 +99,7 @@ def config_error(
     ``where`` is the dotted key of the section that ``cls`` describes, such as ``trace``; "" for the whole config.
     ``renamed`` maps the former keys among the values to the keys that replace them, all of them dotted.
     """
-    unknown, former = dict[str, str](), dict(renamed or {})
+    unknown, former = dict[str, Remedy](), dict(renamed or {})
     found = error.errors(include_url=False)
     for each in found:
         raised = each.get("ctx", {}).get("error")
@@ -169,8 +197,8 @@ def _dotted(where: str, place: Sequence[int | str]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def _suggestion(key: str, section: type | None) -> str:
-    """Return the remedy for an unknown key of a config, such as "did you mean trace.n?".
+def _suggestion(key: str, section: type | None) -> Remedy:
+    """Return the remedy for an unknown key of a config.
 
     ``key`` is the unknown dotted key. ``section`` is the settings class of the section that holds the unknown key; None
     if there is no such class. First, the subsections of this section are searched for keys whose last part is the same
@@ -181,9 +209,7 @@ def _suggestion(key: str, section: type | None) -> str:
     found = [] if section is None else _keys_named(name, section)
     names = [] if section is None else [field.name for field in dataclasses.fields(section)]
     found = found or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if found:
-        return f"did you mean {alternatives([f'{prefix}{dot}{each}' for each in found])}?"
-    return f"known here: {', '.join(sorted(names))}"
+    return Remedy(tuple(f"{prefix}{dot}{each}" for each in found), tuple(sorted(names)))
 
 
 def _keys_named(name: str, section: type) -> list[str]:

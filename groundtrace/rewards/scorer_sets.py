@@ -67,7 +67,7 @@ def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> 
         return scorer
     if scorer.arguments is None:
         raise ConfigError(
-            f"{where}: the scorer {scorer.name!r} does not accept arguments: remove "
-            f"{' and '.join(f'{where}.{name}' for name in arguments)}"
+            f"{where}: the scorer {scorer.name!r} does not accept arguments: remove {' and '.join(arguments)} from "
+            "this section"
         )
     return replace(scorer, arguments=build(type(scorer.arguments), arguments, where))

@@ -70,7 +70,7 @@ def test_the_reward_takes_them_too() -> None:
         ({"gone:X": {}}, "verify.scorers.gone:X names the scorer gone:X, but gone:X cannot be imported"),
         (
             {"outcome": {"most": 2}},
-            "the scorer 'outcome' does not accept arguments: remove verify.scorers.outcome.most",
+            "the scorer 'outcome' does not accept arguments: remove most from this section",
         ),
         ({f"{__name__}:BOUNDED": {"moost": 2}}, "did you mean"),
         ({f"{__name__}:BOUNDED": {"most": "x"}}, ":BOUNDED.most must be an integer, got 'x'"),

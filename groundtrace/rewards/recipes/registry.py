@@ -6,7 +6,7 @@ To add a recipe, put its file in this package and add a line to this module.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from groundtrace.config.errors import ConfigError
+from groundtrace.config.errors import ConfigError, UnknownKeys
 from groundtrace.config.settings import build
 from groundtrace.schemas.registry import Registry, RegistryError
 
@@ -46,5 +46,7 @@ def make_recipe(name: str, options: Mapping[str, object], where: str = "options"
     settings = build(kind.Settings, options, where)
     try:
         return kind(settings)  # pyright: ignore[reportCallIssue]
+    except UnknownKeys as error:
+        raise error.within(where) from error
     except ValueError as error:
         raise ConfigError(f"{where}.{error}") from error

@@ -17,6 +17,8 @@ from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.records import Question
 
+BOUNDED = "tests.rewards.test_scorer_sets:BOUNDED"
+"""A scorer with the arguments least and most."""
 OPTIONS = {"rucl": {"ramp_steps": 100}}
 
 
@@ -43,6 +45,16 @@ def test_options_become_settings() -> None:
         ("argos", {"skip": ["spatail"]}, "options.skip.spatail: the scorer is unknown"),
         ("argos", {"pointing": {"first_share": 2}}, "options.pointing.first_share must be at most 1, got 2"),
         ("argos", {"miss_cost": 1}, "options.miss_cost is now options.pointing.wrong_cost"),
+        (
+            "argos",
+            {"scorers": {BOUNDED: {"mst": 2}}},
+            f"unknown key options.scorers.{BOUNDED}.mst; did you mean options.scorers.{BOUNDED}.most?",
+        ),
+        (
+            "argos",
+            {"scorers": {BOUNDED: {"x": 2}}},
+            f"unknown key options.scorers.{BOUNDED}.x; known here: least, most",
+        ),
         ("rucl", {}, "options.ramp_steps is not set"),
         ("sail_rl", {"cascading": {"alpha": 2}}, "options.cascading.alpha must be at most 1, got 2"),
     ],
