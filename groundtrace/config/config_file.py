@@ -4,11 +4,14 @@ A config may name another config in its key ``extends``. The values of the other
 the first config does not set.
 """
 
+import dataclasses
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from groundtrace.config.errors import ConfigError
+from groundtrace.config.fields import default_of, section_class
 from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import near
 from groundtrace.schemas.toml_text import read_toml
@@ -21,12 +24,15 @@ MAX_DEPTH = 8
 """The maximum number of configs that extend each other in a chain. A longer chain is treated as a cycle."""
 
 
-def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in: str = "") -> dict[str, Any]:
+def read_config(
+    path: str, bundled: Path | None = None, cls: type | None = None, depth: int = 0, named_in: str = ""
+) -> dict[str, Any]:
     """Return the values in a TOML file, as nested dicts: one dict for each section.
 
     The file may name another config in its key ``extends``. The result then has all values of the file, and those
     values of the other config that the file does not set. A list in the file replaces the whole list of the other
-    config. The key ``extends`` itself is not in the result.
+    config. If the file names another part, such as another reward recipe, the options of the earlier part are not in
+    the result (:func:`merged`). The key ``extends`` itself is not in the result.
 
     The value of ``extends`` is a path relative to the file's folder. It may also be the name, without ``.toml``, of a
     config in the folder ``bundled``; this name is used only if there is no file at the path.
@@ -34,6 +40,7 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
     Args:
         path: The path of the file.
         bundled: The folder with the configs that can be named without a path; None if there is no such folder.
+        cls: The settings class of the config; None if it is not known. All options are then in the result.
         depth: The number of configs that were read before this one. Only the function itself passes this argument, when
             it calls itself for the config that ``extends`` names.
         named_in: The path of the config whose key ``extends`` names this file; "" for the file that the user named.
@@ -53,21 +60,38 @@ def read_config(path: str, bundled: Path | None = None, depth: int = 0, named_in
             f"{path}: more than {MAX_DEPTH} configs extend one another, perhaps in a cycle: remove the key {EXTENDS} "
             "from one of them"
         )
-    return merged(read_config(_place(path, extended, bundled), bundled, depth + 1, path), values)
+    return merged(read_config(_place(path, extended, bundled), bundled, cls, depth + 1, path), values, cls)
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any], cls: type | None = None) -> dict[str, Any]:
     """Return the values of ``base``, changed by the values of ``changes``. Both are nested dicts of a config.
 
     If only one of the two dicts has a key, the value in this dict is used. If both have the key, the value of
-    ``changes`` is used. There is one exception: if both values are sections (mappings), the two sections are merged in
-    the same way. The arguments stay unchanged.
+    ``changes`` is used. There are two exceptions:
+
+    - If both values are sections (mappings), the two sections are merged in the same way.
+    - A settings class may declare that one key holds the options of the part that another key names (``OPTIONS_OF``,
+      :func:`groundtrace.config.settings.settings`). If ``changes`` names another part than ``base``, the options in
+      ``base`` are left out, because they belong to the part of ``base``.
+
+    ``cls`` is the settings class of both dicts; if it is None, the second exception does not apply. The arguments stay
+    unchanged.
     """
     found = dict(base)
+    for options, part in getattr(cls, "OPTIONS_OF", {}).items():
+        if part in changes and changes[part] != base.get(part, _default(cls, part)):
+            found.pop(options, None)
+    hints = {} if cls is None else typing.get_type_hints(cls)
     for name, value in changes.items():
         old = found.get(name)
-        found[name] = merged(old, value) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
+        section, several = section_class(hints.get(name))
+        below = None if several else section
+        found[name] = merged(old, value, below) if isinstance(value, Mapping) and isinstance(old, Mapping) else value
     return found
+
+
+def _default(cls: Any, key: str) -> Any:
+    return next(default_of(field) for field in dataclasses.fields(cls) if field.name == key)
 
 
 def _place(path: str, extended: str, bundled: Path | None) -> str:

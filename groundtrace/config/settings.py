@@ -113,6 +113,9 @@ def settings(cls: type[T]) -> type[T]:
     A class variable ``RENAMED`` maps each former key to the key that replaces it. Both keys are dotted and relative to
     this section. A config with a former key is refused, with the new key in the message.
 
+    A class variable ``OPTIONS_OF`` maps a key with the options of a part to the key that names the part, such as
+    ``{"options": "recipe"}``. A config that extends another one and names another part does not inherit the options.
+
     Creating an object with an invalid value raises ValueError with a message of one line. The decorator itself raises
     ConfigError if a field of ``cls`` has a type that no setting can have, such as a class that is not decorated with
     :func:`settings`.
@@ -156,7 +159,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = (), b
     Raises :class:`ConfigError` for a file that cannot be read, an unknown key or an invalid value, and RegistryError
     for a plug-in that cannot be used.
     """
-    return settings_from(cls, given_values(path, overrides, bundled))
+    return settings_from(cls, given_values(path, overrides, bundled, cls))
 
 
 def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
@@ -172,18 +175,21 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
     return build(cls, values)
 
 
-def given_values(path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None) -> dict[str, Any]:
+def given_values(
+    path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None, cls: type | None = None
+) -> dict[str, Any]:
     """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
     The values come from the config file ``path``, from the configs that this file extends, and from ``overrides``. A
     file extends the config that its key ``extends`` names. If ``path`` is None, no file is read. If ``path`` is a pipe,
     such as the shell's ``<(…)``, call this function only once, because a pipe can be read only once. ``overrides`` are
     the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the folder with the configs that ``extends`` may
-    name without a path; None if there is no such folder.
+    name without a path; None if there is no such folder. ``cls`` is the settings class of the config, which determines
+    the options that a file does not inherit (:func:`groundtrace.config.config_file.merged`); None if it is not known.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
-    values = {} if path is None else read_config(path, bundled)
+    values = {} if path is None else read_config(path, bundled, cls)
     for override in overrides:
         _apply(values, override)
     return values

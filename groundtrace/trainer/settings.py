@@ -199,6 +199,8 @@ class EnvironmentSettings:
     :class:`groundtrace.rewards.executed_turns.SandboxEnvironmentSettings`.
     """
 
+    OPTIONS_OF: ClassVar[Mapping[str, str]] = {"options": "kind"}
+
     kind: Annotated[str, PartName(ENVIRONMENTS), "the environment; single_turn: a response is one turn"] = "single_turn"
     options: Annotated[Mapping[str, Any], "the environment's own settings"] = field(default_factory=dict)
     max_turns: Annotated[PositiveInt, "the maximum turns of the policy in a response"] = 6

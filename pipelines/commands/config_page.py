@@ -25,7 +25,8 @@ a config changes only the keys that it sets. A key whose default is *left out* h
 
 `extends = "base.toml"` at the top of a config names another one, whose keys it changes; the path is relative to its
 folder. A section changes only the keys that it sets, and a list is replaced as a whole. In a trainer's or a reward's
-config it may also be the name of a bundled config, such as `extends = "argos"`.
+config it may also be the name of a bundled config, such as `extends = "argos"`. If your file names another
+`reward.recipe` or `environment.kind` than the file that it extends, it does not inherit the `options` beside that key.
 
 - [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
 - [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`

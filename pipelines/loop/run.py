@@ -106,7 +106,7 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
         sections=sections_of(loaded.settings),
         recipe_sha256=hashlib.sha256(recipe_file(recipe).read_bytes()).hexdigest(),
     )
-    trainer = given_values(config_file(loop.trainer_config), (), CONFIGS)
+    trainer = given_values(config_file(loop.trainer_config), (), CONFIGS, TrainerSettings)
     digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
     _check_configs(loop, loaded.settings, trainer)
     _refuse_links(loop)

@@ -1,12 +1,15 @@
 """Configs that extend others."""
 
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from groundtrace.config.config_file import MAX_DEPTH, merged, read_config
 from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import settings
 
 
 def write(folder: Path, **texts: str) -> None:
@@ -97,6 +100,52 @@ def test_merged(values: dict[str, Any], changes: dict[str, Any], expected: dict[
     kept = repr(values)
     assert merged(values, changes) == expected
     assert repr(values) == kept
+
+
+@settings
+class Part:
+    """A part with options, as the reward recipe."""
+
+    OPTIONS_OF: ClassVar[Mapping[str, str]] = {"options": "recipe"}
+
+    recipe: str = "first"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    other: int = 0
+
+
+@settings
+class Whole:
+    """A config with the section of a part."""
+
+    part: Part = field(default_factory=Part)
+
+
+TAU = {"options": {"tau": 1}, "other": 3}
+
+
+@pytest.mark.parametrize(
+    ("values", "changes", "expected"),
+    [
+        ({"recipe": "first", **TAU}, {"recipe": "second"}, {"recipe": "second", "other": 3}),
+        (
+            {"recipe": "first", **TAU},
+            {"recipe": "second", "options": {"x": 2}},
+            {"recipe": "second", "options": {"x": 2}, "other": 3},
+        ),
+        (TAU, {"recipe": "second"}, {"recipe": "second", "other": 3}),
+        (TAU, {"recipe": "first"}, {"recipe": "first", **TAU}),
+        ({"recipe": "first", **TAU}, {"other": 4}, {"recipe": "first", "options": {"tau": 1}, "other": 4}),
+        (
+            {"recipe": "first", **TAU},
+            {"recipe": "first", "options": {"x": 2}},
+            {"recipe": "first", "options": {"tau": 1, "x": 2}, "other": 3},
+        ),
+    ],
+)
+def test_the_options_of_another_part_are_not_inherited(
+    values: dict[str, Any], changes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert merged({"part": values}, {"part": changes}, Whole) == {"part": expected}
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """The settings that an evaluation takes over from training, and those of its own."""
 
+from pathlib import Path
+
 import pytest
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.config.settings import build
+from groundtrace.config.settings import build, load_config
 from groundtrace.trainer.settings import TrainerSettings
 
 TRAINING = {
@@ -29,6 +31,14 @@ def test_an_evaluation_has_its_own_values(own, temperature, max_new_tokens, max_
     assert found.environment.max_turns == max_turns
     assert (settings.rollout.temperature, settings.environment.max_turns) == (1.0, 6), "training keeps its own"
     assert found.at_evaluation() == found
+
+
+def test_another_reward_does_not_inherit_the_options_of_the_extended_config(tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text('model.path = "M"\n[reward.options]\ntau = 0.5\n', "utf-8")
+    file = tmp_path / "mine.toml"
+    for recipe, expected in (("sail_rl", {}), ("argos", {"tau": 0.5})):
+        file.write_text(f'extends = "base.toml"\n[reward]\nrecipe = "{recipe}"\n', "utf-8")
+        assert load_config(TrainerSettings, str(file)).reward.options == expected
 
 
 def test_the_default_optimisers() -> None:

@@ -154,7 +154,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     if not named:
         say(f"groundtrace: {VARIABLE} names no config, so argos with the embedded engine is used", file=sys.stderr)
         return RemoteRewardSettings()
-    values = given_values(config_file(named), (), CONFIGS)
+    values = given_values(config_file(named), (), CONFIGS, RemoteRewardSettings)
     use_plugins(values.get("plugins", {}), is_of_config=True)
     check_parts(values)
     model = values.get("model")

@@ -29,6 +29,7 @@ class RewardSettings:
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
+    OPTIONS_OF: ClassVar[Mapping[str, str]] = {"options": "recipe"}
 
     recipe: Annotated[str, PartName(RECIPES), "how verdicts become a reward"] = "argos"
     options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
