@@ -17,6 +17,9 @@ from groundtrace.schemas.user_modules import used_files
 
 PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
+_WITH = " with own code "
+"""Separates the revision of Groundtrace from the digest of the user's code."""
+
 
 @functools.cache
 def code_revision() -> str:
@@ -45,7 +48,12 @@ def revision_with(own_code: Collection[tuple[Path, Path]]) -> str:
     digests = sorted(digest for _, digest in own_digests(own_code))
     if not digests:
         return code_revision()
-    return f"{code_revision()} with own code {hashlib.sha256(''.join(digests).encode()).hexdigest()[:12]}"
+    return f"{code_revision()}{_WITH}{hashlib.sha256(''.join(digests).encode()).hexdigest()[:12]}"
+
+
+def own_code_in(revision: str) -> str:
+    """Return the digest of the user's code in a revision (:func:`revision_with`); "" if it contains no such digest."""
+    return revision.partition(_WITH)[2]
 
 
 def own_digests(own_code: Collection[tuple[Path, Path]]) -> list[tuple[str, str]]:

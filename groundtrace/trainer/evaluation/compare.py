@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.revision import own_code_in
 from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.text import counted
 from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
@@ -46,14 +47,14 @@ class Evaluation:
         name: its folder, as the user wrote it.
         model: the model that was evaluated.
         answered: the answers of the model.
-        reward: the name of the recipe (the code that computed the rewards), and its options. The rewards of two
-            evaluations are compared only if both the recipes and the options are equal.
+        reward: the name of the recipe (the code that computed the rewards), its options, and the digest of the user's
+            code; "" without such code. The rewards of two evaluations are compared only if all three are equal.
     """
 
     name: str
     model: str
     answered: Answered
-    reward: tuple[str, Mapping[str, Any]]
+    reward: tuple[str, Mapping[str, Any], str]
 
     @property
     def questions(self) -> set[tuple[str, frozenset[str]]]:
@@ -117,9 +118,9 @@ def read_evaluation(folder: str) -> Evaluation:
             f"{folder} has several questions with the id {repeated[:100]!r}, so they cannot be paired: give each "
             "question an id of its own, and evaluate again"
         )
-    return Evaluation(
-        folder, str(run.get("model", "")), answered, (reward.get("recipe", ""), reward.get("options", {}))
-    )
+    code = own_code_in(str(run.get("revision", "")))
+    rewarded = reward.get("recipe", ""), reward.get("options", {}), code
+    return Evaluation(folder, str(run.get("model", "")), answered, rewarded)
 
 
 def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Comparison:
@@ -175,8 +176,8 @@ def _notes(is_ungrouped: bool, is_rewarded_alike: bool, has_bare: bool) -> list[
     """Return the notes of a comparison: one for each of three problems that the comparison has.
 
     There is a problem if ``is_ungrouped`` is True: it is unknown which questions have common images. There is a problem
-    if ``is_rewarded_alike`` is False: the evaluations have rewards of different recipes or options. There is a problem
-    if ``has_bare`` is True: an estimate has no interval.
+    if ``is_rewarded_alike`` is False: the evaluations have rewards of different recipes, options or code of the user.
+    There is a problem if ``has_bare`` is True: an estimate has no interval.
     """
     found = []
     if is_ungrouped:
@@ -185,7 +186,9 @@ def _notes(is_ungrouped: bool, is_rewarded_alike: bool, has_bare: bool) -> list[
             "Each question counts as independent, so the intervals may be too narrow: evaluate one of the models again."
         )
     if not is_rewarded_alike:
-        found.append("Rewards of different recipes or options (reward.recipe, reward.options) are not subtracted.")
+        found.append(
+            "Rewards of different recipes, options (reward.recipe, reward.options) or own code are not subtracted."
+        )
     if has_bare:
         found.append(
             "A figure has no interval if there is only one media group, or if all media groups have the same value."

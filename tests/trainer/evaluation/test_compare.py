@@ -175,6 +175,15 @@ def test_rewards_of_other_recipes_are_not_subtracted(toml: str, is_same: bool, t
     assert found.figures[1]["reward"] is not None and found.differences[0]["accuracy"] is not None
 
 
+def test_rewards_of_other_code_of_the_user_are_not_subtracted(tmp_path: Path) -> None:
+    revisions = {"a": "3f0c with own code 1a", "b": "77ab with own code 1a", "c": "3f0c with own code 2b", "d": "3f0c"}
+    a, b, c, d = (
+        write_evaluation(tmp_path / name, right([0]), run={"revision": each}) for name, each in revisions.items()
+    )
+    for other, is_same in ((b, True), (c, False), (d, False)):
+        assert (compare(read(a, other)).differences[0]["reward"] is not None) == is_same
+
+
 @pytest.mark.parametrize("run", [{"command": "grpo"}, {"ended": "Stopped: stopped by SIGINT"}, {"ended": None}])
 def test_no_finished_evaluation(run: dict[str, Any], tmp_path: Path) -> None:
     folder = write_evaluation(tmp_path / "a", right([0]), run=run)
