@@ -2,25 +2,47 @@
 "use strict";
 
 function review(record) {
-  const tags = element("input", { value: record.mark.tags.join(", "), "aria-label": "tags, with commas", placeholder: "tags, with commas" });
+  const tags = element("input", { "aria-label": "tags, with commas", placeholder: "tags, with commas" });
   const note = element("textarea", { "aria-label": "note", placeholder: "note" });
-  note.value = record.mark.note;
-  const listOf = () => tags.value.split(",").map(each => each.trim()).filter(Boolean);
-  tags.addEventListener("change", () => mark([record], { tags: listOf() }));
-  note.addEventListener("change", () => mark([record], { note: note.value }));
-  return element("section", {}, element("h3", {}, "review"), element("div", { class: "row" }, tags), note, element("p", { class: "muted", id: "kept" }, record.mark.at ? `kept ${record.mark.at}` : ""));
+  const listOf = text => text.split(",").map(each => each.trim()).filter(Boolean);
+  return element("section", {}, element("h3", {}, "review"),
+    ...field(record, "tags", tags, () => record.mark.tags.join(", "), listOf),
+    ...field(record, "note", note, () => record.mark.note, text => text),
+    element("p", { class: "muted", id: "kept" }, record.mark.at ? `kept ${record.mark.at}` : ""));
+}
+
+// A field of the mark, and below it a line that says if its text is not kept. The browser stores a text that is not kept,
+// so that the field has the text again after the page was reloaded.
+function field(record, name, control, textOf, valueOf) {
+  const key = JSON.stringify(["not kept", run.path, record.id, name]);
+  const line = element("p", { class: "unkept t", role: "status", "data-of": name });
+  const say = words => line.replaceChildren(...(words ? [words, " ", element("button", { type: "button", onclick: keep }, "keep")] : []));
+  const keep = async () => {
+    const sent = control.value;
+    const error = await mark([record], { [name]: valueOf(sent) });
+    if (error) sessionStorage.setItem(key, control.value);
+    else if (control.value === sent) sessionStorage.removeItem(key);
+    say(error ? `not kept: ${error.message}` : "");
+  };
+  const typed = sessionStorage.getItem(key);
+  control.value = typed ?? textOf();
+  if (typed !== null) say("not kept yet");
+  control.addEventListener("input", () => control.value === textOf() ? sessionStorage.removeItem(key) : sessionStorage.setItem(key, control.value));
+  control.addEventListener("change", keep);
+  return [element("div", { class: "row" }, control), line];
 }
 
 let marking = Promise.resolve();
 
-// Changes are sent one after another, so that the reply to an earlier one never replaces a later one on the page.
+// Changes are sent one after another, so that the reply to an earlier one never replaces a later one on the page. The
+// result is null, or the error because of which the changes are not kept.
 function mark(records, changes) {
   marking = marking.then(() => keepMark(records, changes));
   return marking;
 }
 
 async function keepMark(records, changes) {
-  if (COPY) return;
+  if (COPY) return null;
   try {
     const traces = Object.fromEntries(records.filter(each => each.traces && each.traces[0]).map(each => [each.id, each.traces[0].sha256]));
     const kept = await fetched("/api/mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: records.map(each => each.id), traces, ...changes }) });
@@ -35,8 +57,10 @@ async function keepMark(records, changes) {
     }
     showList(state());
     trouble(null);
+    return null;
   } catch (error) {
     trouble(error);
+    return error;
   }
 }
 

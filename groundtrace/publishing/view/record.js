@@ -21,7 +21,8 @@ async function showRecord(now, mine) {
   if (mine !== turn) return;
   current = record;
   viewer = new Viewer(record);
-  byId("record-body").replaceChildren(bar(record), element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
+  byId("record-bar").replaceChildren(bar(record));
+  byId("record-body").replaceChildren(element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
 }

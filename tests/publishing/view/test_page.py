@@ -277,6 +277,55 @@ def test_a_note_on_a_record_of_a_repeated_run_is_refused_where_the_user_sees_it(
     assert not (folder / "reviews" / "marks.jsonl").exists()
 
 
+def is_in_sight(page: Page, selector: str) -> bool:
+    """Whether nothing covers the middle of an element, and the element is in the visible part of the page."""
+    box = f"const box = document.querySelector({selector!r}).getBoundingClientRect()"
+    middle = "document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)"
+    return page.page.evaluate(f"() => {{ {box}; return !!{middle}?.closest({selector!r}); }}")
+
+
+def test_texts_that_are_not_kept_stay_in_their_fields_until_they_are(page: Page, folder: Path) -> None:
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    page.page.fill("input[aria-label^=tags]", "dark")
+    page.page.press("input[aria-label^=tags]", "Tab")
+    page.wait("document.getElementById('kept').textContent.startsWith('kept ')")
+    summary = folder / "run.json"
+    text = summary.read_text("utf-8")
+    summary.write_text(text + "\n", "utf-8")  # as a repeated run does
+    page.page.fill("textarea", HOSTILE.replace("\x00", ""))
+    page.page.press("textarea", "Tab")
+    page.page.wait_for_selector(".unkept[data-of=note]:has-text('not kept: ')")
+    assert "reload this page" in page.page.inner_text(".unkept[data-of=note]")
+    assert not page.page.is_visible("#kept") and not page.page.is_visible(".unkept[data-of=tags]")
+    page.page.evaluate("document.querySelector('dialog').scrollTop = 1e6")
+    assert is_in_sight(page, "#record-trouble")
+    page.page.keyboard.press("Escape")
+    page.wait("!document.querySelector('dialog').open")
+    page.page.evaluate("scrollTo(0, 1e6)")
+    assert is_in_sight(page, "#trouble")
+
+
+def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, folder: Path) -> None:
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    record_id = page.page.evaluate("current.id")
+    page.page.fill("input[aria-label^=tags]", "dark")
+    page.page.press("input[aria-label^=tags]", "Tab")
+    page.wait("current.mark.tags.length == 1")
+    page.page.fill("textarea", "look <b>again</b>")  # the focus stays in the field, so nothing is sent yet
+    page.page.reload()
+    page.page.wait_for_selector(".unkept:has-text('not kept yet')")
+    assert page.page.evaluate("document.querySelectorAll('.unkept:not(:empty)').length") == 1
+    assert page.page.input_value("textarea") == "look <b>again</b>" and not page.page.is_visible("#kept")
+    page.page.click(".unkept button")
+    page.wait("current.mark.note == 'look <b>again</b>'")
+    page.wait("document.querySelectorAll('.unkept:not(:empty)').length == 0 && sessionStorage.length == 0")
+    assert Reviews(folder).of(record_id).note == "look <b>again</b>"
+
+
 @pytest.mark.parametrize("view", ["", "view=table"])
 def test_a_closed_record_gives_the_focus_back_to_its_row(page: Page, view: str) -> None:
     page.page.goto(page.address.partition("?")[0] + "?" + view)
