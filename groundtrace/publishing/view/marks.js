@@ -4,9 +4,9 @@
 function review(record) {
   const tags = element("input", { "aria-label": "tags, with commas", placeholder: "tags, with commas" });
   const note = element("textarea", { "aria-label": "note", placeholder: "note" });
-  const listOf = text => text.split(",").map(each => each.trim()).filter(Boolean);
+  const split = text => text.split(",").map(each => each.trim()).filter(Boolean);
   return element("section", {}, element("h3", {}, "review"),
-    ...field(record, "tags", tags, () => record.mark.tags.join(", "), listOf),
+    ...field(record, "tags", tags, () => record.mark.tags.join(", "), split),
     ...field(record, "note", note, () => record.mark.note, text => text),
     element("p", { class: "muted", id: "kept" }, record.mark.at ? `kept ${record.mark.at}` : ""));
 }
@@ -67,9 +67,14 @@ async function keepMark(records, changes) {
 const flag = () => current && mark([current], { flagged: !current.mark.flagged });
 
 async function flagAll() {
-  const filters = filtersOf(state());
-  const response = await fetch(`/api/ids?${filters}`);
-  const ids = (await response.text()).split("\n").filter(Boolean).map(each => JSON.parse(each));
+  let ids;
+  try {
+    const response = await answered(`/api/ids?${filtersOf(state())}`);
+    ids = (await response.text()).split("\n").filter(Boolean).map(each => JSON.parse(each));
+  } catch (error) {
+    trouble(error);
+    return;
+  }
   if (!confirm(`Flag ${ids.length} records?`)) return;
   for (let at = 0; at < ids.length; at += 1000) await mark(ids.slice(at, at + 1000).map(id => ({ id })), { flagged: true });
   listed = null;

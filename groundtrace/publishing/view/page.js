@@ -37,21 +37,29 @@ const filtersOf = given => new URLSearchParams([...given].filter(([name]) => !OW
 const numbered = value => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
 const named = value => value === "" ? "(no value)" : value;
 
-async function fetched(path, options) {
-  if (COPY) return copied(path);
+const fetched = async (path, options) => COPY ? copied(path) : (await answered(path, options)).json();
+
+// The response of the server. A status of an error is thrown; if the run was changed, the page also notes this.
+async function answered(path, options) {
   const response = await fetch(path, options);
-  if (!response.ok) throw Object.assign(new Error(await response.text()), { status: response.status });
-  return response.json();
+  if (response.ok) return response;
+  const error = Object.assign(new Error(await response.text()), { status: response.status });
+  if (response.status === CHANGED_RUN) {
+    ended = error;
+    trouble(error);
+  }
+  throw error;
 }
 
-// An error, or null if all is well. After a run was repeated, nothing can be shown or kept, so that error stays.
-let ended = null;
+const CHANGED_RUN = 410;
+let ended = null;  // the error of a changed run, of which nothing more can be shown or kept before the page is reloaded
 
+// Shows an error. Null removes the error that is shown, except that of a changed run.
 function trouble(error) {
-  if (error && error.status === 410) ended = error;
   const message = error || ended ? ((error || ended).message || String(error)) : "";
   for (const box of [byId("trouble"), byId("record-trouble")]) {
-    box.textContent = message;
+    const again = element("button", { type: "button", onclick: () => location.reload() }, "reload");
+    box.replaceChildren(message, ...(ended ? [" ", again] : []));
     box.hidden = !message;
   }
 }
@@ -60,6 +68,10 @@ function go(next, replaces = false) {
   const text = next.toString();
   if (COPY) {
     location.hash = text;  // the event shows the new state
+    return null;
+  }
+  if (ended && !isHeld(next)) {
+    trouble(ended);
     return null;
   }
   history[replaces ? "replaceState" : "pushState"](null, "", text ? `?${text}` : "/");

@@ -6,6 +6,12 @@ let turn = 0;
 let listed = null;
 let pendingSearch = null;  // the timer that searches for the typed text; it ends when the page shows another state
 
+// The filters and the place in the list that determine which rows are shown.
+const listOf = given => `${filtersOf(given)}&offset=${given.get("offset") || 0}`;
+
+// Whether the page can show a state without another request: it has these rows, and the state has no open record.
+const isHeld = given => listOf(given) === listed && !given.has("id") && given.get("view") !== "audit";
+
 async function show() {
   clearTimeout(pendingSearch);
   const mine = ++turn;
@@ -19,7 +25,7 @@ async function show() {
       return;
     }
     const filters = filtersOf(now);
-    const key = `${filters}&offset=${now.get("offset") || 0}`;
+    const key = listOf(now);
     if (key !== listed) {
       const query = new URLSearchParams(filters);
       query.set("offset", now.get("offset") || 0);

@@ -274,7 +274,7 @@ def test_a_note_on_a_record_of_a_repeated_run_is_refused_where_the_user_sees_it(
     page.page.keyboard.press("Escape")
     page.wait("!document.querySelector('dialog').open")
     page.page.wait_for_selector("#trouble:visible")
-    assert not (folder / "reviews" / "marks.jsonl").exists()
+    assert page.state() == "" and not (folder / "reviews" / "marks.jsonl").exists()
 
 
 def is_in_sight(page: Page, selector: str) -> bool:
@@ -324,6 +324,27 @@ def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, fold
     page.wait("current.mark.note == 'look <b>again</b>'")
     page.wait("document.querySelectorAll('.unkept:not(:empty)').length == 0 && sessionStorage.length == 0")
     assert Reviews(folder).of(record_id).note == "look <b>again</b>"
+
+
+def test_a_page_of_a_changed_run_keeps_its_address_and_can_be_reloaded(page: Page, folder: Path) -> None:
+    if page.page.is_visible("#facets-open"):
+        page.page.click("#facets-open")
+    summary = folder / "run.json"
+    text = summary.read_text("utf-8")
+    summary.write_text(text + "\n", "utf-8")  # as a repeated run does
+    page.page.click("#facets button.class:has-text('rejected')")
+    page.page.wait_for_selector("#trouble:visible")
+    first = page.state()
+    assert first == "?set=rejected" and page.page.evaluate("shown.total") == 100
+    page.page.click("#facets button.class:has-text('sft')")
+    page.page.click("button[aria-label^='pass_rate 0.5 to']")
+    page.page.click(".card >> nth=0")
+    page.page.click("#flag-all")
+    assert page.state() == first and not page.page.is_visible("dialog")
+    requested = len(page.requested)
+    page.page.click("#trouble button")
+    page.page.wait_for_load_state()
+    assert any(each.endswith("/api/run") for each in page.requested[requested:])
 
 
 @pytest.mark.parametrize("view", ["", "view=table"])
