@@ -80,7 +80,7 @@ def open_rows(named: str, other: str | None) -> OpenedRows:
     rows = ViewedRows(run)
     second = None if other is None else _compared(run, rows, other)
     reviews = Reviews(run, is_copy="://" in named)
-    rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
+    rows.mark(reviews)
     images = RowImages(MediaStore(input_folder(rows.summary.input), str(run), cache_bytes=0))
     return OpenedRows(run, rows, images, reviews, second)
 

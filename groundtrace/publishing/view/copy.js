@@ -24,7 +24,7 @@ function copied(path) {
   throw new Error("a copy of a view holds no such data");
 }
 
-const copiedText = row => ["id", "question", "answer", "detail"].map(name => row[name] || "").join("\n").toLowerCase();
+const copiedText = row => [...["id", "question", "answer", "detail", "tags"].map(name => row[name] || ""), COPY.records[row.id].mark.note].join("\n").toLowerCase();
 const copiedClass = value => value === null || value === undefined ? "" : String(value);
 
 function copiedRows(filters, without = "") {

@@ -17,8 +17,10 @@ from typing import Any
 
 from groundtrace.storage.views import quoted_name
 
-FLAG, TAGS = "flagged", "tags"
-"""The names of the columns that hold a reviewer's flag and tags."""
+FLAG, TAGS, NOTED = "flagged", "tags", "has a note"
+"""The names of the columns that hold a reviewer's flag and tags, and whether the reviewer has written a note."""
+MARK_WORDS = "words of the mark"
+"""The name of the column with the tags and the note in lower case, in which a search looks."""
 NO_VALUE = ""
 """The category of the rows without a value."""
 MAX_TEXT_CHARS = 400
@@ -54,8 +56,8 @@ class Filters:
     """Holds which rows a page shows, and in which order.
 
     Attributes:
-        text: a text that must occur in a row's id, question, answer or traces, or in the detail of its rejection; case
-            is ignored.
+        text: a text that must occur in a row's id, question, answer or traces, in the detail of its rejection, or in
+            its tags or note; case is ignored.
         classes: the accepted values of each column of categories.
         ranges: the (low, high) bounds of each column of numbers, both inclusive; None means no bound.
         sort: the column to sort by; None means the order of the run.

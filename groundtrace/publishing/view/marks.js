@@ -53,10 +53,11 @@ async function keepMark(records, changes) {
         byId("flag").textContent = each.flagged ? "flagged" : "flag";
         byId("flag").setAttribute("aria-pressed", String(each.flagged));
       }
-      for (const row of shown.rows) if (row.id === each.id) row.flagged = each.flagged;
+      for (const row of shown.rows) if (row.id === each.id) Object.assign(row, { flagged: each.flagged, tags: each.tags.join(", "), "has a note": each.note !== "" });
     }
     showList(state());
     trouble(null);
+    showCounts().catch(trouble);
     return null;
   } catch (error) {
     trouble(error);

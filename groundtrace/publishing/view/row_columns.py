@@ -7,7 +7,7 @@ import duckdb
 import pyarrow as pa
 
 from groundtrace.publishing.reading import SHARDS, columns_of
-from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension
+from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, TAGS, Dimension
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.storage.views import quoted_name, quoted_path
@@ -123,7 +123,7 @@ _FILE = "path of the shard"
 """The name of the column in which DuckDB writes the path of each row's shard. DuckDB's own name for it is ``filename``,
 which a column of the user may have.
 """
-_RESERVED = ("n", FLAG, TAGS, THERE, CHANGE, DIFFERENCE)
+_RESERVED = ("n", FLAG, TAGS, NOTED, MARK_WORDS, THERE, CHANGE, DIFFERENCE)
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 """The trace with the highest score; the first one if several traces have it; null without traces."""
@@ -168,15 +168,15 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     """Yield the columns of the table ``rows`` in the database ``db`` that rows can be filtered and sorted by.
 
     A column without any value is left out. A column of texts is also left out if it has too many different values, for
-    example a column with the authors of the questions. The flag and the tags of reviewers are always included.
+    example a column with the authors of the questions. The columns of reviewers' marks are always included.
     """
-    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words"}
+    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words", MARK_WORDS}
     described = db.execute("DESCRIBE rows").fetchall()
     for name, kind, *_ in described:
         if name in hidden:
             continue
         is_number = kind == "DOUBLE"
-        if name not in (FLAG, TAGS):
+        if name not in (FLAG, TAGS, NOTED):
             column = quoted_name(name)
             (distinct, filled) = db.execute(
                 f"SELECT count(DISTINCT {column}), count({column}) FROM rows"

@@ -3,6 +3,7 @@
 
 // Requests of an earlier state that arrive late are dropped.
 let turn = 0;
+let counting = 0;
 let listed = null;
 let pendingSearch = null;  // the timer that searches for the typed text; it ends when the page shows another state
 
@@ -35,7 +36,6 @@ async function show() {
       shown = rows;
       chosen = -1;
       listed = key;
-      for (const [name, count] of Object.entries(counts)) if (Array.isArray(count) ? count.length > 1 : count.low < count.high) varied.add(name);
       showFacets(counts, now);
     }
     showList(now);
@@ -131,7 +131,17 @@ function showPages(now) {
   );
 }
 
+// Counts the filtered rows again, because a mark has changed. The counts are shown if no later ones were requested and the
+// filters are still the same.
+async function showCounts() {
+  const mine = ++counting;
+  const filters = filtersOf(state()).toString();
+  const counts = await fetched(`/api/counts?${filters}`);
+  if (mine === counting && filters === filtersOf(state()).toString()) showFacets(counts, state());
+}
+
 function showFacets(counts, now) {
+  for (const [name, count] of Object.entries(counts)) if (Array.isArray(count) ? count.length > 1 : count.low < count.high) varied.add(name);
   const parts = [];
   for (const dimension of run.dimensions) {
     const count = counts[dimension.name];

@@ -1,7 +1,7 @@
 """Loads all rows of a finished run into one DuckDB table, and filters, sorts and counts them for ``beam view``."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ import pyarrow as pa
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line, read_summary
 from groundtrace.publishing.view.audit_estimate import KEPT
-from groundtrace.publishing.view.filters import FLAG, TAGS, Dimension, Filters
+from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, TAGS, Dimension, Filters
 from groundtrace.publishing.view.opened_run import OpenedRun
+from groundtrace.publishing.view.reviews import Mark
 from groundtrace.publishing.view.row_columns import (
     MAX_CLASSES,
     NO_ROWS,
@@ -76,7 +77,8 @@ class ViewedRows:
             self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or NO_ROWS))
             self._db.execute(
                 "CREATE TABLE rows AS SELECT row_number() OVER (ORDER BY part, file, file_row) - 1 AS n, *, "
-                f'false AS "{FLAG}", \'\' AS "{TAGS}" FROM loaded ORDER BY n'
+                f'false AS "{FLAG}", \'\' AS "{TAGS}", false AS "{NOTED}", \'\' AS "{MARK_WORDS}" '
+                "FROM loaded ORDER BY n"
             )
             self._db.execute("DROP TABLE loaded")
             self._describe()
@@ -228,15 +230,13 @@ class ViewedRows:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
 
-    def mark(self, marks: Mapping[str, tuple[bool, str]]) -> None:
-        """Set the flags and tags of records, so that rows can be filtered by them.
-
-        ``marks`` holds for each record id whether the record is flagged, and its tags as one text.
-        """
+    def mark(self, marks: Iterable[Mark]) -> None:
+        """Set the marks (flag, tags and note) of records, so that a page can filter by them and search in them."""
         with self._writing, self._db.cursor() as cursor:
-            query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ? WHERE id = ?'
-            for record_id, (is_flagged, tags) in marks.items():
-                cursor.execute(query, [is_flagged, tags, record_id])
+            query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ?, "{NOTED}" = ?, "{MARK_WORDS}" = lower(?) WHERE id = ?'
+            for mark in marks:
+                words = f"{mark.tags_text}\n{mark.note}"
+                cursor.execute(query, [mark.flagged, mark.tags_text, bool(mark.note), words, mark.id])
 
     @contextmanager
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:
@@ -249,7 +249,8 @@ class ViewedRows:
         """
         with self._db.cursor() as cursor:
             if filters.text:
-                query = "CREATE TEMP TABLE found AS SELECT * EXCLUDE (words) FROM rows WHERE contains(words, lower(?))"
+                query = f'''CREATE TEMP TABLE found AS SELECT * EXCLUDE (words, "{MARK_WORDS}") FROM rows
+                    WHERE contains(words, lower($1)) OR contains("{MARK_WORDS}", lower($1))'''
                 cursor.execute(query, [filters.text])
             else:
                 cursor.execute("CREATE TEMP VIEW found AS FROM rows")

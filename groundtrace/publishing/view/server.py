@@ -304,7 +304,7 @@ class ViewServer:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
-        await apart(lambda: self._rows.mark({each.id: (each.flagged, each.tags_text) for each in kept}))
+        await apart(lambda: self._rows.mark(kept))
         return json_response([asdict(each) for each in kept])
 
     def _check_known(self, ids: Iterable[str]) -> None:

@@ -64,7 +64,7 @@ def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
 
     def serve(folder: Path, audited: int = 0, beside: Path | None = None) -> str:
         rows, guard, reviews = ViewedRows(folder), Guard(), Reviews(folder)
-        rows.mark({mark.id: (mark.flagged, mark.tags_text) for mark in reviews})
+        rows.mark(reviews)
         images = RowImages(MediaStore(rows.summary.input, str(folder), cache_bytes=0))
         audit = open_audit(folder, rows, images, audited, "") if audited else None
         other = None

@@ -13,7 +13,7 @@ from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.other_run import OtherRun, compare
-from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.row_columns import CHANGE, DIFFERENCE, THERE
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer
@@ -91,7 +91,7 @@ def test_the_columns_filter_and_sort(
 ) -> None:
     rows, _ = compared
     assert rows.ids(read_filters(state, rows.dimensions)) == ids
-    rows.mark({"won": (True, "")})
+    rows.mark([Mark("won", flagged=True)])
     assert rows.ids(read_filters([("flagged", "true")], rows.dimensions)) == ["won"]
 
 

@@ -10,7 +10,7 @@ import tomli_w
 
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.publishing.view.files import SCRIPTS
-from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.reviews import Mark, Reviews
 
 from .browsing import SCREENS, Page
 from .viewed import image, sft_row, write_run
@@ -258,6 +258,10 @@ def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
     page.wait("!document.querySelector('dialog').open")
     mark = Reviews(folder).of(first)
     assert (mark.flagged, mark.tags, mark.note, len(mark.trace)) == (True, ("odd", "dark"), "look again", 64)
+    if page.page.is_visible("#facets-open"):
+        page.page.click("#facets-open")
+    page.page.click("#facets h2:has-text('has a note') ~ button.class:has-text('true')")
+    page.wait(f"shown.total == 1 && shown.rows[0].id == '{first}'")
 
 
 def test_a_note_on_a_record_of_a_repeated_run_is_refused_where_the_user_sees_it(page: Page, folder: Path) -> None:
@@ -546,6 +550,7 @@ def test_an_image_that_arrives_after_its_record_was_closed_is_not_drawn(page: Pa
 @pytest.mark.parametrize("screen", SCREENS)
 def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "a copy #1"
+    Reviews(folder).keep(Mark("row-07", note="The Label hides it"))
     assert main(["view", str(folder), "--export", str(copy)]) == 0
     width, height = SCREENS[screen]
     context = browser.new_context(viewport={"width": width, "height": height})
@@ -573,7 +578,10 @@ def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp
     assert not page.page.is_visible("#flag-all") and page.page.query_selector("#flag") is None
     page.page.keyboard.press("f")
     page.page.keyboard.press("Escape")
-    page.page.evaluate("changed(next => { next.delete('q'); next.delete('pass_rate'); next.delete('sort'); })")
+    page.page.evaluate("changed(next => { next.delete('pass_rate'); next.delete('sort'); next.delete('q'); })")
+    page.page.evaluate("changed(next => next.set('q', 'label HIDES'))")
+    page.wait("shown.total == 1 && shown.rows[0].id == 'row-07' && shown.rows[0]['has a note']")
+    page.page.evaluate("changed(next => next.delete('q'))")
     page.wait("shown.total == 100")
     page.page.click(".card >> nth=0")
     page.page.wait_for_selector("dialog[open] .question")

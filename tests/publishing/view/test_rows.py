@@ -12,6 +12,7 @@ from groundtrace.publishing.reading import InspectError, open_tables, read_summa
 from groundtrace.publishing.view.filters import Filters, read_filters
 from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import compare
+from groundtrace.publishing.view.reviews import Mark
 from groundtrace.publishing.view.row_columns import MAX_SEARCHED_CHARS, MAX_SHOWN_CHARS
 from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
 from groundtrace.schemas.run_summary import RunSummary
@@ -142,9 +143,14 @@ def test_a_column_of_the_user_may_have_the_name_filename(run: Path, tmp_path: Pa
 def test_marks_can_be_filtered_by(run: Path) -> None:
     rows = ViewedRows(run)
     first, second, *_ = rows.ids(Filters())
-    rows.mark({first: (True, "odd"), second: (False, "odd, dark")})
+    rows.mark([Mark(first, flagged=True, tags=("odd",)), Mark(second, tags=("odd", "dark"), note="The Label hides it")])
     assert rows.ids(filtered(rows, ("flagged", "true"))) == [first]
     assert rows.ids(filtered(rows, ("tags", "odd, dark"))) == [second]
+    assert rows.ids(filtered(rows, ("has a note", "true"))) == [second]
+    assert rows.ids(filtered(rows, ("q", "label HIDES"))) == [second]
+    assert rows.ids(filtered(rows, ("q", "odd"), ("flagged", "true"))) == [first]
+    rows.mark([Mark(second, tags=("odd",))])
+    assert rows.ids(filtered(rows, ("q", "label hides"))) == rows.ids(filtered(rows, ("has a note", "true"))) == []
 
 
 def test_a_run_without_rows_has_an_empty_view(run: Path, tmp_path: Path) -> None:
@@ -190,7 +196,19 @@ def test_a_damaged_shard_is_one_line(run: Path, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-KEPT_NAMES = ("Set", "Score Final", "flagged", "TAGS", "words", "N", "In The Other Run", "set (2)", "mine")
+KEPT_NAMES = (
+    "Set",
+    "Score Final",
+    "flagged",
+    "TAGS",
+    "Has a Note",
+    "words of the mark",
+    "words",
+    "N",
+    "In The Other Run",
+    "set (2)",
+    "mine",
+)
 
 
 def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path: Path) -> None:
@@ -204,9 +222,10 @@ def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path
     pq.write_table(table, file)
     rows, other = (ViewedRows(folder) for _ in range(2))
     compare(rows, folder, other)
-    rows.mark({"one": (True, "odd")})
+    rows.mark([Mark("one", flagged=True, tags=("odd",), note="look")])
     (row,) = rows.page(Filters(), 0, 5)[1]
     assert (row["set"], row["score final"], row["flagged"], row["tags"]) == ("sft", 0.5, True, "odd")
+    assert row["has a note"] is True and rows.ids(filtered(rows, ("q", "look"))) == ["one"]
     assert (row["in the other run"], row["change of the final score"]) == ("sft", 0.0)
     own = {value: name for name, value in row.items() if isinstance(value, str) and value.startswith("own ")}
     assert own["own mine"] == "mine" and {f"own {name}" for name in KEPT_NAMES} == own.keys()
