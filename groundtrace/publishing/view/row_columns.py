@@ -1,11 +1,12 @@
 """Determines the columns of the table in which ``beam view`` holds a run's rows, and makes SQL to read the rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
+from groundtrace.grading.responses.response import parse_points
 from groundtrace.publishing.reading import SHARDS, columns_of
 from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, TAGS, Dimension
 from groundtrace.schemas.arrow import added_columns
@@ -23,7 +24,13 @@ They hold, in this order: the outcome in the second run, such as ``rejected: too
 the set in the viewed run, such as ``rejected → sft``; and the final score in the viewed run minus that in the second.
 """
 TRACE_LENGTH = "trace characters"
-"""The name of the column with the number of characters of the best trace."""
+"""The name of the column with the number of characters of the shown trace.
+
+The shown trace is the kept trace of an SFT row, and the trace of a rejected record whose score is shown. An RL row has
+none.
+"""
+TRACE_POINTS = "trace points"
+"""The name of the column with the number of points in the shown trace."""
 _CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
 MAX_SHOWN_CHARS = 2_000
@@ -46,6 +53,7 @@ def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
     Sets without shards are left out. ``run`` is the run folder. ``db`` is an open database, with which the shards are
     read.
     """
+    db.create_function("points_in", _points_in, ["VARCHAR"], "DOUBLE")
     queries = []
     for part, name in enumerate(SHARDS):
         files = shards_of(run, name)
@@ -86,11 +94,28 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     searched = [*texts.values(), *([trace] if trace and "traces" not in has else [])]
     searched += ["array_to_string(media_names, ' ')"] if "media_names" in has else []
     searched += ["input_row"] if "input_row" in has else []
+    columns[TRACE_POINTS] = _points_sql(has)
     columns["words"] = _words(searched, "traces" in has)
     for each in added_columns(schema):
         if cast := _cast(each.name, each.type):
             columns[_free_name(each.name, columns)] = cast
     return f"SELECT {', '.join(f'{sql} AS {quoted_name(column)}' for column, sql in columns.items())} FROM {source}"
+
+
+def _points_sql(has: Collection[str]) -> str:
+    """Return the SQL expression for the number of points in the shown trace of a row; null if the row has no trace.
+
+    ``has`` are the names of the columns in the shards. The points of the kept trace have a column. Those of other
+    traces are read from the text, as the page does when it draws them.
+    """
+    if "messages" in has and "points" in has:
+        return "coalesce(len(points), 0)::DOUBLE"
+    return f"points_in({_BEST_TRACE}.text)" if "traces" in has else "NULL::DOUBLE"
+
+
+def _points_in(trace: str) -> float:
+    """Return the number of points in the text of a trace."""
+    return float(len(parse_points(trace)))
 
 
 def _words(texts: Iterable[str], has_traces: bool) -> str:

@@ -1,6 +1,7 @@
 """The rows of a run as a view filters, sorts and counts them, held against DuckDB over the shards."""
 
 import os
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +11,16 @@ import pytest
 
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.filters import Filters, read_filters
+from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import compare
+from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reviews import Mark
 from groundtrace.publishing.view.row_columns import MAX_SEARCHED_CHARS, MAX_SHOWN_CHARS
 from groundtrace.publishing.view.rows import BINS, Bins, ViewedRows
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import UnsafeFile
+from groundtrace.vision.media import MediaStore
 
 from .viewed import sft_row, write_run
 
@@ -151,6 +155,28 @@ def test_marks_can_be_filtered_by(run: Path) -> None:
     assert rows.ids(filtered(rows, ("q", "odd"), ("flagged", "true"))) == [first]
     rows.mark([Mark(second, tags=("odd",))])
     assert rows.ids(filtered(rows, ("q", "label hides"))) == rows.ids(filtered(rows, ("has a note", "true"))) == []
+
+
+def test_the_points_of_the_shown_trace_are_counted(run: Path, rows: ViewedRows, tmp_path: Path) -> None:
+    images, counts = RowImages(MediaStore("", str(run), cache_bytes=0)), Counter[float | None]()
+    for row in rows.page(Filters(), 0, len(rows))[1]:
+        place = rows.place_of(row["n"])
+        assert place is not None
+        traces = record_of(place, images)["traces"]
+        drawn = sum(mark["kind"] == "point" for mark in traces[0]["marks"]) if traces else None
+        assert row["trace points"] == drawn, row["id"]
+        counts[drawn] += 1
+    assert counts[None] and counts[0] and sum(count for points, count in counts.items() if points)
+    point = '<point x="{n}" y="1" alt="cat">cat</point>'
+    texts = (point.format(n=1), point.format(n=2) * 2, '<points x1="1" y1="2" x2="3" alt="cat">cats</points> x2="3"')
+    traces = [{"text": text, "score": score} for text, score in zip(texts, (0.1, 0.9, None), strict=True)]
+    rejected = [{"id": f"r{n}", "stage": "s", "reason": "r", "traces": traces[n:]} for n in range(4)]
+    opened = ViewedRows(write_run(tmp_path / "run", run, {"rejected": rejected}))
+    found = opened.page(Filters(), 0, 10)[1]
+    assert [row["trace points"] for row in found] == [2, 2, 1, None]
+    assert [row["trace characters"] for row in found] == [len(texts[1]), len(texts[1]), len(texts[2]), None]
+    assert opened.ids(filtered(opened, ("trace points", "2"))) == ["r0", "r1"]
+    opened.close()
 
 
 def test_a_run_without_rows_has_an_empty_view(run: Path, tmp_path: Path) -> None:
