@@ -48,16 +48,18 @@ async function show() {
 
 function showList(now) {
   if (document.activeElement !== byId("q")) byId("q").value = now.get("q") || "";
-  const sort = now.get("sort") || "";
-  byId("sort").value = sort.replace(/^-/, "");
-  byId("descends").textContent = sort.startsWith("-") ? "↓" : "↑";
+  const sort = sortOf(now);
+  byId("sort").value = sort.name;
+  byId("descends").textContent = sort.isDown ? "↓" : "↑";
   const isTable = now.get("view") === "table";
   byId("layout").textContent = isTable ? "grid" : "table";
   byId("count").textContent = `${shown.total.toLocaleString("en")} of ${run.rows.toLocaleString("en")} records`;
   showChips(now);
-  const hadFocus = byId("rows").contains(document.activeElement);
-  byId("rows").replaceChildren(isTable ? table() : grid());
-  if (hadFocus) focusChosen();
+  const focused = document.activeElement;
+  const hadFocus = byId("rows").contains(focused);
+  byId("rows").replaceChildren(isTable ? table(sort) : grid());
+  if (hadFocus && focused.dataset.sort) byId("rows").querySelector(`[data-sort="${CSS.escape(focused.dataset.sort)}"]`)?.focus();
+  else if (hadFocus) focusChosen();
   showPages(now);
 }
 
@@ -101,16 +103,35 @@ function grid() {
   )));
 }
 
-function table() {
-  const names = run.dimensions.map(each => each.name).filter(name => varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false)).slice(0, TABLE_COLUMNS);
+// The column by which the rows are sorted, and whether the largest value comes first; the name "" is the run's order.
+function sortOf(given) {
+  const sort = given.get("sort") || "";
+  return { name: sort.replace(/^-/, ""), isDown: sort.startsWith("-") };
+}
+
+const sortBy = (name, isDown) => changed(next => name ? next.set("sort", `${isDown ? "-" : ""}${name}`) : next.delete("sort"));
+
+// The head of a column in the table. A column that can be sorted by has a button: it sorts by the column, or turns the
+// order if the rows are sorted by the column already.
+function head(name, sort) {
+  if (!run.dimensions.some(each => each.name === name)) return element("th", { scope: "col" }, name);
+  const isSorted = sort.name === name;
+  const direction = isSorted ? sort.isDown ? "descending" : "ascending" : null;
+  const button = element("button", { type: "button", "data-sort": name, onclick: () => sortBy(name, isSorted && !sort.isDown) }, name, isSorted ? sort.isDown ? " ↓" : " ↑" : null);
+  return element("th", { scope: "col", "aria-sort": direction }, button);
+}
+
+function table(sort) {
+  const isShown = name => name === sort.name || varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false);
+  const names = run.dimensions.map(each => each.name).filter(isShown).slice(0, TABLE_COLUMNS);
+  if (sort.name && !names.includes(sort.name)) names.push(sort.name);
   const places = shown.rows.some(row => row["input row"]) ? ["input row"] : [];
-  const head = element("tr", {}, ...["id", ...places, "question", "answer", ...names].map(name => element("th", { scope: "col" }, name)));
   const rows = shown.rows.map((row, index) => element(
     "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
     element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
     ...names.map(name => element("td", { class: "short t" }, typeof row[name] === "string" ? row[name].slice(0, 60) : numbered(row[name]))),
   ));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...["id", ...places, "question", "answer", ...names].map(name => head(name, sort)))), element("tbody", {}, ...rows)));
 }
 
 function showPages(now) {

@@ -64,9 +64,8 @@ async function start() {
     clearTimeout(pendingSearch);
     pendingSearch = setTimeout(() => byId("search").requestSubmit(), TYPING_PAUSE_MS);
   });
-  const sort = isDown => changed(next => byId("sort").value ? next.set("sort", (isDown ? "-" : "") + byId("sort").value) : next.delete("sort"));
-  byId("sort").addEventListener("change", () => sort((state().get("sort") || "").startsWith("-")));
-  byId("descends").addEventListener("click", () => sort(!(state().get("sort") || "").startsWith("-")));
+  byId("sort").addEventListener("change", () => sortBy(byId("sort").value, sortOf(state()).isDown));
+  byId("descends").addEventListener("click", () => sortBy(byId("sort").value, !sortOf(state()).isDown));
   byId("layout").addEventListener("click", () => changed(next => next.get("view") === "table" ? next.delete("view") : next.set("view", "table"), true));
   byId("flag-all").addEventListener("click", flagAll);
   byId("ids").addEventListener("click", () => { location.href = `/api/ids?${filtersOf(state())}`; });

@@ -203,6 +203,29 @@ def test_text_order_pages_and_the_table(page: Page) -> None:
     assert page.page.is_disabled("text=next page")
 
 
+def test_the_head_of_a_column_sorts_the_table(page: Page) -> None:
+    page.page.goto(page.address.partition("?")[0] + "?view=table&q=cats")
+    page.wait("shown.total == 79")
+    page.page.click("th button:text-is('pass_rate')")
+    page.wait("shown.rows[0].id == 'row-00' && document.querySelector('th[aria-sort=ascending] button')")
+    page.page.keyboard.press("Enter")  # the new head has the focus
+    page.wait("shown.rows[0].id == 'row-78' && document.querySelector('th[aria-sort=descending] button')")
+    assert page.state() == "?view=table&q=cats&sort=-pass_rate"
+    assert page.page.evaluate("document.getElementById('sort').value") == "pass_rate"
+    page.page.keyboard.press(" ")
+    page.wait("shown.rows[0].id == 'row-00'")
+    page.page.click("th button:text-is('source')")
+    page.wait("shown.rows.slice(0, 27).every(each => each.source == 'source 0')")
+    assert page.page.evaluate("document.querySelectorAll('[aria-sort]').length") == 1
+    assert page.page.evaluate("[...document.querySelectorAll('th:not(:has(button))')].map(each => each.innerText)") == [
+        "id",
+        "question",
+        "answer",
+    ]
+    page.page.goto(page.address.partition("?")[0] + "?view=table&sort=k")  # all rows have the same k
+    page.page.wait_for_selector("th[aria-sort=ascending] button:has-text('k ↑')")
+
+
 def test_the_table_shows_ids_on_one_line(browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path) -> None:
     usual, long = "train/images/000123-question-04", "a" * 300
     texts = {"question": "How many cats are in the picture? " * 9, "answer": "seven " * 30}
