@@ -57,7 +57,7 @@ function showList(now) {
   showChips(now);
   const focused = document.activeElement;
   const hadFocus = byId("rows").contains(focused);
-  byId("rows").replaceChildren(isTable ? table(sort) : grid());
+  byId("rows").replaceChildren(isTable ? table(sort) : grid(sort));
   if (hadFocus && focused.dataset.sort) byId("rows").querySelector(`[data-sort="${CSS.escape(focused.dataset.sort)}"]`)?.focus();
   else if (hadFocus) focusChosen();
   showPages(now);
@@ -95,11 +95,16 @@ function summaryOf(row) {
   return parts;
 }
 
-function grid() {
+const shortened = value => typeof value === "string" ? value.slice(0, 60) : numbered(value);
+
+// The value by which the cards are sorted.
+const sortedValue = (row, name) => element("span", { class: "sorted t" }, `${name}: ${shortened(row[name]) || "–"}`);
+
+function grid(sort) {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
     "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
     element("span", { class: "pic" }, thumbnail(row)),
-    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), element("span", { class: "q t" }, row.question || row.detail || row.id), element("code", { class: "id t", title: row.id }, row.id)),
+    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), sort.name ? sortedValue(row, sort.name) : null, element("span", { class: "q t" }, row.question || row.detail || row.id), element("code", { class: "id t", title: row.id }, row.id)),
   )));
 }
 
@@ -129,7 +134,7 @@ function table(sort) {
   const rows = shown.rows.map((row, index) => element(
     "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
     element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
-    ...names.map(name => element("td", { class: "short t" }, typeof row[name] === "string" ? row[name].slice(0, 60) : numbered(row[name]))),
+    ...names.map(name => element("td", { class: "short t" }, shortened(row[name]))),
   ));
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...["id", ...places, "question", "answer", ...names].map(name => head(name, sort)))), element("tbody", {}, ...rows)));
 }

@@ -192,10 +192,17 @@ def test_text_order_pages_and_the_table(page: Page) -> None:
     page.page.select_option("#sort", "pass_rate")
     page.page.click("#descends")
     page.wait("shown.rows[0].id == 'row-78'")
+    assert page.page.inner_text(".card >> nth=0 >> .sorted") == "pass_rate: 0.780"
     page.page.click("#layout")
     assert page.page.inner_text("tbody tr >> nth=0").startswith("row-78")
     page.page.click("#home")
     page.wait("shown.total == 100")
+    assert page.page.query_selector(".sorted") is None
+    page.page.select_option("#sort", "pass_rate")
+    page.wait("shown.rows[0].id == 'row-00'")
+    assert page.page.inner_text(".card >> nth=0 >> .sorted") == "pass_rate: 0"
+    page.page.click("#home")
+    page.wait("shown.total == 100 && !document.querySelector('.sorted')")
     page.page.click("text=next page")
     page.wait("shown.rows.length == 48 && location.search == '?offset=48'")
     page.page.click("text=next page")
