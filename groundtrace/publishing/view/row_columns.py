@@ -31,6 +31,8 @@ none.
 """
 TRACE_POINTS = "trace points"
 """The name of the column with the number of points in the shown trace."""
+HAS_IMAGE = "has image"
+"""The name of the column that is false if a row has no image. It is true for a rejected record whose file is gone."""
 _CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
 MAX_SHOWN_CHARS = 2_000
@@ -43,7 +45,7 @@ MAX_SEARCHED_CHARS = 30_000
 MAX_WORDS_CHARS = 200_000
 """The maximum number of characters of one row in which a search looks."""
 NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
-    '' AS detail, '' AS "input row", '' AS words WHERE false"""
+    '' AS detail, '' AS "input row", '' AS words, true AS "has image" WHERE false"""
 """The SQL query of a table without rows, for a run without shards."""
 
 
@@ -87,6 +89,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     texts["detail"] = "detail" if "detail" in has else "NULL::VARCHAR"
     columns |= {each: f"left({sql}, {MAX_SHOWN_CHARS})" for each, sql in texts.items()}
     columns["input row"] = f"left(input_row, {MAX_SHOWN_CHARS})" if "input_row" in has else "NULL::VARCHAR"
+    columns[HAS_IMAGE] = "coalesce(len(media), 0) > 0" if "media" in has else "true"
     columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
@@ -195,7 +198,8 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     A column without any value is left out. A column of texts is also left out if it has too many different values, for
     example a column with the authors of the questions. The columns of reviewers' marks are always included.
     """
-    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words", MARK_WORDS}
+    hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words"}
+    hidden |= {MARK_WORDS, HAS_IMAGE}
     described = db.execute("DESCRIBE rows").fetchall()
     for name, kind, *_ in described:
         if name in hidden:

@@ -80,7 +80,7 @@ function showChips(now) {
 }
 
 function thumbnail(row) {
-  if (row.missing) return "no image";
+  if (row.missing || !row["has image"]) return "no image";
   const image = element("img", { src: COPY ? `images/${row.n}.jpg` : `/thumbnail/${row.n}`, alt: "", loading: "lazy" });
   image.addEventListener("error", () => image.replaceWith("no image"));
   return image;

@@ -17,6 +17,7 @@ from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, TAGS, D
 from groundtrace.publishing.view.opened_run import OpenedRun
 from groundtrace.publishing.view.reviews import Mark
 from groundtrace.publishing.view.row_columns import (
+    HAS_IMAGE,
     MAX_CLASSES,
     NO_ROWS,
     SCORE,
@@ -157,6 +158,7 @@ class ViewedRows:
             "answer",
             "detail",
             "input row",
+            HAS_IMAGE,
             *(each.name for each in self.dimensions),
         ]
         columns = ", ".join(map(quoted_name, dict.fromkeys(names)))

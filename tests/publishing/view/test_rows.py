@@ -179,6 +179,15 @@ def test_the_points_of_the_shown_trace_are_counted(run: Path, rows: ViewedRows, 
     opened.close()
 
 
+def test_a_row_says_if_it_has_an_image(run: Path, tmp_path: Path) -> None:
+    about = {"stage": "s", "reason": "r"}
+    media = [None, [], [{"uri": "input:a.png", "sha256": "", "width": 4, "height": 3}]]
+    rejected = [about | {"id": f"r{n}", "media": each} for n, each in enumerate(media)]
+    opened = ViewedRows(write_run(tmp_path / "run", run, {"sft": [sft_row("a")], "rejected": rejected}))
+    assert [row["has image"] for row in opened.page(Filters(), 0, 10)[1]] == [True, False, False, True]
+    opened.close()
+
+
 def test_a_run_without_rows_has_an_empty_view(run: Path, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", run, {})
     rows = ViewedRows(folder)
