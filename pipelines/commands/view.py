@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   beam view runs/mine
   beam view runs/mine --at 'set=rejected&reason=too_hard&view=table'
   beam view runs/mine --at 'set=rejected' --export copy                 # a page to send to other people
-  beam view runs/new runs/old                                           # what changed since an earlier run?
+  beam view runs/old runs/new                                           # what is different in the second run?
   beam view runs/mine --audit 100                                       # how often is "verified" right?
   ssh -L 8600:127.0.0.1:8600 HOST beam view runs/mine --port 8600       # for a run on another machine
 """
@@ -36,7 +36,9 @@ def add_view_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUN", help="a run folder")
-    parser.add_argument("other", metavar="OTHER", nargs="?", help="an earlier or other run, to show beside it")
+    parser.add_argument(
+        "other", metavar="OTHER", nargs="?", help="a second run: the page shows changes from RUN to OTHER"
+    )
     parser.add_argument("--at", default="", metavar="STATE", help="the filters and the record to open, as in a link")
     parser.add_argument(
         "--export", metavar="DIR", help="write a copy of the rows of --at that needs no server; then end"

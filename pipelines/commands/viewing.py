@@ -194,7 +194,7 @@ def _compared(run: Path, rows: ViewedRows, named: str) -> OtherRun:
     """
     other, summary = local_copy(named).absolute(), rows.summary
     there = ViewedRows(other)
-    differ = setting_changes((other, there.summary), (run, summary), lambda: recipe_defaults(summary.recipe))
+    differ = setting_changes((run, summary), (other, there.summary), lambda: recipe_defaults(summary.recipe))
     return compare(rows, other, there, differ.shown)
 
 

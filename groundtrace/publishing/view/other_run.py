@@ -25,13 +25,21 @@ MAX_SETTINGS = 5
 class OtherRun:
     """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks.
 
-    ``settings`` are the settings that differ, each as (name, value in the second run, value in the viewed run).
+    ``settings`` are the settings that differ, each as (name, value in the viewed run, value in the second run).
     """
 
     run: Path
     rows: ViewedRows
     only_there: int
     settings: Sequence[tuple[str, str, str]] = ()
+
+    def titles(self, viewed: str) -> dict[str, str]:
+        """Return the titles of the columns that compare the runs, with the names of the runs.
+
+        ``viewed`` is the name of the viewed run. The keys of the result are the names of the columns.
+        """
+        there = self.run.name
+        return {THERE: f"{THERE}, {there}"} | {name: f"{name}, {viewed} → {there}" for name in (CHANGE, DIFFERENCE)}
 
 
 def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[tuple[str, str, str]] = ()) -> OtherRun:
@@ -45,13 +53,14 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[t
     are_scorers_known = all(any(scorer for *_, scorer in each.values()) for each in (here, there))
     known = 3 if are_scorers_known else 2  # runs of earlier versions do not name the scorers
     columns: dict[str, list[str | float | None]] = {"id": [], THERE: [], CHANGE: [], DIFFERENCE: []}
-    for row_id, (side, score, *now) in here.items():
-        before, earlier, *then = there.get(row_id, (ABSENT, None, None, None, None))
-        reason = then[1]
-        difference = None if score is None or earlier is None else score - earlier
-        change = f"{before} → {side}" if before != side else SAME if then[:known] == now[:known] else OTHER_REASON
+    for row_id, (side, score, *why) in here.items():
+        other_side, other_score, *other_why = there.get(row_id, (ABSENT, None, None, None, None))
+        reason = other_why[1]
+        difference = None if score is None or other_score is None else other_score - score
+        is_same = other_why[:known] == why[:known]
+        change = f"{side} → {other_side}" if other_side != side else SAME if is_same else OTHER_REASON
         for name, value in zip(
-            columns, (row_id, f"{before}: {reason}" if reason else before, change, difference), strict=True
+            columns, (row_id, f"{other_side}: {reason}" if reason else other_side, change, difference), strict=True
         ):
             columns[name].append(value)
     types = (pa.string(), pa.string(), pa.string(), pa.float64())

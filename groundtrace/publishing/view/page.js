@@ -35,6 +35,7 @@ function drawn(name, attributes, ...children) {
 const state = () => new URLSearchParams(COPY ? location.hash.slice(1) : location.search);
 const filtersOf = given => new URLSearchParams([...given].filter(([name]) => !OWN.has(name)));
 const numbered = value => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
+const titleOf = name => Object.hasOwn(run.titles, name) ? run.titles[name] : name;  // of a column
 const named = value => value === "" ? "(no value)" : value;
 
 const fetched = async (path, options) => COPY ? copied(path) : (await answered(path, options)).json();

@@ -20,8 +20,9 @@ SCORE = "score "
 THERE, CHANGE, DIFFERENCE = "in the other run", "change of set", "change of the final score"
 """The names of three columns, which compare a record of the viewed run with the same record of a second run.
 
-They hold, in this order: the outcome in the second run, such as ``rejected: too_hard``; the set in the second run and
-the set in the viewed run, such as ``rejected → sft``; and the final score in the viewed run minus that in the second.
+They hold, in this order: the outcome in the second run, such as ``rejected: too_hard``; the set in the viewed run and
+the set in the second run, such as ``sft → rejected``; and the final score in the second run minus that in the viewed
+run. ``beam diff`` with the same arguments has the same direction.
 """
 TRACE_LENGTH = "trace characters"
 """The name of the column with the number of characters of the shown trace.

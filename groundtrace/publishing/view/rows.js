@@ -74,7 +74,7 @@ function showChips(now) {
       for (const key of [...next.keys()]) next.delete(key);
       for (const [n, v] of kept) next.append(n, v);
     });
-    chips.push(element("button", { type: "button", onclick: remove, title: "remove this filter" }, `${name === "q" ? "text" : name}: ${named(value)} ×`));
+    chips.push(element("button", { type: "button", onclick: remove, title: "remove this filter" }, `${name === "q" ? "text" : titleOf(name)}: ${named(value)} ×`));
   }
   byId("chips").replaceChildren(...chips);
 }
@@ -98,7 +98,7 @@ function summaryOf(row) {
 const shortened = value => typeof value === "string" ? value.slice(0, 60) : numbered(value);
 
 // The value by which the cards are sorted.
-const sortedValue = (row, name) => element("span", { class: "sorted t" }, `${name}: ${shortened(row[name]) || "–"}`);
+const sortedValue = (row, name) => element("span", { class: "sorted t" }, `${titleOf(name)}: ${shortened(row[name]) || "–"}`);
 
 function grid(sort) {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
@@ -122,7 +122,7 @@ function head(name, sort) {
   if (!run.dimensions.some(each => each.name === name)) return element("th", { scope: "col" }, name);
   const isSorted = sort.name === name;
   const direction = isSorted ? sort.isDown ? "descending" : "ascending" : null;
-  const button = element("button", { type: "button", "data-sort": name, onclick: () => sortBy(name, isSorted && !sort.isDown) }, name, isSorted ? sort.isDown ? " ↓" : " ↑" : null);
+  const button = element("button", { type: "button", "data-sort": name, onclick: () => sortBy(name, isSorted && !sort.isDown) }, titleOf(name), isSorted ? sort.isDown ? " ↓" : " ↑" : null);
   return element("th", { scope: "col", "aria-sort": direction }, button);
 }
 
@@ -173,9 +173,9 @@ function showFacets(counts, now) {
     const count = counts[dimension.name];
     const isOn = now.has(dimension.name);
     if (dimension.is_number) {
-      if (isOn || count.low < count.high && count.rows.some(each => each)) parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...histogram(dimension.name, count, now));
+      if (isOn || count.low < count.high && count.rows.some(each => each)) parts.push(element("h2", { title: run.meanings[dimension.name] }, titleOf(dimension.name)), ...histogram(dimension.name, count, now));
     } else if (isOn || count.length > 1 || dimension.name === "set") {
-      parts.push(element("h2", { title: run.meanings[dimension.name] }, dimension.name), ...classes(dimension.name, count, now));
+      parts.push(element("h2", { title: run.meanings[dimension.name] }, titleOf(dimension.name)), ...classes(dimension.name, count, now));
     }
   }
   byId("facets").replaceChildren(...parts);

@@ -182,6 +182,7 @@ class ViewServer:
             "has_replay": self._replays is not None,
             "other": None if self._other is None else self._about(self._other),
             "meanings": self._rows.meanings,
+            "titles": {} if self._other is None else self._other.titles(self._run.name),
             "floors": summary.floors,
             "dimensions": [{"name": each.name, "is_number": each.is_number} for each in self._rows.dimensions],
         }

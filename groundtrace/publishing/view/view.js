@@ -37,11 +37,11 @@ function onKey(event) {
   } else if (key === "Enter" && event.target.tagName === "TR") open(shown.rows[event.target.dataset.index].id);
 }
 
-// The settings that differ from those of the second run, each with its value there and its value in this run.
+// The settings that differ, each with its value in this run and its value in the second run.
 function settingsText(other) {
-  const parts = other.settings.map(([name, there, here]) => `${name}: ${there} → ${here}`);
+  const parts = other.settings.map(([name, here, there]) => `${name}: ${here} → ${there}`);
   if (other.more_settings) parts.push(`and ${other.more_settings.toLocaleString("en")} more (beam diff lists them)`);
-  return parts.length ? `settings that differ, ${other.name} → ${run.name}: ${parts.join(", ")}` : "no setting differs";
+  return parts.length ? `settings that differ, ${run.name} → ${other.name}: ${parts.join(", ")}` : "no setting differs";
 }
 
 async function start() {
@@ -57,7 +57,7 @@ async function start() {
   byId("about").textContent = `${run.recipe}, ${run.finished.replace("T", " ").slice(0, 16)}${since}`;
   byId("settings").hidden = !run.other;
   if (run.other) byId("settings").textContent = settingsText(run.other);
-  byId("sort").append(element("option", { value: "" }, "the run's order"), ...run.dimensions.map(each => element("option", { value: each.name }, each.name)));
+  byId("sort").append(element("option", { value: "" }, "the run's order"), ...run.dimensions.map(each => element("option", { value: each.name }, titleOf(each.name))));
   byId("home").addEventListener("click", event => { event.preventDefault(); go(new URLSearchParams()); });
   byId("search").addEventListener("submit", event => { event.preventDefault(); changed(next => byId("q").value.trim() ? next.set("q", byId("q").value.trim()) : next.delete("q")); });
   byId("q").addEventListener("input", () => {

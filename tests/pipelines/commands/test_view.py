@@ -93,7 +93,7 @@ def test_the_settings_that_differ_from_those_of_a_second_run_are_on_the_page(dem
     config.write_text(config.read_text("utf-8").replace("\nk = 4", "\nk = 2", 1), "utf-8")
     opened = open_rows(str(new), str(old))
     server = ViewServer(new, opened.rows, opened.images, opened.reviews, Guard(), other=opened.other)
-    assert server.about()["other"]["settings"] == (("attempt.k", "2", "4"),)
+    assert server.about()["other"]["settings"] == (("attempt.k", "4", "2"),)  # as in `beam diff`
 
 
 class Browser:

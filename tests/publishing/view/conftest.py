@@ -70,7 +70,7 @@ def serve(serve_app: Callable[[web.Application], str]) -> Callable[..., str]:
         other = None
         if beside:
             there = ViewedRows(beside)
-            settings = setting_changes((beside, there.summary), (folder, rows.summary)).shown
+            settings = setting_changes((folder, rows.summary), (beside, there.summary)).shown
             other = compare(rows, beside, there, settings)
         replays = Replays(folder)
         address = serve_app(ViewServer(folder, rows, images, reviews, guard, audit, other, replays).app())

