@@ -38,7 +38,7 @@ function layersOf(marks, traces) {
   const placed = marks.flatMap(({ places, ...mark }) => places.map(([media_index, frame]) => ({ ...mark, media_index, frame })));
   const ofModels = Object.entries(MODEL_LAYERS).map(([role, [name, title, on]]) => ({ name, title, on, marks: placed.filter(each => each.role === role) }));
   const ofTraces = traces.flatMap((each, index) => namedMarks(each.marks, `replayed${index}`));
-  return [...ofModels, { name: "rest", title: "traces of the replay", marks: ofTraces, on: false }].filter(each => each.marks.length);
+  return [...ofModels, { name: "replayed", title: "traces of the replay", marks: ofTraces, on: false }].filter(each => each.marks.length);
 }
 
 function replayed(record, done) {

@@ -135,6 +135,26 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
     page.wait("document.querySelectorAll('.stage rect').length == 0")
 
 
+def test_each_layer_of_traces_has_its_own_colour(page: Page) -> None:
+    page.page.click(".card >> nth=0")
+    page.page.wait_for_selector(".stage circle")
+    colours = """() => {
+        const mark = { kind: 'point', n: 1, x: 20, y: 20, media_index: 0, frame: null };
+        const trace = { ...current.traces[0], marks: [mark] };
+        viewer.add(layersOf([], [trace]));
+        for (const layer of viewer.layers) layer.on = true;
+        viewer.draw();
+        return viewer.layers.map(({ name }) => [
+            getComputedStyle(document.querySelector(`.stage .mark.${name}`)).stroke,
+            getComputedStyle(document.querySelector(`.layers .colour.${name}`)).color,
+        ]);
+    }"""
+    shown = page.page.evaluate(colours)
+    names = page.page.evaluate("viewer.layers.map(each => each.name)")
+    assert {"trace", "rest", "replayed", "gold", "attempt"} == set(names) and len(names) == 5
+    assert [len(set(each)) for each in zip(*shown, strict=True)] == [5, 5]
+
+
 def test_the_lines_of_marks_have_the_same_width_at_every_zoom(page: Page) -> None:
     page.page.click(".card >> nth=0")
     page.page.wait_for_selector("dialog[open] .stage circle.trace")
