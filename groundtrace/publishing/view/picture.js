@@ -179,6 +179,7 @@ class Viewer {
   // Marks keep their size on the screen at every zoom.
   resize() {
     for (const point of this.moved.querySelectorAll("circle")) point.setAttribute("r", point.dataset.r / this.scale);
+    for (const path of this.moved.querySelectorAll("path.cross")) path.setAttribute("transform", `translate(${path.dataset.x} ${path.dataset.y}) scale(${1 / this.scale})`);
     for (const text of this.moved.querySelectorAll("text")) {
       text.setAttribute("font-size", 12 / this.scale);
       text.style.fontSize = `${12 / this.scale}px`;
@@ -190,10 +191,15 @@ class Viewer {
 }
 
 const SHAPES = {
-  point: (mark, about, title) => [drawn("circle", { ...about, cx: mark.x, cy: mark.y, r: 7, "data-r": 7 }, title), drawn("text", { class: "number", x: mark.x, y: mark.y, "data-x": mark.x, "data-y": mark.y }, String(mark.n))],
+  point: (mark, about, title) => [drawn("circle", { ...about, cx: mark.x, cy: mark.y, r: 7, "data-r": 7 }, title), ...(mark.off ? cross(mark) : []), drawn("text", { class: "number", x: mark.x, y: mark.y, "data-x": mark.x, "data-y": mark.y }, String(mark.n))],
   box: (mark, about, title) => [drawn("rect", { ...about, x: Math.min(mark.x1, mark.x2), y: Math.min(mark.y1, mark.y2), width: Math.abs(mark.x2 - mark.x1), height: Math.abs(mark.y2 - mark.y1) }, title)],
   mask: (mark, about, title) => [drawn("path", { ...about, "fill-rule": "evenodd", d: mark.rings.map(ring => `M${ring.join(" ")}Z`).join("") }, title)],
 };
+
+// The cross on a point that is off its object: white lines with black edges, which are visible on every colour.
+function cross(mark) {
+  return ["edge", "core"].map(part => drawn("path", { class: `cross ${part}`, d: "M-5-5L5 5M5-5L-5 5", "data-x": mark.x, "data-y": mark.y, "pointer-events": "none" }));
+}
 
 function light(names, isOn) {
   const given = [names].flat().filter(Boolean);

@@ -1,10 +1,13 @@
 """The page of a view in a headless Chromium (``make test-browser``): filters, records, marks, keys, hostile texts."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 import tomli_w
 
@@ -133,6 +136,31 @@ def test_a_tag_lights_its_point_and_the_reverse(page: Page) -> None:
     page.wait("document.querySelectorAll('.stage rect').length == 2")
     page.page.click(".strip button >> nth=1")
     page.wait("document.querySelectorAll('.stage rect').length == 0")
+
+
+@pytest.mark.parametrize("value", [0, 128, 255])
+def test_a_point_off_its_object_is_seen_on_every_colour(
+    value: int, browser: Any, run: Path, tmp_path: Path, serve: Callable[..., str]
+) -> None:
+    evidence = json.dumps({"label": "cat", "x": 20, "y": 15, "media_index": 0, "frame": None, "on": False})
+    verdict = {"name": "spatial", "value": 0.5, "failed": False, "reason": "", "evidence": [evidence]}
+    trace = '<think><points x1="20" y1="15" x2="33" y2="25" alt="cat">cats</points></think><answer>1</answer>'
+    images = [{"bytes": image(value=value), "path": "a.png"}]
+    row = sft_row("a", trace=trace, verdicts=[verdict], images=images)
+    page = Page(browser.new_page(), serve(write_run(tmp_path / "run", run, {"sft": [row]})))
+    page.page.goto(f"{page.address}&id=a")
+    page.page.wait_for_selector(".stage circle.off")
+    assert page.page.evaluate("document.querySelectorAll('.stage circle').length") == 2
+    assert page.page.evaluate("document.querySelectorAll('.cross').length") == 2
+    page.page.evaluate("viewer.zoom(3, viewer.stage.clientWidth / 2, viewer.stage.clientHeight / 2)")
+    width_px = "(each => each.getBBox().width * each.getScreenCTM().a)(document.querySelector('.cross.edge'))"
+    assert page.page.evaluate(width_px) == pytest.approx(10)
+    ring = page.page.locator(".stage circle.off").bounding_box()
+    x, y = ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2
+    shot = page.page.screenshot(clip={"x": x - 4, "y": y - 4, "width": 8, "height": 8})
+    grey = cv2.imdecode(np.frombuffer(shot, np.uint8), cv2.IMREAD_GRAYSCALE)
+    assert grey is not None and grey.min() < 40 and grey.max() > 215  # black and white, whatever the image is
+    page.page.close()
 
 
 def test_each_layer_of_traces_has_its_own_colour(page: Page) -> None:
