@@ -38,11 +38,15 @@ const numbered = value => value === null || value === undefined ? "" : typeof va
 const titleOf = name => Object.hasOwn(run.titles, name) ? run.titles[name] : name;  // of a column
 const named = value => value === "" ? "(no value)" : value;
 
+// The address of a request, with the name of the reading of the run from which this page has its rows. If another page
+// had the run read again, the server refuses the requests of this one.
+const addressed = path => run && run.opening ? `${path}${path.includes("?") ? "&" : "?"}opening=${run.opening}` : path;
+
 const fetched = async (path, options) => COPY ? copied(path) : (await answered(path, options)).json();
 
 // The response of the server. A status of an error is thrown; if the run was changed, the page also notes this.
 async function answered(path, options) {
-  const response = await fetch(path, options);
+  const response = await fetch(addressed(path), options);
   if (response.ok) return response;
   const error = Object.assign(new Error(await response.text()), { status: response.status });
   if (response.status === CHANGED_RUN) {

@@ -6,7 +6,7 @@ async function problemOf(address) {
   return response.ok ? "this browser cannot show it" : response.text();
 }
 
-const addressOf = (record, image) => image.address ? image.address : COPY ? image.file || "" : `/image/${record.n}/${image.column}/${image.index}`;
+const addressOf = (record, image) => image.address ? addressed(image.address) : COPY ? image.file || "" : addressed(`/image/${record.n}/${image.column}/${image.index}`);
 
 let viewer = null;  // of the record that is shown
 

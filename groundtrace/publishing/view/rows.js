@@ -81,7 +81,7 @@ function showChips(now) {
 
 function thumbnail(row) {
   if (row.missing || !row["has image"]) return "no image";
-  const image = element("img", { src: COPY ? `images/${row.n}.jpg` : `/thumbnail/${row.n}`, alt: "", loading: "lazy" });
+  const image = element("img", { src: COPY ? `images/${row.n}.jpg` : addressed(`/thumbnail/${row.n}`), alt: "", loading: "lazy" });
   image.addEventListener("error", () => image.replaceWith("no image"));
   return image;
 }

@@ -68,7 +68,7 @@ async function start() {
   byId("descends").addEventListener("click", () => sortBy(byId("sort").value, !sortOf(state()).isDown));
   byId("layout").addEventListener("click", () => changed(next => next.get("view") === "table" ? next.delete("view") : next.set("view", "table"), true));
   byId("flag-all").addEventListener("click", flagAll);
-  byId("ids").addEventListener("click", () => { location.href = `/api/ids?${filtersOf(state())}`; });
+  byId("ids").addEventListener("click", () => { location.href = addressed(`/api/ids?${filtersOf(state())}`); });
   byId("copy").addEventListener("click", copyLink);
   byId("facets-open").addEventListener("click", event => event.target.setAttribute("aria-expanded", String(byId("facets").classList.toggle("open"))));
   byId("record").addEventListener("cancel", event => { event.preventDefault(); close(); });

@@ -427,6 +427,21 @@ def test_a_page_of_a_changed_run_keeps_its_address_and_can_be_reloaded(page: Pag
     assert any(each.endswith("/api/run") for each in page.requested[requested:])
 
 
+def test_a_page_of_an_earlier_reading_of_the_run_gets_nothing(page: Page) -> None:
+    """Every request of the page names the reading, also those for images: another tab may have the run read again."""
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    paths = {url.partition("//")[2].partition("/")[2] for url in page.requested}
+    asked = [path for path in paths if path.startswith(("api/", "image/", "thumbnail/")) and path != "api/run"]
+    assert {path.partition("/")[0] for path in asked} == {"api", "image", "thumbnail"}
+    assert [path for path in asked if "opening=" not in path] == []
+    page.page.evaluate("run.opening = 'another'")
+    page.page.keyboard.press("j")
+    page.page.wait_for_selector("dialog #record-trouble:visible")
+    assert "was changed after this page had been loaded: reload this page" in page.page.inner_text("#record-trouble")
+
+
 @pytest.mark.parametrize("view", ["", "view=table"])
 def test_a_closed_record_gives_the_focus_back_to_its_row(page: Page, view: str) -> None:
     page.page.goto(page.address.partition("?")[0] + "?" + view)
