@@ -1,5 +1,5 @@
-"""Offers Groundtrace as a library: ``import groundtrace as gt``, then ``gt.run``, ``gt.preview``, ``gt.open_run`` or
-``gt.verify``.
+"""Offers Groundtrace as a library: ``import groundtrace as gt``, then ``gt.run``, ``gt.preview``, ``gt.reload``,
+``gt.open_run`` or ``gt.verify``.
 
 This module only re-exports names. Each name is imported at its first use, so that code which only reads a run does not
 wait for the import of Beam.
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from groundtrace.inference.settings import EndpointSettings as EndpointSettings
     from groundtrace.pipelines.running.comparing import diff as diff
     from groundtrace.pipelines.running.library import preview as preview
+    from groundtrace.pipelines.running.library import reload as reload
     from groundtrace.pipelines.running.library import run as run
     from groundtrace.pipelines.running.settings import RunSettings as RunSettings
     from groundtrace.pipelines.running.verifying import verify as verify
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "run": "groundtrace.pipelines.running.library",
     "preview": "groundtrace.pipelines.running.library",
+    "reload": "groundtrace.pipelines.running.library",
     "verify": "groundtrace.pipelines.running.verifying",
     "diff": "groundtrace.pipelines.running.comparing",
     "open_run": "groundtrace.publishing.opened_run",

@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.user_modules import check_modules, file_of, is_installed, remember_modules
+from groundtrace.schemas.user_modules import (
+    check_modules,
+    file_of,
+    forget_modules,
+    is_installed,
+    remember_failed,
+    remember_modules,
+)
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
@@ -261,16 +268,17 @@ def load(path: str) -> Any:
     known = getattr(sys.modules.get(module), "__dict__", {})
     if name in known:  # import_module takes 20 times as long
         return known[name]
+    before = set(sys.modules)
     try:
         top = module.partition(".")[0]
         if top not in sys.modules and str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
             sys.path.append(str(Path.cwd()))
-        before = set(sys.modules)
         found = importlib.import_module(module)
         if (place := _place_of(module)) is not None:
             remember_modules(*place, before)
         return getattr(found, name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
+        remember_failed(module, before)
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
         remedy = _remedy(error, module) + near(name, getattr(sys.modules.get(module), "__dict__", ()))
@@ -373,6 +381,19 @@ def configured_plugins() -> dict[str, dict[str, str]]:
     "module:NAME"}}``.
     """
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
+
+
+def forget_parts() -> set[str]:
+    """Make Python forget the modules of users' files, and remove the plug-ins in these modules from all registries.
+
+    The config or the recipe that names such a plug-in registers it again when it is loaded. Returns the names of the
+    forgotten modules (:func:`groundtrace.schemas.user_modules.forget_modules`).
+    """
+    forgotten = forget_modules()
+    for parts in _configured.values():
+        for name in [name for name, each in parts.items() if each.path.partition(":")[0] in forgotten]:
+            del parts[name]
+    return forgotten
 
 
 def plugin_folders() -> set[Path]:

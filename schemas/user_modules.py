@@ -1,7 +1,8 @@
 """Keeps track of the modules that were imported from a user's folders: a recipe, the modules beside it, and plug-ins.
 
 Python imports a module once in each process. In a notebook, the user may change a file after its import, or use two
-recipes with different modules of one name. Python would then run other code than that of the file.
+recipes with different modules of one name. Python would then run other code than that of the file. So a run is refused
+until the user calls ``groundtrace.reload()``, which makes Python forget these modules (:func:`forget_modules`).
 
 A user's file is given as a pair of paths without symbolic links: the file, and the folder from which it is imported.
 The modules that a file uses are found by the import statements in its source. A module that is imported in another way,
@@ -9,7 +10,10 @@ such as by ``importlib``, and a module from another folder are not checked.
 """
 
 import ast
+import contextlib
 import hashlib
+import importlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -39,6 +43,8 @@ class _Imported:
 
 _imports: dict[str, _Imported] = {}
 """The modules of users that this process has imported, by name."""
+_checked: set[tuple[Path, Path]] = set()
+"""The files that were checked or imported in this process, each with the folder from which it is imported."""
 
 
 class StaleModule(UserError):
@@ -152,12 +158,29 @@ def remember_modules(file: Path, folder: Path, before: Collection[str] = ()) -> 
     from the file that Python compiled, according to the module's bytecode file. All other modules have just been
     imported, and their files are taken as unchanged.
     """
+    _checked.add((file, folder))
     for used in used_files(file, folder):
         name = _name_of(used, folder)
         module = sys.modules.get(name)
         if module is not None and file_of(module) == used.resolve() and not _is_remembered(name, module):
             is_changed = name in before and _is_newer_than_compiled(module, used)
             _imports[name] = _Imported(module, module.__spec__, used, "" if is_changed else _digest(used))
+
+
+def remember_failed(name: str, before: Collection[str]) -> None:
+    """Store digests of the modules that a user's module had imported before its own import failed.
+
+    ``name`` is the name of the user's module, and ``before`` are the names of the modules that were imported before it.
+    See :func:`remember_modules`.
+    """
+    top = name.partition(".")[0]
+    spec = importlib.machinery.PathFinder.find_spec(top)
+    if spec is None or top == "groundtrace" or top in sys.stdlib_module_names:
+        return
+    for folder in {Path(place).parent.resolve() for place in spec.submodule_search_locations or [spec.origin] if place}:
+        for file in _files_of(name, folder):
+            if not is_installed(file):
+                remember_modules(file, folder, before)
 
 
 def check_modules(file: Path, folder: Path) -> None:
@@ -169,6 +192,7 @@ def check_modules(file: Path, folder: Path) -> None:
     - A changed module was imported again, but a module that imports the changed module was not imported again.
     - A module with the name of one of the files was imported from another folder.
     """
+    _checked.add((file, folder))
     used = _used(file, folder)
     for each in used:
         name = _name_of(each, folder)
@@ -177,15 +201,15 @@ def check_modules(file: Path, folder: Path) -> None:
             _refuse_other(name, module, each)
         elif _is_changed(name, module, each, folder, users):
             raise StaleModule(
-                f"{each} has changed since Python imported it, so its old code would run: start Python again (in a "
-                "notebook, restart the kernel)"
+                f"{each} has changed since Python imported it, so its old code would run: call gt.reload() (or start "
+                "Python again), then repeat this call"
             )
     for name in set().union(*used.values()):
         gone = file_of(sys.modules.get(name))
         if gone is not None and is_own(gone, folder) and not gone.exists():
             raise StaleModule(
                 f"{gone} is missing, but Python imported it before, so its old code would run: restore the file, or "
-                "start Python again (in a notebook, restart the kernel)"
+                "call gt.reload() (or start Python again), then repeat this call"
             )
 
 
@@ -199,8 +223,59 @@ def _refuse_other(name: str, module: ModuleType, file: Path) -> None:
         return
     raise StaleModule(
         f"{file} cannot be imported, because {other or f'another module {name}'}, which has the same name, was "
-        "imported before: start Python again, or rename one of the two files"
+        "imported before: call gt.reload() (or start Python again) and repeat this call, or rename one of the two files"
     )
+
+
+def forget_modules() -> set[str]:
+    """Make Python forget the modules of users' files, so that the next import executes the present files.
+
+    Returns the names of the forgotten modules. These are the modules of all files that this process has passed to
+    :func:`remember_modules` or :func:`check_modules`, and the modules that these files import from their folders.
+    Modules of Groundtrace, of Python and of installed packages are kept. The bytecode files of the forgotten modules
+    are deleted, because Python also uses the bytecode of a file that has changed within the same second and has kept
+    its size. Objects that were made from the old code keep this code.
+    """
+    names = set(_imports)
+    for file, folder in _checked:
+        used = _used(file, folder)
+        names |= {_name_of(each, folder) for each in used}
+        imported = ((name, file_of(sys.modules.get(name))) for name in set().union(*used.values()))
+        names |= {name for name, found in imported if found is not None and is_own(found, folder)}
+    own = {name for name in names if _is_of_user(name)}
+    # a submodule that stays would not become an attribute of the package that is imported again
+    own |= {name for name in list(sys.modules) if _is_python(name) and any(name.startswith(f"{top}.") for top in own)}
+    for name in own:
+        _forget(name)
+    _imports.clear()
+    _checked.clear()
+    importlib.invalidate_caches()
+    return own
+
+
+def _is_of_user(name: str) -> bool:
+    """Return whether the module with this name is imported, and is not one of Groundtrace, Python or a package."""
+    file, top = file_of(sys.modules.get(name)), name.partition(".")[0]
+    is_ours = top in ("groundtrace", "__main__") or top in sys.stdlib_module_names
+    return file is not None and not is_ours and not is_installed(file)
+
+
+def _is_python(name: str) -> bool:
+    """Return whether an imported module is a Python file or a folder. Other modules may refuse a second import."""
+    file = file_of(sys.modules[name])
+    return file is None or file.suffix == ".py"
+
+
+def _forget(name: str) -> None:
+    """Remove a module from the modules that Python has imported, and delete its bytecode file."""
+    module = sys.modules.pop(name)
+    parent, _, attribute = name.rpartition(".")
+    # `from parent import module` takes the attribute before it imports
+    if parent in sys.modules and getattr(sys.modules[parent], attribute, None) is module:
+        delattr(sys.modules[parent], attribute)
+    if isinstance(cached := getattr(getattr(module, "__spec__", None), "cached", None), str):
+        with contextlib.suppress(OSError):
+            Path(cached).unlink()
 
 
 def _is_changed(name: str, module: ModuleType | None, file: Path, folder: Path, users: Collection[Path]) -> bool:

@@ -89,6 +89,7 @@ def log_level() -> None:
 def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Lets a test import modules of a user from its temporary folder, which no later test gets."""
     monkeypatch.setattr(user_modules, "_imports", {})
+    monkeypatch.setattr(user_modules, "_checked", set())
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     found = [(name, getattr(module, "__file__", None)) for name, module in sys.modules.items()]

@@ -1,4 +1,4 @@
-"""Provides two functions of ``import groundtrace``: run or preview a pipeline.
+"""Provides three functions of ``import groundtrace``: run a pipeline, preview it, or reload its code after an edit.
 
 A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
@@ -10,6 +10,7 @@ from typing import Any
 from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
 from groundtrace.pipelines.running.endings import without_beams_words
+from groundtrace.pipelines.running.plan.loading import forget_user_code
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.publishing.opened_run import OpenedRun, open_run
@@ -65,3 +66,15 @@ def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_REC
     whole input is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
+
+
+def reload() -> list[str]:
+    """Forget the user's code that this session has imported, so that the next call uses the present files.
+
+    Call this function in a notebook after you edited a recipe, a plug-in, a module that one of them imports from its
+    folder, or a prompt. Returns the sorted names of the forgotten modules. Modules of Groundtrace and of installed
+    packages are kept. A plug-in that :func:`groundtrace.schemas.registry.use_plugins` registered in the session itself
+    must be registered again. Classes and functions that the session imported by name, and objects of these classes,
+    keep their old code until the session imports them again.
+    """
+    return sorted(forget_user_code())

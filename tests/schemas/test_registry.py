@@ -16,6 +16,7 @@ from groundtrace.schemas.registry import (
     RegistryError,
     check_parts,
     configured_plugins,
+    forget_parts,
     load,
     plugin_files,
     use_plugins,
@@ -117,6 +118,15 @@ def test_a_part_in_place_that_has_changed_is_refused(folder: Path) -> None:
     (folder / "parts.py").write_text(f"{CODE}# changed", "utf-8")
     with pytest.raises(StaleModule, match=r"parts\.py has changed"):
         check_parts({"verify": {"scorers": {"parts:ANGLE": {}}}})
+
+
+def test_a_part_of_a_forgotten_module_is_registered_anew(folder: Path) -> None:
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}})
+    (folder / "parts.py").write_text(CODE.replace("In degrees.", "In turns."), "utf-8")
+    assert "parts" in forget_parts()
+    assert "angle" not in TYPES and configured_plugins() == {"answer_types": {}}
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}})
+    assert TYPES["angle"].form == "In turns."
 
 
 def test_the_same_part_twice_is_one(install: Install) -> None:

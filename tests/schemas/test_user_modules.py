@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file
+from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file, forget_user_code
 from groundtrace.schemas import user_modules
-from groundtrace.schemas.registry import check_parts, load
+from groundtrace.schemas.registry import RegistryError, check_parts, load
 from groundtrace.schemas.user_modules import StaleModule
 
 RECIPE = "from parts_beside import VALUE\nRECIPE = VALUE\n"
@@ -35,7 +35,7 @@ def test_a_file_that_changes_after_its_import_is_refused(changed: str, tmp_path:
     assert adopt_file(str(file)).RECIPE == 1
     with (tmp_path / "a" / changed).open("a") as stream:
         stream.write("# another line\n")
-    with pytest.raises(StaleModule, match=rf"{changed} has changed since Python imported it.*start Python again"):
+    with pytest.raises(StaleModule, match=rf"{changed} has changed since Python imported it.*call gt\.reload\(\)"):
         adopt_file(str(file))
 
 
@@ -294,3 +294,84 @@ def test_the_files_that_a_file_imports_from_its_folder(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     used = user_modules.used_files(tmp_path / "recipe.py", tmp_path)
     assert {str(file.relative_to(tmp_path)) for file in used} == {*texts} - {"not_imported.py", "json.txt"}
+
+
+def test_a_forgotten_module_is_imported_from_its_present_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after two changes within a second that keep the file's size, for which Python would use its bytecode."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = recipe(tmp_path / "a", 1)
+    sys.path.insert(0, str(tmp_path / "a"))
+    importlib.import_module("parts_beside")
+    assert adopt_file(str(file)).RECIPE == 1
+    for value in (2, 3):
+        (tmp_path / "a/parts_beside.py").write_text(f"VALUE = {value}\n")
+        os.utime(tmp_path / "a/parts_beside.py", (1_000_000_000, 1_000_000_000))
+        assert forget_user_code() == {"own_recipe", "parts_beside"}
+        importlib.import_module("parts_beside")
+        assert value == adopt_file(str(file)).RECIPE
+    assert forget_user_code() and not forget_user_code()
+
+
+def test_a_package_is_forgotten_with_all_that_it_holds(tmp_path: Path) -> None:
+    """Packages with and without ``__init__.py``, and modules that no import statement names."""
+    texts = {
+        "own_pack/__init__.py": "from . import first\n",
+        "own_pack/first.py": "VALUE = 1\n",
+        "own_pack/inner/second.py": "VALUE = 1\n",
+        "own_space/third.py": "VALUE = 1\n",
+        "own_recipe.py": "import importlib\nimport own_pack\nfrom own_space import third\n"
+        "importlib.import_module('own_pack.inner.second')\n"
+        "RECIPE = own_pack.first.VALUE, own_pack.inner.second.VALUE, third.VALUE\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert adopt_file(str(tmp_path / "own_recipe.py")).RECIPE == (1, 1, 1)
+    for name in ("own_pack/first.py", "own_pack/inner/second.py", "own_space/third.py"):
+        (tmp_path / name).write_text("VALUE = 2\n")
+    forget_user_code()
+    assert adopt_file(str(tmp_path / "own_recipe.py")).RECIPE == (2, 2, 2)
+
+
+def test_modules_of_others_are_not_forgotten(tmp_path: Path) -> None:
+    site = tmp_path / "a/site-packages"
+    site.mkdir(parents=True)
+    (site / "installed_parts.py").write_text("VALUE = 1\n")
+    sys.path.insert(0, str(site))
+    (tmp_path / "a/own_recipe.py").write_text(
+        "import json, pytest\nfrom installed_parts import VALUE as RECIPE\nimport groundtrace.grading\n"
+    )
+    adopt_file(str(tmp_path / "a/own_recipe.py"))
+    assert forget_user_code() == {"own_recipe"}
+    assert {"installed_parts", "json", "pytest", "groundtrace.grading"} <= set(sys.modules)
+
+
+def test_after_a_reload_a_recipe_uses_its_own_module_of_a_name(tmp_path: Path) -> None:
+    first, second = recipe(tmp_path / "a", 1), recipe(tmp_path / "b", 2, "other_recipe.py")
+    for file, value in ((first, 1), (second, 2), (first, 1)):
+        assert value == adopt_file(str(file)).RECIPE
+        forget_user_code()
+
+
+def test_after_a_reload_a_module_that_the_recipe_imported_before_may_be_missing(tmp_path: Path) -> None:
+    file = recipe(tmp_path / "a", 1)
+    adopt_file(str(file))
+    (tmp_path / "a/parts_beside.py").unlink()
+    forget_user_code()
+    with pytest.raises(PipelineError, match="No module named 'parts_beside'"):
+        adopt_file(str(file))
+    recipe(tmp_path / "a", 2)
+    assert adopt_file(str(file)).RECIPE == 2
+
+
+def test_a_plug_in_that_could_not_be_imported_leaves_nothing_behind_after_a_reload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_types.py").write_text("from own_help import LATER as VALUE\n")
+    (tmp_path / "own_help.py").write_text("EARLIER = 1\n")
+    with pytest.raises(RegistryError, match="cannot import name 'LATER'"):
+        load("own_types:VALUE")
+    (tmp_path / "own_help.py").write_text("EARLIER = 1\nLATER = 2\n")
+    assert forget_user_code() == {"own_help"}
+    assert load("own_types:VALUE") == 2

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.paths import local_path
+from groundtrace.schemas.registry import forget_parts
 from groundtrace.schemas.user_modules import StaleModule, check_modules, is_own, remember_modules
 
 if TYPE_CHECKING:
@@ -174,6 +175,19 @@ def _adopted(file: Path) -> ModuleType:
         sys.modules.pop(file.stem, None)
         raise PipelineError(_fault(file, error)) from error
     return module
+
+
+def forget_user_code() -> set[str]:
+    """Make Python forget the users' recipes, plug-ins and prompts, and the modules that the recipes and plug-ins import
+    from their folders.
+
+    The next use imports or reads the present files. Returns the names of the forgotten modules.
+    """
+    from groundtrace.prompts.loader import load_prompt
+
+    with _importing:
+        load_prompt.cache_clear()
+        return forget_parts()
 
 
 def _fault(file: Path, error: BaseException) -> str:
