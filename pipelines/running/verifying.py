@@ -20,11 +20,12 @@ from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.aggregate import GateSettings
-from groundtrace.rewards.case import case_of
+from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS, configured
 from groundtrace.rewards.verifier import verify as verify_case
+from groundtrace.schemas.columns import Column, ColumnError
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question, Trace
 from groundtrace.stages.verify_traces import VerifySettings, check_scorers, good_traces, why_rejected
@@ -89,6 +90,7 @@ def verify(
     roles: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
     scorers: Sequence[Scorer] | None = None,
+    columns: Mapping[Column[Any], Any] | None = None,
     cache: str | None = None,
 ) -> VerifiedTrace:
     """Check a model's response against the gold answer and the question's images and clips, and return the verdicts and
@@ -118,6 +120,9 @@ def verify(
         scorers: The scorers that may run. A scorer is code that checks one property of a response, and makes one
             verdict. By default, these are the scorers that the pipelines use. The scorers in ``verify.scorers`` of the
             config are added.
+        columns: The values of columns that stages of a run add, for scorers that read them with
+            ``case.context.added(COLUMN)``: ``{COLUMN: value}``, where ``COLUMN`` is the
+            :class:`groundtrace.schemas.columns.Column`. Columns that are left out have no value.
         cache: A folder for the replies of models. None means that they are kept only during this call.
 
     Returns:
@@ -126,9 +131,9 @@ def verify(
 
     Raises:
         UserError: An argument has a wrong type, a medium or the config cannot be read, a value in the config is
-            invalid, the config has none of the sections above, the answer type is unknown, the answer is empty,
-            ``cache`` is not a folder, or a role does not name an endpoint. Also raised if ``config`` is given together
-            with ``endpoints`` or ``roles``.
+            invalid, the config has none of the sections above, the answer type is unknown, the answer is empty, a
+            column cannot hold its value, ``cache`` is not a folder, or a role does not name an endpoint. Also raised if
+            ``config`` is given together with ``endpoints`` or ``roles``.
     """
     check_arguments("verify", verify, locals())
     if config is not None and (endpoints is not None or roles is not None):
@@ -153,6 +158,7 @@ def verify(
         raise UserError(f"verify() has the unknown answer_type {kind!r}: use one of {', '.join(ANSWER_TYPES)}")
     if not answer.strip():
         raise UserError("the argument answer of verify() is empty: pass the gold answer")
+    context = _context(columns or {})
     if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
         raise UserError(f"verify() cannot keep replies in {cache}, because it is not a folder: pass a folder as cache")
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
@@ -163,7 +169,7 @@ def verify(
         trace = read_trace(0, response, refs)
         masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, chosen.synthetic_sources, ()))
         named = None if entities is None else tuple(entities)
-        case = case_of(trace, masks, named, named or ())
+        case = replace(case_of(trace, masks, named, named or ()), context=context)
         work = verify_case(case, chosen.gate, used, chosen.planner)
         try:
             verified = runtime().submit(work).result()
@@ -197,6 +203,19 @@ def _configured(
         )
     found = settings_from(_VerifySections, used)
     return found.endpoints, {role: name for role, name in found.roles.items() if name}, found.verify
+
+
+def _context(columns: Mapping[Column[Any], Any]) -> Context:
+    """Return the context that scorers read, with these values in added columns. Raises UserError for a value that its
+    column cannot hold.
+    """
+    context = Context()
+    for column, value in columns.items():
+        try:
+            context = context.with_added(column, value)
+        except ColumnError as error:
+            raise UserError(f"verify() cannot use the argument columns: {error}") from error
+    return context
 
 
 def _models(

@@ -6,11 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import groundtrace as gt
 from groundtrace.pipelines.running import library
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import outcome
+from groundtrace.schemas.columns import Column
 from groundtrace.schemas.errors import naming_record
+from groundtrace.schemas.records import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "sample"
@@ -193,6 +199,20 @@ def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> No
         gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
 
 
+LENGTH = Column[int]("question_words", pa.int32(), "how many words the question has")
+
+
+@pytest.mark.parametrize(("columns", "value"), [({LENGTH: 4}, 0.25), (None, None)])
+def test_a_scorer_reads_a_column(columns: Any, value: float | None, squares: Path) -> None:
+    async def score(case: Case) -> Verdict:
+        words = case.context.added(LENGTH)
+        return Verdict("short", None if words is None else 1 / words, "")
+
+    scorers = (outcome.SCORER, Scorer("short", "everything", score))
+    found = gt.verify("How many squares?", "<answer>3</answer>", [squares], "3", scorers=scorers, columns=columns)
+    assert [(each.name, each.value) for each in found.verdicts] == [("outcome", 1.0), ("short", value)]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -209,6 +229,8 @@ def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> No
         ({"roles": "x"}, "roles = 'x': its type"),
         ({"cache": __file__}, "it is not a folder"),
         ({"config": 5}, "config = 5: its type"),
+        ({"columns": {"question_words": 1}}, "columns = {'question_words': 1}: its type"),
+        ({"columns": {LENGTH: "three"}}, "the column question_words (int32) cannot hold this value: expected a whole"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
