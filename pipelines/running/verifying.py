@@ -42,21 +42,27 @@ class VerifiedTrace(Trace):
     stage ``verify`` of a run would keep the response. Otherwise ``reason`` is the reason of the rejection, such as
     ``low_grounding``, and ``detail`` explains it. For a kept response, both are "". ``floors`` maps the name of a
     scorer to the minimum value: a response whose verdict has a lower value is rejected. The key ``final`` is for the
-    minimum score. Scorers without a minimum are left out.
+    minimum score. Scorers without a minimum are left out. ``not_run`` holds the names of the scorers that did not run,
+    because the answer or the form of the response is wrong: ``verdicts`` lacks them.
     """
 
     is_kept: bool = False
     reason: str = ""
     detail: str = ""
     floors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    not_run: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the decision, the score, and a line for each verdict, as text for a terminal."""
+        """Return the decision, the score, a line for each verdict, and the scorers that did not run, as text for a
+        terminal.
+        """
         decision = "kept" if self.is_kept else f"rejected: {self.reason}: {self.detail}"
         lines = [decision, self._line("score", self.score, "final", "")]
         for each in self.verdicts:
             missing = "failed" if each.failed else "not applicable"
             lines.append(self._line(each.name, each.value, each.name, each.reason, missing))
+        if self.not_run:
+            lines.append(f"  not run, because the answer or the form is wrong: {', '.join(self.not_run)}")
         return "\n".join(lines)
 
     def _line(self, name: str, value: float | None, floor: str, reason: str, missing: str = "none") -> str:
@@ -180,8 +186,9 @@ def verify(
 
 def _decided(trace: Trace, chosen: VerifySettings, scorers: Sequence[Scorer]) -> VerifiedTrace:
     """Return the scored trace with the decision whether the stage ``verify`` of a run would keep it."""
-    held = {each.name: getattr(trace, each.name) for each in fields(Trace)}
-    floors = chosen.floors_of(scorers)
+    held: dict[str, Any] = {each.name: getattr(trace, each.name) for each in fields(Trace)}
+    floors, has_verdict = chosen.floors_of(scorers), {verdict.name for verdict in trace.verdicts}
+    held["not_run"] = tuple(scorer.name for scorer in scorers if scorer.name not in has_verdict)
     if good_traces((trace,), chosen, scorers):
         return VerifiedTrace(**held, is_kept=True, floors=floors)
     why = why_rejected((trace,), chosen, scorers)

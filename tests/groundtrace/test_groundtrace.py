@@ -13,6 +13,7 @@ import groundtrace as gt
 from groundtrace.pipelines.running import library
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.scorers import outcome
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.errors import naming_record
@@ -134,7 +135,8 @@ def test_the_decision_is_that_of_a_run(
     assert str(found).startswith(decision)
     assert found.is_kept == (decision == "kept") == (found.reason == "")
     lines = str(found).splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["score", *(verdict.name for verdict in found.verdicts)]
+    not_run = ["not"] if answer == "4" else []
+    assert [line.split()[0] for line in lines[1:]] == ["score", *(each.name for each in found.verdicts), *not_run]
     if config and "terse" in config["verify"]["floors"]:
         assert any(line.startswith("  terse ") and "(floor 0.5)" in line for line in lines)
 
@@ -197,6 +199,24 @@ def test_a_wrong_config_is_one_line(config: Any, said: str, squares: Path) -> No
     assert "\n" not in str(error.value)
     with pytest.raises(gt.UserError, match="pass only config, or leave config out"):
         gt.verify("How many?", "<answer>3</answer>", [squares], "3", config=NO_DETECTOR, roles={})
+
+
+@pytest.mark.parametrize(
+    ("response", "has_run"),
+    [
+        ("<think>One.</think><answer>1</answer>", ("outcome",)),
+        ("<answer>3</answer> as I said", ("outcome", "format")),
+        ("<think>I count three squares.</think><answer>3</answer>", None),
+    ],
+    ids=["wrong answer", "wrong form", "right"],
+)
+def test_the_scorers_that_did_not_run_are_named(response: str, has_run: tuple[str, ...] | None, squares: Path) -> None:
+    found = gt.verify("How many squares are there?", response, [squares], "3")
+    run = tuple(verdict.name for verdict in found.verdicts)
+    names = {scorer.name for scorer in TRACE_SCORERS}
+    assert run == (has_run or run) and {*run, *found.not_run} == names and len(run) + len(found.not_run) == len(names)
+    told = f"  not run, because the answer or the form is wrong: {', '.join(found.not_run)}"
+    assert (told in str(found).splitlines()) == (has_run is not None)
 
 
 LENGTH = Column[int]("question_words", pa.int32(), "how many words the question has")
