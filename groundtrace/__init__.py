@@ -1,5 +1,5 @@
 """Offers Groundtrace as a library: ``import groundtrace as gt``, then ``gt.run``, ``gt.preview``, ``gt.reload``,
-``gt.open_run`` or ``gt.verify``.
+``gt.open_run``, ``gt.verify`` or ``gt.reward``.
 
 This module only re-exports names. Each name is imported at its first use, so that code which only reads a run does not
 wait for the import of Beam.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from groundtrace.pipelines.running.library import preview as preview
     from groundtrace.pipelines.running.library import reload as reload
     from groundtrace.pipelines.running.library import run as run
+    from groundtrace.pipelines.running.rewarding import reward as reward
     from groundtrace.pipelines.running.settings import RunSettings as RunSettings
     from groundtrace.pipelines.running.verifying import verify as verify
     from groundtrace.publishing.molmo_messages import molmo_messages as molmo_messages
@@ -32,6 +33,7 @@ _NAMES = {
     "preview": "groundtrace.pipelines.running.library",
     "reload": "groundtrace.pipelines.running.library",
     "verify": "groundtrace.pipelines.running.verifying",
+    "reward": "groundtrace.pipelines.running.rewarding",
     "diff": "groundtrace.pipelines.running.comparing",
     "open_run": "groundtrace.publishing.opened_run",
     "molmo_messages": "groundtrace.publishing.molmo_messages",

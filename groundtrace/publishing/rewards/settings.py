@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
@@ -139,22 +139,27 @@ class RemoteRewardSettings:
 
 
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
-    """Load the config of a reward for another trainer.
+    """Load the config of a reward for another trainer (:func:`reward_settings`).
 
     ``named`` is a config file or the name of a bundled config, such as ``argos``. If it is "", the environment variable
     :data:`VARIABLE` names the config. If the variable is missing or empty, the defaults are used. Raises ConfigError
     for a config that cannot be used.
-
-    A config of Groundtrace's own trainer is accepted as well. In this config, a missing key ``speech.frame`` gets the
-    value of ``model.frame``, and a missing key ``speech.max_pixels`` gets the value of ``model.max_pixels``. A missing
-    section ``code`` gets the value of ``environment.options``, but only if the environment is ``sandbox``. Other
-    sections that only the trainer needs are ignored.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:
         say(f"groundtrace: {VARIABLE} names no config, so argos with the embedded engine is used", file=sys.stderr)
         return RemoteRewardSettings()
-    values = given_values(config_file(named), (), CONFIGS, RemoteRewardSettings)
+    return reward_settings(given_values(config_file(named), (), CONFIGS, RemoteRewardSettings))
+
+
+def reward_settings(values: Mapping[str, Any]) -> RemoteRewardSettings:
+    """Return the settings of a reward from the values of its config, one nested mapping for each section.
+
+    A config of Groundtrace's own trainer is accepted as well. In this config, a missing key ``speech.frame`` gets the
+    value of ``model.frame``, and a missing key ``speech.max_pixels`` gets the value of ``model.max_pixels``. A missing
+    section ``code`` gets the value of ``environment.options``, but only if the environment is ``sandbox``. Other
+    sections that only the trainer needs are ignored. Raises ConfigError for a value that cannot be used.
+    """
     use_plugins(values.get("plugins", {}), is_of_config=True)
     check_parts(values)
     model = values.get("model")

@@ -1,0 +1,67 @@
+"""gt.reward: what responses to a row of a run earn, as in a training."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import groundtrace as gt
+from groundtrace.config.errors import ConfigError
+
+RECIPE = """
+from typing import ClassVar
+from groundtrace.config.settings import settings
+from groundtrace.rewards.recipes.base import Earned, Recipe, verdicts_of
+from groundtrace.rewards.scorers import outcome
+
+@settings
+class HalfSettings:
+    most: float = 0.5
+
+class Half(Recipe):
+    name: ClassVar[str] = "half"
+    Settings: ClassVar[type] = HalfSettings
+    runs = (outcome.SCORER,)
+    def __init__(self, settings):
+        self.settings = settings
+    async def score(self, cases, memory):
+        verdicts = [await verdicts_of(self.runs, case) for case in cases]
+        return [Earned(self.settings.most * found[0].value, found) for found in verdicts]
+"""
+
+
+@pytest.fixture
+def opened(demo: Path) -> gt.OpenedRun:
+    return gt.open_run(demo / "runs/demo")
+
+
+def responses(row: Any) -> list[str]:
+    return [f"<think>It is so.</think><answer>{answer}</answer>" for answer in (row["answer"], "no such answer")]
+
+
+@pytest.mark.usefixtures("own_modules")
+def test_a_recipe_of_ones_own(opened: gt.OpenedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "half_reward.py").write_text(RECIPE)
+    monkeypatch.chdir(tmp_path)
+    row = opened.rl[0]
+    config = {"reward": {"recipe": "half_reward:Half", "options": {"most": 0.25}}}
+    right, wrong = gt.reward(row, responses(row), config)
+    assert (right.reward, right.outcome, wrong.reward, wrong.outcome) == (0.25, 1.0, 0.0, 0.0)
+    (tmp_path / "reward.toml").write_text('[reward]\nrecipe = "half_reward:Half"\n')
+    assert [each.reward for each in gt.reward(row, responses(row), "reward.toml")] == [0.5, 0.0]
+
+
+def test_a_bundled_recipe(opened: gt.OpenedRun) -> None:
+    row = opened.rl[0]
+    right, wrong = gt.reward(row, responses(row), {"reward": {"recipe": "argos"}})
+    assert right.value("outcome") == 1.0 and wrong.reward == 0.0
+
+
+def test_mistakes_are_user_errors(opened: gt.OpenedRun) -> None:
+    row = opened.rl[0]
+    with pytest.raises(gt.UserError, match=r"cannot use a row of the set sft: use a row of the set rl, as opened\.rl"):
+        gt.reward(opened.sft[0], ["<answer>1</answer>"], {})
+    with pytest.raises(gt.UserError, match="responses = '<answer>1</answer>': its type must be"):
+        gt.reward(row, "<answer>1</answer>", {})
+    with pytest.raises(ConfigError, match=r"reward\.recipe must be one of .*argos"):
+        gt.reward(row, ["<answer>1</answer>"], {"reward": {"recipe": "argus"}})
