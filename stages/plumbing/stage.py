@@ -11,7 +11,8 @@ instead.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from inspect import get_annotations
+from typing import Any, ClassVar, Self
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
@@ -19,7 +20,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.columns import Column, ColumnError
-from groundtrace.schemas.errors import naming_record
+from groundtrace.schemas.errors import UserError, naming_record
 from groundtrace.schemas.records import Call, Draft, Rejected
 from groundtrace.stages.plumbing import packing  # noqa: F401 (records cross the shuffles of every pipeline packed)
 from groundtrace.stages.plumbing.metrics import count_in, count_kept, count_rejected
@@ -301,6 +302,21 @@ class DraftStage(beam.PTransform):
     stage: ClassVar[Stage]
     inner: ClassVar[tuple[Stage, ...]] = ()
     routes: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Return a new object of the class, before ``__init__`` sets its fields. Raises UserError if the class lacks
+        ``@dataclass``: its ``__init__`` would be Beam's, which takes only a label and sets no field.
+        """
+        own = get_annotations(cls).items()
+        fields = [name for name, kind in own if name not in vars(cls) and "ClassVar" not in str(kind)]
+        is_labelled = not kwargs and all(isinstance(each, str) for each in args)
+        has_init = cls.__init__ is not beam.PTransform.__init__
+        if not vars(cls).keys() & {"__dataclass_fields__", "__init__"} and (fields or not (has_init or is_labelled)):
+            raise UserError(
+                f"the stage class {cls.__name__} of the module {cls.__module__} takes no settings, because it is not a "
+                f"dataclass: add @dataclass to {cls.__name__}"
+            )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         super().__init__()

@@ -12,6 +12,7 @@ from apache_beam.testing.util import equal_to
 
 from groundtrace.inference.session import Session
 from groundtrace.schemas.columns import Column, ColumnError
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing import calling
 from groundtrace.stages.plumbing.options import Options
@@ -57,6 +58,47 @@ class Measure(DraftStage):
     def work(self) -> Work:
         """The function."""
         return self.does
+
+
+class Forgotten(DraftStage):
+    """Has a field, but no ``@dataclass``."""
+
+    does: Callable[[Draft], Draft]
+    stage = MEASURE
+
+    def work(self) -> Work:
+        return self.does
+
+
+class Undeclared(DraftStage):
+    """Has neither ``@dataclass`` nor a field."""
+
+    stage = MEASURE
+
+
+class NotAgain(Measure):
+    """Adds a field to a dataclass, but is no dataclass itself."""
+
+    more: int
+
+
+@pytest.mark.parametrize("made", [lambda: Forgotten(_measured), lambda: Undeclared(settings=3), lambda: NotAgain(3)])  # type: ignore[call-arg]
+def test_a_stage_that_is_no_dataclass_is_one_line(made: Callable[[], DraftStage]) -> None:
+    with pytest.raises(
+        UserError, match=r"^the stage class (\w+) of the module .* takes no settings, .*: add @dataclass to \1$"
+    ):
+        made()
+
+
+def test_a_stage_without_settings_needs_no_dataclass(make_draft: Callable[..., Draft]) -> None:
+    class Plain(DraftStage):
+        stage = MEASURE
+
+        def work(self) -> Work:
+            return _measured
+
+    assert Plain("a label").label == "a label"
+    run(Plain(), make_draft("q"))
 
 
 def _light(draft: Draft) -> tuple[str, float | None]:
